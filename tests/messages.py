@@ -24,6 +24,15 @@ REPOSITORY = MESSAGES.parents[2]
 _NAMES = re.compile(r"(?<=allowed: )(?:[\w.@:/-]+, ){5,}(?:\.\.\. \(\d+ more\)|[\w.@:/-]+)")
 
 
+# What differs between two runs: the port of a server, the address of an object, the name of a run.
+_MASKS = (
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "PORT"),
+    (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
+    (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b"), "RUN"),
+    (_NAMES, "NAMES"),
+)
+
+
 def golden_file(module: Path) -> Path:
     """Return the file with the messages of a test module."""
     return MESSAGES / module.relative_to(REPOSITORY / "tests").with_suffix(".txt")
@@ -43,9 +52,15 @@ def lines_with(message: object, *phrases: str) -> list[str]:
 
 
 def mask(text: str, temporary: Path) -> str:
-    """Replace temporary folders by TMP, the repository by REPOSITORY, and long lists by NAMES."""
+    """Replace folders, ports, addresses, runs and long lists of names by a word each.
+
+    Line breaks at the end are left out.
+    """
     text = re.sub(rf"{re.escape(str(temporary))}/[^/\s'\":;,]+", "TMP", text)
-    return _NAMES.sub("NAMES", text.replace(str(REPOSITORY), "REPOSITORY"))
+    text = text.replace(str(REPOSITORY), "REPOSITORY")
+    for pattern, word in _MASKS:
+        text = pattern.sub(word, text)
+    return text.rstrip("\n")
 
 
 def fits(text: str, section: str) -> bool:
@@ -80,12 +95,18 @@ def write_message(path: Path, name: str, text: str, tests: str) -> None:
         if name not in messages or not fits(text, messages[name]):
             messages[name] = text
         lines = []
-        for section, message in sorted(messages.items()):
+        for section, message in sorted(messages.items(), key=_turn):
             if f"def {function_of(section)}(" in tests:
                 indented = [f"  {line}" if line else "" for line in message.split("\n")]
                 lines += [f"## {section}", *indented, ""]
         path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
         read_messages.cache_clear()
+
+
+def _turn(item: tuple[str, str]) -> tuple[str, int]:
+    """Return the order of a section: by the name of its test, then by its number."""
+    name, _, number = item[0].rpartition(" ")
+    return (name, int(number)) if name and number.isdigit() else (item[0], 1)
 
 
 def function_of(section: str) -> str:

@@ -64,11 +64,24 @@ def test_writing_drops_the_sections_of_removed_functions(tmp_path):
 
 
 def test_masks_what_differs_between_machines_and_installations(tmp_path):
-    text = f"{tmp_path}/a.csv: in {REPOSITORY}; allowed: a, b-c, d, e, f, g"
+    text = f"{tmp_path}/a.csv: in {REPOSITORY}; allowed: a, b-c, d, e, f, g\n"
+    text = f"{text}http://127.0.0.1:45599/v1 of <f at 0x7f2374dda160>, 20261129-055609-34ac\n"
 
     masked = mask(text, tmp_path.parent)
 
-    assert masked == "TMP/a.csv: in REPOSITORY; allowed: NAMES"
+    assert masked.splitlines() == [
+        "TMP/a.csv: in REPOSITORY; allowed: NAMES",
+        "http://127.0.0.1:PORT/v1 of <f at ADDRESS>, RUN",
+    ]
+
+
+def test_sections_of_one_test_stand_in_the_order_of_its_calls(tmp_path):
+    path = tmp_path / "messages.txt"
+    names = ["test_one", "test_one 2", "test_one 10", "test_one[a b]"]
+    for name in reversed(names):
+        write_message(path, name, "text", TESTS)
+
+    assert [*read_messages(path)] == names
 
 
 def test_renders_errors_texts_and_several_of_them():

@@ -51,15 +51,15 @@ def _items(n=12, **changes):
     return {("one", f"q{i}"): dataclasses.replace(ITEM, **changes) for i in range(n)}
 
 
-def test_the_shift_is_that_of_the_order():
-    found = probe_position(Impressed(), [FLUENCY, FAITHFUL], _items(100))
+def test_the_shift_is_that_of_the_order(assert_message):
+    shifts = probe_position(Impressed(), [FLUENCY, FAITHFUL], _items(100))
 
-    assert (found["faithfulness"].value, found["faithfulness"].finding) == (-0.25, "scores fall")
-    assert found["fluency"].reason == "fluency does not look at passages: there is no order"
+    assert (shifts["faithfulness"].value, shifts["faithfulness"].finding) == (-0.25, "scores fall")
+    assert_message(shifts["fluency"].reason)
 
 
 def test_the_interval_is_students_after_one_query_at_each_end():
-    """Twelve shifts of -0.25, one of -1, one of 1: never of zero width."""
+    # Twelve shifts of -0.25, one of -1, one of 1: never of zero width
     entry = probe_position(Impressed(), [FAITHFUL], _items())["faithfulness"]
 
     expected = scipy.ttest_1samp([-0.25] * 12 + [-1, 1], 0).confidence_interval(0.95)
@@ -75,15 +75,15 @@ def test_answers_to_one_query_count_as_one():
 
 
 def test_levels_that_flip_are_counted_on_the_scale():
-    """0.5 to 0.25: from level 3 to 2 of five, but twice level 1 of 0, 1 and 2."""
+    # 0.5 to 0.25: from level 3 to 2 of five, but twice level 1 of 0, 1 and 2
     for scale, expected in ((None, 1.0), (LabelScale(0, 2), 0.0)):
-        found = probe_position(Impressed(), [RATED], _items(), scale=scale)
-        assert found["rated"].flip_rate == expected
-        assert found["rated"].mean_difference == 0.25
+        flips = probe_position(Impressed(), [RATED], _items(), scale=scale)
+        assert flips["rated"].flip_rate == expected
+        assert flips["rated"].mean_difference == 0.25
 
 
 def test_the_limits_of_a_flip_rate_are_those_of_flips_and_absent_if_all_flip():
-    """Of 20 answers, the five about a dull thing keep their level: 15 of 20 flip."""
+    # Of 20 answers, the five about a dull thing keep their level: 15 of 20 flip
     same = dataclasses.replace(ITEM, contexts=["It is red.", "It is red, too."])
     items = _items(15) | {("one", f"s{i}"): same for i in range(5)}
 
@@ -103,11 +103,11 @@ def test_a_judgement_that_fails_is_counted_and_left_out():
     assert (entry.n, entry.unscored, entry.value) == (5, {"error": 1}, -0.25)
 
 
-def test_without_a_verdict_both_ways_there_is_a_reason():
-    found = probe_position(Impressed(), [FAITHFUL], _items(3, answer="boom"))["faithfulness"]
-    assert found.reason == "no answer has a verdict both ways (3 error)"
-    found = probe_position(Impressed(), [FAITHFUL], _items(3, contexts=["one"]))["faithfulness"]
-    assert "(nothing to change)" in found.reason
+def test_without_a_verdict_both_ways_there_is_a_reason(assert_message):
+    probe = probe_position(Impressed(), [FAITHFUL], _items(3, answer="boom"))["faithfulness"]
+    assert_message(probe.reason)
+    probe = probe_position(Impressed(), [FAITHFUL], _items(3, contexts=["one"]))["faithfulness"]
+    assert "(nothing to change)" in probe.reason
 
 
 def test_an_answer_that_cites_by_number_keeps_its_order():

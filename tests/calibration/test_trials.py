@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def _calibrate(run, labels, *options):
-    """Return what the command prints."""
+    """Return the output of the command."""
     done = run_command("calibrate", run, "--labels", labels, *options)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -42,12 +42,12 @@ def _sides(run, labels, column):
     return np.array([scores[key] for key in keys]), np.array([rated[key] for key in keys])
 
 
-def _check(found, judge, people, levels):
+def _check(certificate, judge, people, levels):
     """Compare with the oracles; halfway between two levels is the higher one."""
     steps = len(levels) - 1
     x = np.floor(judge * steps + 0.5).astype(int)
     y = np.floor((people - levels[0]) + 0.5).astype(int)
-    value = {name: each["value"] for name, each in found["agreement"].items()}
+    value = {name: statistic["value"] for name, statistic in certificate["agreement"].items()}
     places = range(len(levels))
     assert value["raw"] == pytest.approx((x == y).mean(), abs=1e-12)
     for name, weights in (
@@ -61,22 +61,22 @@ def _check(found, judge, people, levels):
     assert value["kendall"] == pytest.approx(scipy.kendalltau(judge, people)[0], abs=1e-9)
     good = people > (levels[0] + levels[-1]) / 2
     assert value["auc"] == pytest.approx(sklearn.roc_auc_score(good, judge), abs=1e-9)
-    for each in found["agreement"].values():
-        assert each["interval"][0] < each["value"] < each["interval"][1]
+    for statistic in certificate["agreement"].values():
+        assert statistic["interval"][0] < statistic["value"] < statistic["interval"][1]
 
 
 def test_summeval(lent_data, tmp_path):
-    """Consistency, 1 to 5, the mean of three experts, against the overlap with the source."""
+    # Consistency, 1 to 5, the mean of three experts, against the overlap with the source
     run, labels = summeval(lent_data, tmp_path)
 
     options = ["--column", "faithfulness=consistency", "--scale", "1..5"]
     tables = _calibrate(run, labels, *options)
-    found = _agreement(_calibrate(run, labels, *options, "--json"))
+    certificate = _agreement(_calibrate(run, labels, *options, "--json"))
 
     judge, people = _sides(run, labels, "consistency")
-    assert found["labels"]["n"] == len(judge) == 400
-    assert found["labels"]["queries"] == 25
-    _check(found, judge, people, [1, 2, 3, 4, 5])
+    assert certificate["labels"]["n"] == len(judge) == 400
+    assert certificate["labels"]["queries"] == 25
+    _check(certificate, judge, people, [1, 2, 3, 4, 5])
     for line in (
         "Spearman's rho ",
         "Kendall's tau-b ",
@@ -86,13 +86,13 @@ def test_summeval(lent_data, tmp_path):
 
 
 def test_ragtruth(lent_data, tmp_path):
-    """Answers of six models: 1 where people marked no hallucinated span."""
+    # Answers of six models: 1 where people marked no hallucinated span
     run, labels = ragtruth(lent_data, tmp_path)
 
-    found = _agreement(_calibrate(run, labels, "--json"))
+    certificate = _agreement(_calibrate(run, labels, "--json"))
 
     judge, people = _sides(run, labels, "label")
-    assert found["labels"]["n"] == len(judge) == 277
+    assert certificate["labels"]["n"] == len(judge) == 277
     assert int((people == 0).sum()) == 63
-    _check(found, judge, people, [0, 1])
-    assert found["agreement"]["auc"]["interval"][0] > 0.6, "far better than chance"
+    _check(certificate, judge, people, [0, 1])
+    assert certificate["agreement"]["auc"]["interval"][0] > 0.6, "far better than chance"

@@ -72,14 +72,12 @@ def test_the_draw_is_repeated_from_its_signature():
 
 
 @pytest.mark.parametrize("scores", [(0.0, 1.0), (0.3, 0.7), (0.05, 0.5, 0.6, 0.7, 0.95)])
-def test_answers_are_drawn_alike_if_the_scores_promise_no_gain(scores):
-    """Always sure, never sure, and sure of two fifths: design effects 1, 1 and, by hand, .91.
-
-    Of 100 answers 20 have each score; the spreads are .218 (score .05 or .95) and .483 (.5 to .7).
-    20 labels, by .2 size and .8 size times spread: 20 x .2 x .2 + 20 x .8 x 4.36 / 37.7 = 2.7 for
-    each sure stratum, so 3, and 14. Variance 2 x .04 x .0475 / 3 + .36 x .2333 / 14 = .00727
-    beside (.4 x .0475 + .6 x .2333) / 20 = .00795.
-    """
+def test_answers_are_drawn_alike_if_the_scores_promise_no_gain(scores, assert_message):
+    # Always sure, never sure, and sure of two fifths: design effects 1, 1 and, by hand, .91.
+    # Of 100 answers 20 have each score; the spreads are .218 (score .05 or .95) and .483 (.5 to
+    # .7). 20 labels, by .2 size and .8 size times spread: 20 x .2 x .2 + 20 x .8 x 4.36 / 37.7 =
+    # 2.7 for each sure stratum, so 3, and 14. Variance 2 x .04 x .0475 / 3 + .36 x .2333 / 14 =
+    # .00727 beside (.4 x .0475 + .6 x .2333) / 20 = .00795.
     judged = {
         (system, f"q{number}"): scores[number % len(scores)]
         for system in "ab"
@@ -92,7 +90,7 @@ def test_answers_are_drawn_alike_if_the_scores_promise_no_gain(scores):
     assert set(design.probabilities.values()) == {0.2}
     assert len({query for _, query in design.keys}) == 20, "all have both labels"
     text = render(certificate_report(_certify(_labels(design), run)))
-    assert "order by corrected mean: a, b" in text
+    assert_message(text)
     assert "drawn where the judge is unsure" not in text
 
 
@@ -122,14 +120,12 @@ def test_means_difference_and_order_come_corrected():
     assert pair.mean == pytest.approx(-difference.mean)
 
 
-def test_the_text_says_the_order():
+def test_the_text_says_the_order(assert_message):
     text = render(
         certificate_report(_certify(_labels(draw(RUN, score_of(RUN), 80, seed=2, where="unsure"))))
     )
 
-    assert "order by corrected mean: a, b" in text
-    assert "\nshown, all pairs together: a above b (+0.6" in text
-    assert "drawn where the judge is unsure" in text
+    assert_message(text)
 
 
 def _without_one(labels):
@@ -149,30 +145,33 @@ def _mixed(labels):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        (_without_one, "1 of 60 answers of the sheet have no label"),
-        (_edited, "1 answers have another probability than in the draw, the first to query"),
-        (_removed, "60 answers have another probability"),
-        (_mixed, "the labels do not come from one sheet"),
+        _without_one,
+        _edited,
+        _removed,
+        _mixed,
     ],
 )
-def test_a_changed_sheet_is_refused(change, message):
+def test_a_changed_sheet_is_refused(change, assert_message):
     labels = _labels(draw(RUN, score_of(RUN), 60, seed=2, where="unsure"))
     change(labels)
 
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         _certify(labels)
+    assert_message(caught.value)
 
 
-def test_a_sheet_of_another_run_is_refused():
+def test_a_sheet_of_another_run_is_refused(assert_message):
     labels = _labels(draw(RUN, score_of(RUN), 60, seed=2, where="unsure"))
 
-    with pytest.raises(DataError, match="do not come from one sheet that was drawn from this run"):
+    with pytest.raises(DataError) as caught:
         _certify(labels, dataclasses.replace(_run(shift=0.45), name="other"))
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize("n", [39, 201])
-def test_each_system_needs_twenty_answers(n):
-    with pytest.raises(OptionError, match="allowed: 40 to 200: 20 answers of each system"):
+def test_each_system_needs_twenty_answers(n, assert_message):
+    with pytest.raises(OptionError) as caught:
         draw(RUN, score_of(RUN), n, seed=1, where="unsure")
+    assert_message(caught.value)

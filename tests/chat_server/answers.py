@@ -72,7 +72,7 @@ FAULTS: dict[str, Fault] = {
 `overloaded`, `cut`, `hung_up` (ask again) and `prose` (read around it)."""
 
 
-class Script(Protocol):
+class ChatScript(Protocol):
     """Says what the server answers to a request."""
 
     def __call__(self, request: Mapping[str, Any], times_asked: int) -> Answer | str:
@@ -285,7 +285,7 @@ class ReasoningModel:
         'length'
     """
 
-    answer: str | Script = "ok"
+    answer: str | ChatScript = "ok"
     """What it answers: a text, or a script that is asked once nothing is refused."""
     thoughts: str = "Let me think."
     refuses: tuple[str, ...] = REASONING

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ragbench.json_yaml import load_json
 from tests.chat_server import answers
-from tests.chat_server.answers import Answer, Script
+from tests.chat_server.answers import Answer, ChatScript
 from tests.chat_server.batches import Batches
 
 _KEPT = 1_000  # bodies that are kept for tests to look at: memory must not grow with the calls
@@ -86,7 +86,7 @@ class ChatServer:
 
     def __init__(
         self,
-        script: str | Answer | Sequence[Answer | str] | Script = "ok",
+        script: str | Answer | Sequence[Answer | str] | ChatScript = "ok",
         *,
         requests_per_second: float | None = None,
         burst: float | None = None,

@@ -19,11 +19,13 @@ def column(values, measure="mrr", causes=None, signature=None, **facts):
 
 def system(name, *columns, kind="retrieval"):
     retriever, _, generator = name.partition("/")
-    named = {each.name: each for each in columns}
-    return SystemScores(name, retriever, generator or None, named, dict.fromkeys(named, kind))
+    by_name = {score_column.name: score_column for score_column in columns}
+    return SystemScores(name, retriever, generator or None, by_name, dict.fromkeys(by_name, kind))
 
 
 def source(where, *systems, ids=None, **facts):
     n = len(next(iter(systems[0].columns.values())).values)
     ids = ids or [f"q{i}" for i in range(n)]
-    return ScoredSystems(where, {each.name: each for each in systems}, ids, **facts)
+    return ScoredSystems(
+        where, {scored_system.name: scored_system for scored_system in systems}, ids, **facts
+    )

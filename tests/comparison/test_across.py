@@ -34,9 +34,9 @@ def two(base, run, **facts):
 SKIPPED = Summary(name="b", systems=(), skipped_judges={"gpt": "no key"})
 
 
-def decided(condition, met, comparison=None):
-    comparison = comparison or compare_sources(met, METHOD)
-    return map(to_json, condition.decide("mrr", comparison, met, METHOD))
+def decided(condition, matched, comparison=None):
+    comparison = comparison or compare_sources(matched, METHOD)
+    return map(to_json, condition.decide("mrr", comparison, matched, METHOD))
 
 
 def test_rows_are_told_apart_by_the_end_of_their_path():
@@ -61,59 +61,61 @@ def test_letters_have_no_gap_within_the_systems_of_a_measure():
         system(name, column(BASE, measure))
         for name, measure in (("a", "mrr"), ("a/g", "f1"), ("b", "mrr"), ("b/g", "f1"))
     ]
-    met = match_sources(source("x", *systems), [source("y", *systems)])
+    matched = match_sources(source("x", *systems), [source("y", *systems)])
 
-    rows = compared_rows(met)
+    rows = compared_rows(matched)
 
     assert [row.letter for row in rows if "mrr" in row.scores.columns] == list("abcd")
     assert len({row.label for row in rows}) == 8
 
 
 def test_each_run_is_compared_with_the_base_as_one_family():
-    """Step-down max-T over all three pairs: also that of the two runs."""
+    # Step-down max-T over all three pairs: also that of the two runs
     base = source("base", system("s", column(BASE)))
     runs = [source(f"r{i}", system("s", column(np.clip(BASE + i / 9, 0, 1)))) for i in (1, 2)]
 
-    met = match_sources(base, runs)
-    (family,) = to_json(compare_sources(met, METHOD))["measures"]
+    matched = match_sources(base, runs)
+    (family,) = to_json(compare_sources(matched, METHOD))["measures"]
 
-    pairs = [(made["system"], made["baseline"]) for made in family["comparisons"]]
+    pairs = [(comparison["system"], comparison["baseline"]) for comparison in family["comparisons"]]
     assert pairs == [("s (r1)", "s (base)"), ("s (r2)", "s (base)")]
-    columns = [row.scores.columns["mrr"].values for row in compared_rows(met)]
+    columns = [row.scores.columns["mrr"].values for row in compared_rows(matched)]
     d = np.column_stack([columns[b] - columns[a] for a, b in ((0, 1), (0, 2), (1, 2))])
     expected = max_t_p_values(np.round(d, 12), resamples=500, seed=13)
-    assert [made["p_adjusted"] for made in family["comparisons"]] == expected[:2].tolist()
-    assert {made["n_comparisons"] for made in family["comparisons"]} == {3}
+    assert [comparison["p_adjusted"] for comparison in family["comparisons"]] == expected[
+        :2
+    ].tolist()
+    assert {comparison["n_comparisons"] for comparison in family["comparisons"]} == {3}
     assert family["better_than"]["s (r2)"] == ["s (base)", "s (r1)"]
 
 
 def test_one_source_is_compared_with_its_own_baseline():
     systems = [system(name, column(BASE)) for name in ("x", "base", "y")]
 
-    found = to_json(
+    comparisons = to_json(
         compare_sources(match_sources(source("run", *systems, baseline="base"), []), METHOD)
     )
 
-    made = found["measures"][0]["comparisons"]
-    assert {(each["system"], each["baseline"]) for each in made} == {("x", "base"), ("y", "base")}
-    assert found["baseline"] == "base"
+    rows = comparisons["measures"][0]["comparisons"]
+    assert {(row["system"], row["baseline"]) for row in rows} == {("x", "base"), ("y", "base")}
+    assert comparisons["baseline"] == "base"
 
 
 def test_everything_is_json_and_failures_are_counted():
     run = np.where(np.arange(60) < 3, np.nan, BASE)
     causes = np.where(np.arange(60) < 3, Cause.TIMEOUT, Cause.SCORED)
-    met = match_sources(
+    matched = match_sources(
         source("a", system("s", column(BASE))),
         [source("b", system("s", column(run, causes=causes)))],
     )
-    compared = compare_sources(met, METHOD)
-    found = to_json(compared)
+    compared = compare_sources(matched, METHOD)
+    tree = to_json(compared)
 
-    (made,) = found["measures"][0]["comparisons"]
-    assert (made["n"], made["n_failed"]) == (57, 3)
-    assert found["systems"][1]["scores"]["mrr"]["failed"] == {"timeout": 3}
-    moved = map(to_json, moved_most(compared, met, "mrr", 3))
-    json.dumps([found, *moved], allow_nan=False)
+    (row,) = tree["measures"][0]["comparisons"]
+    assert (row["n"], row["n_failed"]) == (57, 3)
+    assert tree["systems"][1]["scores"]["mrr"]["failed"] == {"timeout": 3}
+    moved = map(to_json, moved_most(compared, matched, "mrr", 3))
+    json.dumps([tree, *moved], allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -128,67 +130,68 @@ def test_everything_is_json_and_failures_are_counted():
 )
 def test_verdicts_obey_the_direction(drop, direction, verdict):
     base = np.full(60, 0.5)
-    met = two(base, base - drop, direction=direction)
+    matched = two(base, base - drop, direction=direction)
     condition = FailIf.parse("mrr drop > 0.01")
 
-    (found,) = decided(condition, met)
+    (decision,) = decided(condition, matched)
 
-    assert (found["verdict"], found["gate"]) == (verdict, "mrr drop > 0.01")
+    assert (decision["verdict"], decision["gate"]) == (verdict, "mrr drop > 0.01")
 
 
 def test_the_interval_that_decides_is_the_one_that_is_printed():
     random = np.random.default_rng(3)
-    met = two(BASE, np.clip(BASE + random.normal(0, 0.2, 60), 0, 1))
-    comparison = compare_sources(met, METHOD)
+    matched = two(BASE, np.clip(BASE + random.normal(0, 0.2, 60), 0, 1))
+    comparison = compare_sources(matched, METHOD)
     condition = FailIf.parse("mrr drop > 0.01")
 
-    (found,) = decided(condition, met, comparison)
+    (decision,) = decided(condition, matched, comparison)
 
-    (made,) = to_json(comparison)["measures"][0]["comparisons"]
-    assert found["facts"]["interval"] == pytest.approx(made["interval"])
-    assert found["verdict"] == "undecided"
+    (row,) = to_json(comparison)["measures"][0]["comparisons"]
+    assert decision["facts"]["interval"] == pytest.approx(row["interval"])
+    assert decision["verdict"] == "undecided"
 
 
 def test_a_sum_decides_nothing():
-    met = two(BASE, BASE, aggregate="sum", high=np.inf)
+    matched = two(BASE, BASE, aggregate="sum", high=np.inf)
     condition = FailIf.parse("mrr drop > 1")
 
-    (found,) = decided(condition, met)
+    (decision,) = decided(condition, matched)
 
-    assert (found["verdict"], found["why"]) == (
+    assert (decision["verdict"], decision["why"]) == (
         "undecided", "no two systems are compared by mrr; name another measure"
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("ndcg@10 > 0.01", "allowed: MEASURE drop > NUMBER"),
-        ("drop > 0.01", "allowed: MEASURE drop > NUMBER"),
-        ("map drop > -1", "found '-1', allowed: a number from 0 on"),
-        ("map drop > 1%", "found '1%', allowed: a number from 0 on"),
-        ("map drop > nan", "found 'nan'"),
+        "ndcg@10 > 0.01",  # no measure, and no drop
+        "drop > 0.01",
+        "map drop > -1",  # a drop is at least 0
+        "map drop > 1%",
+        "map drop > nan",
     ],
 )
-def test_conditions_that_are_none(text, message):
-    with pytest.raises(OptionError, match=message):
+def test_conditions_that_are_none(text, assert_message):
+    with pytest.raises(OptionError) as caught:
         FailIf.parse(text)
+    assert_message(caught.value)
 
 
 def test_a_measure_with_a_blank_in_its_options_is_read():
-    found = FailIf.parse(" precision(rel=2, k=3) drop>0 ".replace("drop>0", "drop > 0"))
+    condition = FailIf.parse(" precision(rel=2, k=3) drop>0 ".replace("drop>0", "drop > 0"))
 
-    assert (found.gate.measure, found.gate.max_drop) == ("precision(rel=2, k=3)", 0.0)
+    assert (condition.gate.measure, condition.gate.max_drop) == ("precision(rel=2, k=3)", 0.0)
 
 
-def test_a_judge_that_was_skipped_decides_nothing():
+def test_a_judge_that_was_skipped_decides_nothing(assert_message):
     judged = system("s/g", column(BASE, "faithfulness"), kind="judge")
     base = source("a", judged, system("s", column(BASE, "map")))
     run = source("b", system("s/g", column(BASE)), summary=SKIPPED)
 
     why = FailIf.parse("faithfulness drop > 0.1").skipped_by([base, run])
 
-    assert why == "a judge was skipped in b: gpt: no key"
+    assert_message(why)
     for other in ("mrr", "map"):
         assert FailIf.parse(f"{other} drop > 0.1").skipped_by([base, run]) is None, "no judge's"
 
@@ -196,12 +199,12 @@ def test_a_judge_that_was_skipped_decides_nothing():
 def test_moved_queries_come_with_both_rankings(tmp_path):
     (tmp_path / "old.trec").write_text("q1 Q0 d1 1 2 x\nq1 Q0 d2 2 1 x\n")
     (tmp_path / "new.trec").write_text("q1 Q0 d2 1 2 x\n")
-    met = match_sources(
+    matched = match_sources(
         source("a", system("s", column([0.0, 0.5, 1.0])), rankings={"s": tmp_path / "old.trec"}),
         [source("b", system("s", column([0.0, 1.0, 0.75])), rankings={"s": tmp_path / "new.trec"})],
     )
 
-    (moved,) = map(to_json, moved_most(compare_sources(met, METHOD), met, "mrr", 5))
+    (moved,) = map(to_json, moved_most(compare_sources(matched, METHOD), matched, "mrr", 5))
 
     assert (moved["up"], moved["down"], moved["same"]) == (1, 1, 1)
     first, second = moved["queries"]
@@ -211,7 +214,7 @@ def test_moved_queries_come_with_both_rankings(tmp_path):
 
 
 def test_rankings_side_by_side_mark_their_gold(tmp_path):
-    """Passages of d1 in `old` do not hold the gold span; `new` has no file of passages."""
+    # Passages of d1 in `old` do not hold the gold span; `new` has no file of passages
     for name, hits in (("old", "q1 Q0 d1 1 2 x\nq1 Q0 d2 2 1 x\n"), ("new", "q1 Q0 d1 1 2 x\n")):
         folder = tmp_path / name
         (folder / "rankings").mkdir(parents=True)
@@ -234,10 +237,10 @@ def test_rankings_side_by_side_mark_their_gold(tmp_path):
         )
         for name, values in (("old", [0.0, 0.0, 1.0]), ("new", [0.0, 1.0, 1.0]))
     )
-    met = match_sources(old, [new])
-    compared = compare_sources(met, METHOD)
+    matched = match_sources(old, [new])
+    compared = compare_sources(matched, METHOD)
 
-    (moved,) = moved_most(compared, met, "mrr", 1)
+    (moved,) = moved_most(compared, matched, "mrr", 1)
 
     (query,) = moved.queries
     assert (query.baseline_gold, query.gold) == ((2,), (1,))
@@ -261,9 +264,9 @@ def no_comparison():
 
 
 def test_without_rankings_there_are_none():
-    met = two(np.zeros(4), np.array([0.0, 0.5, 1.0, 0.0]))
+    matched = two(np.zeros(4), np.array([0.0, 0.5, 1.0, 0.0]))
 
-    (moved,) = map(to_json, moved_most(compare_sources(met, METHOD), met, "mrr", 1))
+    (moved,) = map(to_json, moved_most(compare_sources(matched, METHOD), matched, "mrr", 1))
 
     (query,) = moved["queries"]
     assert query["query_id"] == "q2"

@@ -20,8 +20,8 @@ QUICK = Method(resamples=200)
 
 def better_than(columns, method):
     """Return system -> worse systems of a table with letters, of one run."""
-    met = match_sources(source("run", *(system(name, c) for name, c in columns.items())), [])
-    (family,) = compare_sources(met, method).measures
+    matched = match_sources(source("run", *(system(name, c) for name, c in columns.items())), [])
+    (family,) = compare_sources(matched, method).measures
     return {name: list(worse) for name, worse in family.better_than.items()}
 
 
@@ -34,27 +34,27 @@ def test_two_systems_are_marked_as_permutation_test_and_interval_say(shift, seed
         (second - first,), np.mean, permutation_type="samples", vectorized=True, n_resamples=5000
     )
 
-    found = better_than({"x": column(first), "y": column(second)}, Method())
+    better = better_than({"x": column(first), "y": column(second)}, Method())
 
     winner = "y" if second.mean() > first.mean() else "x"
     loser = "x" if winner == "y" else "y"
     interval = difference_interval(second - first, baseline=first)
     is_shown = theirs.pvalue <= 0.05 and not interval.lower <= 0 <= interval.upper
     assert is_shown == (shift >= 0.5)
-    assert found == {winner: [loser] if is_shown else [], loser: []}
+    assert better == {winner: [loser] if is_shown else [], loser: []}
 
 
 def test_hand_worked():
-    """Six of six queries won: 2 / 2^6 = 0.031 alone; with the tie of b and c the family is 3."""
-    found = better_than(
+    # Six of six queries won: 2 / 2^6 = 0.031 alone; with the tie of b and c the family is 3
+    better = better_than(
         {"a": column([1.0] * 6), "b": column([0.0] * 6), "c": column([0.0] * 6)}, Method()
     )
 
-    assert found == {"a": ["b", "c"], "b": [], "c": []}
+    assert better == {"a": ["b", "c"], "b": [], "c": []}
 
 
 def test_five_queries_cannot_show_anything():
-    """2 / 2^5 = 0.0625 is the smallest p-value there is."""
+    # 2 / 2^5 = 0.0625 is the smallest p-value there is
     assert better_than({"a": column([1.0] * 5), "b": column([0.0] * 5)}, Method()) == {
         "a": [],
         "b": [],
@@ -65,13 +65,15 @@ def test_five_queries_cannot_show_anything():
 @settings(max_examples=30)
 def test_nobody_beats_who_beats_him_and_direction_turns_it_round(a, b, c):
     up = {"a": column(a), "b": column(b), "c": column(c)}
-    down = {name: column(each.values, direction="lower") for name, each in up.items()}
+    down = {
+        name: column(score_column.values, direction="lower") for name, score_column in up.items()
+    }
 
     better, worse = better_than(up, QUICK), better_than(down, QUICK)
 
-    for name, others in better.items():
-        assert all(name not in better[other] for other in others)
-        assert others == [other for other in "abc" if name in worse[other]]
+    for name, beaten in better.items():
+        assert all(name not in better[other] for other in beaten)
+        assert beaten == [other for other in "abc" if name in worse[other]]
 
 
 def test_sums_and_systems_without_common_queries_are_not_told_apart():

@@ -20,14 +20,14 @@ def collection(name, base, new, clusters=None):
     systems = [system("base", column(np.array(base))), system("new", column(np.array(new)))]
     summaries = [
         SystemSummary(
-            name=each.name,
-            retriever=each.name,
+            name=scored_system.name,
+            retriever=scored_system.name,
             type="bm25",
             ranking_of=None,
             generator=None,
-            scores={"mrr": summarize(each.columns["mrr"])},
+            scores={"mrr": summarize(scored_system.columns["mrr"])},
         )
-        for each in systems
+        for scored_system in systems
     ]
     scored = source(name, *systems, baseline="base")
     scored = replace(scored, summary=Summary(name=name, systems=tuple(summaries)))
@@ -36,7 +36,7 @@ def collection(name, base, new, clusters=None):
 
 
 def test_large_clusters_do_not_move_the_mean_of_the_queries():
-    """Clusters of 3 queries and 1: sums 0.3 and -0.5, and a mean of the four queries of -0.05."""
+    # Clusters of 3 queries and 1: sums 0.3 and -0.5, and a mean of the four queries of -0.05
     first = collection("a", [0.5] * 4, [0.6, 0.6, 0.6, 0.0], list("xxxy"))
     second = collection("b", [0.5] * 2, [0.6, 0.4], list("xy"))
 
@@ -65,9 +65,10 @@ def test_a_collection_without_an_interval_leaves_the_macro_mean_without_one():
     summary = parts[1].scored.summary
     systems = tuple(
         structs.replace(
-            each, scores={"mrr": structs.replace(each.scores["mrr"], interval=(None, 0.9))}
+            system_summary,
+            scores={"mrr": structs.replace(system_summary.scores["mrr"], interval=(None, 0.9))},
         )
-        for each in summary.systems
+        for system_summary in summary.systems
     )
     without = replace(parts[1].scored, summary=structs.replace(summary, systems=systems))
 

@@ -47,7 +47,7 @@ RELEVANT = st.sets(st.sampled_from(DOCUMENT_IDS), min_size=1, max_size=6)
 @settings(max_examples=30)
 @given(st.lists(st.tuples(RANKINGS, RELEVANT | judgements()), min_size=1, max_size=4))
 def test_lists_and_sets_give_what_the_functions_for_one_list_give(pairs):
-    """And what dictionaries give: each list is one of falling scores, each set one of grades 1."""
+    # Dictionaries agree too: a list has falling scores, and a set has grades of 1
     run = {f"q{n}": ranking for n, (ranking, _) in enumerate(pairs)}
     qrels = {f"q{n}": judged for n, (_, judged) in enumerate(pairs)}
     scores = {q: {d: -ranks.index(d) for d in ranks} for q, ranks in run.items()}
@@ -61,10 +61,10 @@ def test_lists_and_sets_give_what_the_functions_for_one_list_give(pairs):
         for name, function in SINGLE.items():
             value = pytest.approx(function(ranking, qrels[query]), abs=1e-12, nan_ok=True)
             assert result.per_query[name][query] == value, name
-    for others in ((scores, grades), (run, grades), (scores, qrels)):
-        found = rb.evaluate_run(*others, [*SINGLE])
-        assert found.to_dict()["per_query"] == result.to_dict()["per_query"]
-        assert found.signature == result.signature
+    for pair in ((scores, grades), (run, grades), (scores, qrels)):
+        computed = rb.evaluate_run(*pair, [*SINGLE])
+        assert computed.to_dict()["per_query"] == result.to_dict()["per_query"]
+        assert computed.signature == result.signature
 
 
 def test_lists_stand_beside_dictionaries():
@@ -78,28 +78,29 @@ def test_lists_stand_beside_dictionaries():
 
 
 @pytest.mark.parametrize(
-    ("run", "qrels", "message"),
+    ("run", "qrels"),
     [
+        # a text is no list of ids
         (
             {"q": "d1"},
             {"q": ["d1"]},
-            "run: query 'q': found str; allowed: {document id: score}, or",
         ),
-        ({"q": {"d1"}}, {"q": ["d1"]}, "run: query 'q': found set; .* ids, best first"),
-        ({"q": None}, {"q": ["d1"]}, "run: query 'q': found NoneType"),
-        ({"q": [("d1", 0.9)]}, {"q": ["d1"]}, r"query 'q': document id \('d1', 0.9\) is not text"),
-        ({"q": ["d1"]}, {"q": "d1"}, "qrels: query 'q': found str; .* a set or list of relevant"),
-        ({"q": ["d1"]}, {"q": [0.5]}, "qrels: query 'q': document id 0.5 is not text"),
-        ({"q": ["d1"]}, {"q": [["d1"]]}, r"qrels: query 'q': document id \['d1'\] is not text"),
-        ({None: ["d1"]}, {"q": ["d1"]}, "run: query id None is not text"),
-        ({"q": ["d1"]}, {True: ["d1"]}, "qrels: query id True is not text"),
-        (["d1"], {"q": ["d1"]}, "run: found list; allowed: a mapping .* ids, best first"),
-        ({"q": ["d1"]}, {"d1"}, "qrels: found set; allowed: a mapping .* a set or list of rel"),
+        ({"q": {"d1"}}, {"q": ["d1"]}),  # a set has no order
+        ({"q": None}, {"q": ["d1"]}),  # a query without hits has an empty list
+        ({"q": [("d1", 0.9)]}, {"q": ["d1"]}),  # a pair of id and score
+        ({"q": ["d1"]}, {"q": "d1"}),
+        ({"q": ["d1"]}, {"q": [0.5]}),  # a grade is no id
+        ({"q": ["d1"]}, {"q": [["d1"]]}),
+        ({None: ["d1"]}, {"q": ["d1"]}),
+        ({"q": ["d1"]}, {True: ["d1"]}),  # True is 1 to a dictionary
+        (["d1"], {"q": ["d1"]}),
+        ({"q": ["d1"]}, {"d1"}),
     ],
 )
-def test_what_is_no_list_of_ids_is_named_with_its_place(run, qrels, message):
-    with pytest.raises(rb.DataError, match=message):
+def test_what_is_no_list_of_ids_is_named_with_its_place(run, qrels, assert_message):
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate_run(run, qrels, ["mrr"])
+    assert_message(caught.value)
 
 
 def test_rules_change_the_mean_and_the_signature():
@@ -137,7 +138,7 @@ def test_texts_are_scored_with_what_is_missing():
 
 
 def test_the_interval_holds_a_mean_that_rounding_took_above_one():
-    """Sacrebleu's value of equal texts is 100.00000000000004."""
+    # Sacrebleu's value of equal texts is 100.00000000000004
     summary = rb.evaluate_texts(["the cat"], ["the cat"], ["bleu"]).summary["bleu"]
 
     assert summary.interval[0] <= summary.mean <= summary.interval[1]
@@ -148,17 +149,18 @@ def test_half_a_character_is_a_text_like_any_other():
 
 
 @pytest.mark.parametrize(
-    ("predictions", "references", "message"),
+    ("predictions", "references", "place"),
     [
-        (["a"], ["a", "b"], "1 predictions and 2 references"),
-        ("a text", "a text", "found a text, allowed|found a text; allowed"),
-        (["a"], [5], r"references\[0\]: found 5; allowed: a text, or a list"),
-        ([5], ["a"], r"predictions\[0\]: found 5; allowed: a text"),
+        (["a"], ["a", "b"], ""),  # lengths differ
+        ("a text", "a text", "evaluate_texts: predictions"),  # a text is a list of letters
+        (["a"], [5], ""),  # a reference is a text or a list of texts
+        ([5], ["a"], ""),
     ],
 )
-def test_bad_shapes_are_refused(predictions, references, message):
-    with pytest.raises(rb.DataError, match=message):
+def test_bad_shapes_are_refused(predictions, references, place, assert_message):
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate_texts(predictions, references, ["rouge1"])
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
@@ -169,10 +171,11 @@ def test_bad_shapes_are_refused(predictions, references, message):
         (["a"], {"q1": ["a"]}, "references"),
     ],
 )
-def test_texts_by_query_are_refused(predictions, references, name):
-    """Their keys would be scored."""
-    with pytest.raises(rb.OptionError, match=f"{name}: found .*allowed: a list of texts"):
+def test_texts_by_query_are_refused(predictions, references, name, assert_message):
+    # The keys of the mapping would be scored as texts
+    with pytest.raises(rb.OptionError) as caught:
         rb.evaluate_texts(predictions, references, ["rouge1"])
+    assert_message(caught.value)
 
 
 def test_unknown_measure_names_the_nearest():
@@ -189,17 +192,20 @@ def test_pandas_is_used_where_it_is_installed():
     assert frame.loc["q1", "mrr"] == 0.5
 
 
-def test_a_score_beyond_all_doubles_names_its_place():
-    with pytest.raises(rb.DataError, match="query 'q', document 'a': score is too large"):
+def test_a_score_beyond_all_doubles_names_its_place(assert_message):
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate_run({"q": {"a": 10**400}}, {"q": {"a": 1}}, ["map"])
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize("source", [5, b"x", None])
-def test_what_is_no_file_is_refused(source):
-    with pytest.raises(rb.DataError, match="allowed: a path, or an open binary stream"):
+def test_what_is_no_file_is_refused(source, assert_message):
+    with pytest.raises(rb.DataError) as caught:
         rb.read_qrels(source)
-    with pytest.raises(rb.DataError, match="allowed: a path, or an open binary stream"):
+    assert_message(caught.value)
+    with pytest.raises(rb.DataError) as caught:
         rb.read_run(source)
+    assert_message(caught.value)
 
 
 def test_progress_reaches_its_end():

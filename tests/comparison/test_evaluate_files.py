@@ -88,15 +88,15 @@ rules = st.fixed_dictionaries(
 
 def assert_same(file, run, qrels=QRELS, chunk_bytes=64, measures=MEASURES, **rules):
     """The evaluation of a file equals that of the run that `read_run` makes of it."""
-    found = evaluate_run_file(file, qrels, measures, Rules(**rules), _chunk_bytes=chunk_bytes)
+    result = evaluate_run_file(file, qrels, measures, Rules(**rules), _chunk_bytes=chunk_bytes)
     expected = score_run(run, qrels, measures, **rules)
 
-    assert found.counts == to_json(expected.counts) | {"tag": run.name}
-    assert tuple(found.query_ids) == expected.query_ids
+    assert result.counts == to_json(expected.counts) | {"tag": run.name}
+    assert tuple(result.query_ids) == expected.query_ids
     for column in expected.columns:
-        np.testing.assert_array_equal(found.columns[column.name].values, column.values)
-        np.testing.assert_array_equal(found.columns[column.name].causes, column.causes)
-        assert found.columns[column.name].signature == column.signature
+        np.testing.assert_array_equal(result.columns[column.name].values, column.values)
+        np.testing.assert_array_equal(result.columns[column.name].causes, column.causes)
+        assert result.columns[column.name].signature == column.signature
 
 
 def assert_equal(one, other):
@@ -107,7 +107,7 @@ def assert_equal(one, other):
 @in_peace
 @given(texts, chunk_sizes, rules)
 def test_any_file_scores_as_the_run_read_whole(lines, chunk_bytes, rules):
-    """Scattered queries, repeated documents, ties, odd white space and odd numbers included."""
+    # Scattered queries, repeated documents, ties, odd white space and odd numbers included
     text = b"".join(lines)
 
     assert_same(io.BytesIO(text), read_run(io.BytesIO(text)), chunk_bytes=chunk_bytes, **rules)
@@ -119,12 +119,12 @@ def test_ties_are_averaged_alike(lines, chunk_bytes):
     text = b"".join(lines)
     measures = ["ndcg@3", "map", "mrr", "precision@2"]
 
-    found = evaluate_run_file(
+    result = evaluate_run_file(
         io.BytesIO(text), QRELS, measures, Rules(ties="average"), _chunk_bytes=chunk_bytes
     )
     expected = evaluate_run(read_run(io.BytesIO(text)), QRELS, measures, ties="average")
 
-    assert_equal(found, expected)
+    assert_equal(result, expected)
 
 
 @in_peace
@@ -141,18 +141,18 @@ def test_agrees_with_pytrec_eval(case, chunk_bytes):
     file = io.BytesIO(format_run(run).encode())
     names = {"map": "map", "ndcg_cut_3": "ndcg@3", "recip_rank": "mrr"}
     rules = Rules(trec_eval=9, no_relevant="zero")
-    found = evaluate_run_file(
+    result = evaluate_run_file(
         file, Qrels.from_dict(qrels), [*names.values()], rules, _chunk_bytes=chunk_bytes
     )
 
     assert {q for q in qrels if q in run} == set(expected)
     for query, values in expected.items():
         for theirs, ours in names.items():
-            assert found.per_query[ours][query] == pytest.approx(values[theirs], abs=1e-9)
+            assert result.per_query[ours][query] == pytest.approx(values[theirs], abs=1e-9)
 
 
 def test_every_cut_of_one_file(tmp_path):
-    """Chunks of every size, so that their borders stand at every byte."""
+    # Chunks of every size, so that their borders stand at every byte
     lines = [
         b"\xef\xbb\xbfq Q0 d 1 2.5 t\nq Q0 d1 2 2.5 t\nq Q0 d1 3 1 t\n\n",
         b"# it\nq1\tQ0\td 1 1e0 t\nquery-42  Q0 d10 1 -1 t\r\nquery-42 Q0 d 1 0 t",
@@ -178,40 +178,40 @@ def test_every_cut_of_one_file(tmp_path):
     ),
     chunk_sizes,
 )  # fmt: skip
-def test_every_mistake_has_its_line(before, after, bad, chunk_bytes):
-    text = b"".join([*before, bad, b"\n", *after])
+def test_every_mistake_has_its_line(preceding, after, bad, chunk_bytes):
+    text = b"".join([*preceding, bad, b"\n", *after])
     with pytest.raises(DataError) as expected:
         read_run(io.BytesIO(text))
 
-    with pytest.raises(DataError) as found:
+    with pytest.raises(DataError) as caught:
         evaluate_run_file(io.BytesIO(text), QRELS, ["map"], _chunk_bytes=chunk_bytes)
 
-    assert str(found.value) == str(expected.value)
-    assert f"<stream>:{len(before) + 1}: " in str(found.value)
+    assert str(caught.value) == str(expected.value)
+    assert f"<stream>:{len(preceding) + 1}: " in str(caught.value)
 
 
 def test_scattered_lines_keep_their_order():
-    """It counts where ties are stable, and for which of two equal documents came first."""
+    # The order counts for stable ties, and for the first of two equal documents
     text = b"q Q0 d 1 1 t\nq1 Q0 d 1 1 t\nq Q0 d1 1 1 t\nq1 Q0 d1 1 1 t\nq Q0 d10 1 1 t\n"
     qrels = Qrels.from_dict({"q": {"d1": 1}, "q1": {"d": 1}})
 
-    found = evaluate_run_file(
+    result = evaluate_run_file(
         io.BytesIO(text), qrels, ["mrr"], Rules(ties="stable"), _chunk_bytes=4
     )
 
-    assert found.per_query["mrr"] == {"q": 1 / 2, "q1": 1.0}
+    assert result.per_query["mrr"] == {"q": 1 / 2, "q1": 1.0}
 
 
 def test_a_query_longer_than_the_chunk_is_not_parsed_again_and_again(monkeypatch):
-    """Its text grows twofold from one try to the next, so that time stays linear."""
+    # Its text grows twofold from one try to the next, so that time stays linear
     calls = []
     parse = trec_stream.parse_uniform
     monkeypatch.setattr(trec_stream, "parse_uniform", lambda text: calls.append(1) or parse(text))
     text = b"".join(b"q Q0 d%d 1 %d tag\n" % (n, -n) for n in range(5000))
 
-    found = evaluate_run_file(io.BytesIO(text), QRELS, ["num_ret"], _chunk_bytes=16)
+    result = evaluate_run_file(io.BytesIO(text), QRELS, ["num_ret"], _chunk_bytes=16)
 
-    assert found.mean["num_ret"] == 5000
+    assert result.mean["num_ret"] == 5000
     assert len(calls) < 20
 
 
@@ -232,10 +232,10 @@ def test_files_without_a_run(tmp_path, raw, chunk_bytes):
     with pytest.raises(DataError) as expected:
         read_run(tmp_path / "run")
 
-    with pytest.raises(DataError) as found:
+    with pytest.raises(DataError) as caught:
         evaluate_run_file(tmp_path / "run", QRELS, ["map"], _chunk_bytes=chunk_bytes)
 
-    assert str(found.value) == str(expected.value)
+    assert str(caught.value) == str(expected.value)
 
 
 def test_a_file_of_comments_is_a_run_without_hits():
@@ -271,42 +271,43 @@ COPY = "import shutil, sys; shutil.copyfileobj(open(sys.argv[1], 'rb'), sys.stdo
 @in_peace
 @given(texts, chunk_sizes)
 def test_ids_that_share_a_hash_stay_apart(lines, chunk_bytes):
-    """With a hash of 2 bits nearly all ids collide: only their bytes may decide."""
+    # With a hash of 2 bits nearly all ids collide: only their bytes may decide
     text = b"".join(lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             ByteIds, "hashes", lambda ids: (ids.lengths % 4).astype(np.uint64) << np.uint64(62)
         )
         qrels = Qrels.from_dict(QRELS.to_dict())
-        found = evaluate_run_file(io.BytesIO(text), qrels, MEASURES, _chunk_bytes=chunk_bytes)
+        result = evaluate_run_file(io.BytesIO(text), qrels, MEASURES, _chunk_bytes=chunk_bytes)
 
     expected = evaluate_run(read_run(io.BytesIO(text)), QRELS, MEASURES)
-    assert {key: found.counts[key] for key in expected.counts} == expected.counts
-    assert_equal(found, expected)
+    assert {key: result.counts[key] for key in expected.counts} == expected.counts
+    assert_equal(result, expected)
 
 
 @pytest.mark.parametrize(
-    ("qrels", "allowed"),
+    "qrels",
     [
-        ({"q2": {"d1": 1}}, "queries of the judgements, such as 'q2'"),
-        ({}, "queries of the judgements, which have none"),
+        {"q2": {"d1": 1}},
+        {},
     ],
 )
-def test_a_run_without_a_judged_query_is_refused(qrels, allowed):
+def test_a_run_without_a_judged_query_is_refused(qrels, assert_message):
     evaluation = evaluate_run({"q1": {"d1": 1.0}}, qrels, ["mrr"])
 
-    with pytest.raises(DataError, match=f"no query of the run is judged.*{allowed}"):
+    with pytest.raises(DataError) as caught:
         refuse_unjudged(evaluation, "bm25.trec")
+    assert_message(caught.value, "bm25.trec")
 
 
 def test_duplicates_of_unjudged_documents_and_queries_are_counted():
     text = b"q Q0 x 1 1 t\nq Q0 x 2 3 t\nq Q0 d 3 2 t\nnew Q0 x 1 1 t\nnew Q0 x 1 1 t\n"
 
-    found = evaluate_run_file(io.BytesIO(text), Qrels.from_dict({"q": {"d": 1}}), ["mrr"])
+    result = evaluate_run_file(io.BytesIO(text), Qrels.from_dict({"q": {"d": 1}}), ["mrr"])
 
-    assert found.counts["duplicates"] == 2
-    assert found.counts["without_judgements"] == 1
-    assert found.mean["mrr"] == 0.5, "x stays first, at its best score"
+    assert result.counts["duplicates"] == 2
+    assert result.counts["without_judgements"] == 1
+    assert result.mean["mrr"] == 0.5, "x stays first, at its best score"
 
 
 def test_depth_is_trec_evals_m_and_part_of_the_signature():
@@ -354,7 +355,7 @@ print(int(result.mean["num_ret"]), (after - before) // 1024)
 
 @pytest.mark.skipif(os.name != "posix", reason="resource is a module of POSIX systems")
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    """14 MB of run, of which a quarter of a megabyte is parsed at a time."""
+    # 14 MB of run, of which a quarter of a megabyte is parsed at a time
     with (tmp_path / "run").open("w") as stream:
         for query in range(400):
             lines = (f"q{query} Q0 doc-{i} {i} {1000 - i}.125 a-tag\n" for i in range(1000))

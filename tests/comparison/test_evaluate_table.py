@@ -74,17 +74,18 @@ def test_the_quick_start_of_ragas_gives_its_four_metrics():
 
 
 @pytest.mark.costly
-def test_a_failed_judgement_is_a_cause_and_never_a_silent_nan():
+def test_a_failed_judgement_is_a_cause_and_never_a_silent_nan(assert_message):
     def script(body, times_asked):
-        said = json.dumps(body["messages"])
-        return Answer("down", status=400) if "Bradfield" in said else Script()(body, times_asked)
+        prompt = json.dumps(body["messages"])
+        return Answer("down", status=400) if "Bradfield" in prompt else Script()(body, times_asked)
 
     with (
         ChatServer(script) as server,
         judged_by(server, rubrics=["answer_relevancy"]) as judge,
-        pytest.warns(UserWarning, match="answer_relevancy: 1 server_error of 2 rows; the"),
+        pytest.warns(UserWarning, match="answer_relevancy: 1") as caught,
     ):
         result = rb.evaluate(ROWS, ["rougeL", "answer_relevancy"], judge=judge)
+    assert_message(caught[0].message)
 
     first, second = result.query_ids
     assert result.causes == {"rougeL": {}, "answer_relevancy": {second: "server_error"}}
@@ -97,20 +98,22 @@ def test_a_failed_judgement_is_a_cause_and_never_a_silent_nan():
     assert "<td>1 server_error</td>" in result._repr_html_()
 
 
-def test_without_metrics_all_that_the_rows_allow():
+def test_without_metrics_all_that_the_rows_allow(assert_message):
     ranked = [{**row, "relevant": ["d1"]} for row in ROWS]
 
     metrics = ["right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1"]
     assert list(rb.evaluate(ROWS).mean) == metrics
     assert list(rb.evaluate(IDS).mean) == ["ndcg@10", "recall@5", "mrr"]
-    with pytest.warns(UserWarning, match="no retrieved id is that of a relevant document: '.*'d1'"):
+    with pytest.warns(UserWarning, match="no retrieved id is") as caught:
         result = rb.evaluate(ranked)
+    assert_message(caught[0].message)
     assert list(result.mean)[:4] == ["ndcg@10", "recall@5", "mrr", "right"]
     assert {*result.causes["mrr"].values()} == {"unknown_ids"}, "no false 0"
     judged = rb.evaluate(ROWS, judge=rb.Judge(type=quoted))
     assert list(judged.mean)[-2:] == ["token_f1", "quoted"]
-    with pytest.raises(rb.DataError, match=r"nothing to score \(columns: question = user_input\)"):
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate([{"user_input": "Why?"}])
+    assert_message(caught.value)
 
 
 def test_quoted_gold_that_is_no_chunk_is_not_scored_as_a_ranking():
@@ -174,7 +177,7 @@ def test_a_question_without_judgements_has_a_cause_and_one_without_passages_zero
     assert result.counts["without_judgements"] == 1
 
 
-def test_the_id_columns_of_ragas_are_rankings():
+def test_the_id_columns_of_ragas_are_rankings(assert_message):
     rows = [
         {"user_input": "a", "retrieved_context_ids": ["d1", "d2"], "reference_context_ids": ["d2"]},
         {"user_input": "b", "retrieved_context_ids": [], "reference_context_ids": ["d2"]},
@@ -185,18 +188,18 @@ def test_the_id_columns_of_ragas_are_rankings():
     run, qrels = {"a": ["d1", "d2"], "b": []}, {"a": ["d2"], "b": ["d2"]}
     expected = rb.evaluate_run(run, qrels, ["ndcg@10", "recall@5", "mrr"])
     assert (result.mean, result.interval) == (expected.mean, expected.interval)
-    with pytest.warns(UserWarning, match="quoted: 2 no_contexts of 2 rows: no value"):
+    with pytest.warns(UserWarning, match="quoted: 2 no_contexts") as caught:
         rb.evaluate([{**row, "response": "x"} for row in rows], judge=rb.Judge(type=quoted))
+    assert_message(caught[0].message)
 
 
-def test_a_missing_list_of_passages_is_a_cause():
+def test_a_missing_list_of_passages_is_a_cause(assert_message):
     output = {"contexts": None, "answer": "It is."}
     rows = [*IDS[:2], {**IDS[0], "id": "q4", **output}, {**IDS[0], "id": "q5", "contexts": None}]
 
-    with pytest.warns(
-        UserWarning, match="mrr: 1 no_contexts, 1 missing_answer of 4 rows; the mean"
-    ):
+    with pytest.warns(UserWarning, match="mrr: 1 no_contexts, 1") as caught:
         result = rb.evaluate(rows, ["mrr"])
+    assert_message(caught[0].message)
 
     assert result.causes == {"mrr": {"q4": "no_contexts", "q5": "missing_answer"}}
     assert result.mean == {"mrr": (1 + 0) / 2}
@@ -213,14 +216,14 @@ def test_a_path_rows_and_frames_give_one_result(tmp_path):
     deepeval = frame.set_axis(
         ["input", "retrieval_context", "actual_output", "expected_output"], axis=1
     )
-    others = frame.rename(columns={"response": "said"})
+    renamed = frame.rename(columns={"response": "said"})
 
     expected = rb.evaluate(ROWS).to_dict()
 
     tables = [str(path), tmp_path / "rows.csv", frame, polars.DataFrame(ROWS)]
     for table in [*tables, pyarrow.Table.from_pylist(ROWS), of_ragas, deepeval]:
         assert rb.evaluate(table).to_dict() == expected
-    assert rb.evaluate(others, columns={"answer": "said"}).to_dict() == expected
+    assert rb.evaluate(renamed, columns={"answer": "said"}).to_dict() == expected
 
 
 @pytest.mark.slow
@@ -255,9 +258,9 @@ def test_the_judge_may_be_its_arguments_or_a_chat_model():
 
 def test_rubrics_stand_in_metrics_or_in_the_judge():
     words = "python:tests.words:Words"
-    own = rb.Judge(type=words, rubrics=["correctness"])
+    own_judge = rb.Judge(type=words, rubrics=["correctness"])
 
-    assert list(rb.evaluate(ROWS, ["faithfulness"], judge=own).mean) == [
+    assert list(rb.evaluate(ROWS, ["faithfulness"], judge=own_judge).mean) == [
         "faithfulness",
         "correctness",
     ]
@@ -268,50 +271,53 @@ def test_rubrics_stand_in_metrics_or_in_the_judge():
         *("faithfulness", "answer_relevancy", "correctness")
     ]
     calls = []
-    rb.evaluate(ROWS, [], judge=own, progress=lambda done, total: calls.append((done, total)))
+    rb.evaluate(ROWS, [], judge=own_judge, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "message"),
+    ("data", "options", "place"),
     [
-        (ROWS, {"metrics": ["faithfulness"]}, "judge: found None, .* a judge for faithfulness"),
-        (ROWS, {"metrics": ["faithfullness"]}, "did you mean 'faithfulness'"),
-        (ROWS, {"metrics": ["rouge1(stemer=true)"]}, "rouge1: options: .* mean 'stemmer'"),
-        (ROWS, {"metrics": ["recal@5"]}, "recall"),
-        (ROWS, {"metrics": [rb.ndcg]}, "metrics: found <function ndcg.*: a measure, metric"),
-        (ROWS, {"confidence": 95}, "confidence: found 95"),
-        (ROWS, {"columns": {"answr": "response"}}, "mean 'answer'"),
-        ([], {}, "allowed: a path, a data frame"),
-        ("nowhere.csv", {}, "nowhere.csv: no such file"),
-        ([{**ROWS[0], "system": name} for name in "xy"], {}, "rows of 2 systems: x, y"),
+        (ROWS, {"metrics": ["faithfulness"]}, "evaluate: judge"),  # a rubric without a judge
+        (ROWS, {"metrics": ["faithfullness"]}, "evaluate: metrics"),
+        (ROWS, {"metrics": ["rouge1(stemer=true)"]}, "rouge1: options"),
+        (ROWS, {"metrics": ["recal@5"]}, "evaluate: metrics"),
+        (ROWS, {"metrics": [rb.ndcg]}, "evaluate: metrics"),  # a function, not its name
+        (ROWS, {"confidence": 95}, "evaluate: confidence"),  # 95 is meant in percent
+        (ROWS, {"columns": {"answr": "response"}}, "dataset: columns"),
+        ([], {}, "dataset: data"),
+        ("nowhere.csv", {}, "nowhere.csv"),  # no such file
+        # two systems in one table
+        ([{**ROWS[0], "system": name} for name in "xy"], {}, "evaluate"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(data, options, message):
-    with pytest.raises(rb.RagbenchError, match=message):
+def test_mistakes_are_named(data, options, place, assert_message):
+    with pytest.raises(rb.RagbenchError) as caught:
         rb.evaluate(data, **options)
+    assert_message(caught.value, place)
 
 
-def test_a_score_without_any_value_names_the_columns_that_were_read():
+def test_a_score_without_any_value_names_the_columns_that_were_read(assert_message):
     rows = [{"user_input": "Why?", "response": "So."}]
 
-    with pytest.raises(
-        rb.DataError, match=r"rougeL: 1 no_reference of 1 rows: no value \(columns: q"
-    ):
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate(rows, ["rougeL"])
-    with pytest.raises(rb.DataError, match="no gold documents, gold passages or gold answers"):
+    assert_message(caught.value)
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate(rows)
+    assert_message(caught.value)
 
 
-def test_ids_that_never_meet_score_nothing():
+def test_ids_that_never_meet_score_nothing(assert_message):
     rows = [{"question": "a?", "retrieved_ids": ["d1"], "relevant_ids": ["e1"]}]
 
-    with pytest.raises(rb.DataError, match=r"nothing to score: no retrieved id .* 'd1' .* 'e1'"):
+    with pytest.raises(rb.DataError) as caught:
         rb.evaluate(rows)
+    assert_message(caught.value)
 
 
 def test_passages_and_gold_answers_are_scored_by_answer_hit():
-    """By hand: 'hot' stands in the first passage of q1, 'ice' in the second of q2: 1, 1/2, 1."""
+    # By hand: 'hot' stands in the first passage of q1, 'ice' in the second of q2: 1, 1/2, 1
     rows = [
         {"question": "q1", "contexts": ["Io is hot.", "Ceres."], "reference": "hot"},
         {"question": "q2", "contexts": ["Ceres.", "Europa has ice."], "reference": "ice"},

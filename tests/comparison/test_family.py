@@ -17,78 +17,78 @@ def test_p_values_are_scipys(test, oracle):
     options = {"popmean": 0} if test == "t" else {"method": "asymptotic"}
     theirs = [getattr(stats, oracle)(d, **options).pvalue for d in TABLE.T]
 
-    found = adjust_family(TABLE, Method(test=test))
+    family = adjust_family(TABLE, Method(test=test))
 
-    assert found.p == pytest.approx(theirs)
-    assert found.tests == [test] * 3
+    assert family.p == pytest.approx(theirs)
+    assert family.tests == [test] * 3
 
 
 def test_benjamini_hochberg_is_scipys():
     from scipy import stats
 
-    found = adjust_family(TABLE, Method(test="t", correction="benjamini_hochberg"))
+    family = adjust_family(TABLE, Method(test="t", correction="benjamini_hochberg"))
 
-    assert found.adjusted == pytest.approx(stats.false_discovery_control(found.p))
+    assert family.adjusted == pytest.approx(stats.false_discovery_control(family.p))
     assert adjust_family(TABLE, Method(test="t", correction="bh")).adjusted.tolist() == (
-        found.adjusted.tolist()
+        family.adjusted.tolist()
     )
 
 
 def test_without_correction_p_is_that_of_each_pair_alone():
-    """As many comparisons as Holm would need 1,199 flips for: none of them costs another any."""
+    # Holm would need 1,199 flips for so many comparisons; here no pair costs another pair flips
     table = RANDOM.normal(0.02, 0.1, (40, 60))
     alone = [adjust_family(d[:, None], Method(resamples=100, seed=3)).p[0] for d in table.T]
 
-    found = adjust_family(table, Method(correction="none", resamples=100, seed=3))
+    family = adjust_family(table, Method(correction="none", resamples=100, seed=3))
 
-    assert found.resamples == 100
-    assert found.p.tolist() == found.adjusted.tolist() == alone
-    assert (found.adjusted < adjust_family(table, Method(resamples=100, seed=3)).adjusted).any()
+    assert family.resamples == 100
+    assert family.p.tolist() == family.adjusted.tolist() == alone
+    assert (family.adjusted < adjust_family(table, Method(resamples=100, seed=3)).adjusted).any()
 
 
 def test_max_t_has_flips_of_its_own():
-    found = adjust_family(TABLE, Method(correction="max_t", resamples=500, seed=4))
+    family = adjust_family(TABLE, Method(correction="max_t", resamples=500, seed=4))
 
-    assert found.adjusted.tolist() == max_t_p_values(TABLE, resamples=500, seed=4).tolist()
-    assert found.resamples == 500
+    assert family.adjusted.tolist() == max_t_p_values(TABLE, resamples=500, seed=4).tolist()
+    assert family.resamples == 500
 
 
 def test_mcnemar_is_for_hits_and_misses_alone():
     hits = np.sign(np.round(TABLE[:, :1] * 5))
     mixed = np.column_stack([hits, TABLE[:, 1]])
 
-    found = adjust_family(mixed, Method(test="mcnemar"))
+    family = adjust_family(mixed, Method(test="mcnemar"))
 
-    assert found.tests == ["mcnemar", "randomization"]
-    assert found.p[1] == adjust_family(mixed[:, 1:], Method()).p[0]
+    assert family.tests == ["mcnemar", "randomization"]
+    assert family.p[1] == adjust_family(mixed[:, 1:], Method()).p[0]
 
 
 @pytest.mark.parametrize("correction", ["holm", "benjamini_hochberg"])
 def test_a_large_family_gets_the_flips_that_it_takes(correction):
-    """60 true differences: at 1 / 101 > .05 / 60 the smallest p would reject none."""
+    # 60 true differences: at 1 / 101 > .05 / 60 the smallest p would reject none
     table = RANDOM.normal(0.5, 0.1, (40, 60))
 
-    found = adjust_family(table, Method(correction=correction, resamples=100))
+    family = adjust_family(table, Method(correction=correction, resamples=100))
 
-    assert found.resamples == 60 / 0.05 - 1
-    assert (found.adjusted <= 0.05).all()
+    assert family.resamples == 60 / 0.05 - 1
+    assert (family.adjusted <= 0.05).all()
 
 
 def test_no_comparison():
-    found = adjust_family(np.zeros((5, 0)), Method())
+    family = adjust_family(np.zeros((5, 0)), Method())
 
-    assert found.p.shape == found.adjusted.shape == (0,)
+    assert family.p.shape == family.adjusted.shape == (0,)
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize("correction", ["holm", "max_t"])
 def test_keeps_the_error_rate_of_the_family(correction):
-    """200 families of five equal systems against one baseline: at 5 %, se 1.5 points."""
+    # 200 families of five equal systems against one baseline: at 5 %, se 1.5 points
     rng, wrong = np.random.default_rng(12), 0
     for _ in range(200):
         scores = rng.normal(0, 1, (50, 6))
         table = scores[:, 1:] - scores[:, :1]
-        found = adjust_family(table, Method(correction=correction, resamples=199))
-        wrong += bool((found.adjusted <= 0.05).any())
+        family = adjust_family(table, Method(correction=correction, resamples=199))
+        wrong += bool((family.adjusted <= 0.05).any())
 
     assert wrong / 200 < 0.1

@@ -12,7 +12,7 @@ import ragbench as rb
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.comparison.id_pairs import IdPair, QuestionIds, pair_ids
 
-TOLD = "may have another spelling in the hits"
+HAS_SPELLING = "may have another spelling in the hits"
 MATCHED = "matched one to one with hits of another spelling"
 
 
@@ -30,7 +30,7 @@ def evaluate(questions):
 
 
 # a question whose ids meet, so that no rule for ids that never meet applies
-MET = (["met", "Boeing_747"], ["met", "Boeing_747"])
+MEETING = (["met", "Boeing_747"], ["met", "Boeing_747"])
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ MET = (["met", "Boeing_747"], ["met", "Boeing_747"])
     ],
 )
 def test_one_spelling_of_a_gold_id_is_that_id(gold, hit):
-    """The hit is at rank 2, hence a reciprocal rank of 1/2."""
-    scores, notes = evaluate([MET, ([gold], ["other", hit])])
+    # The hit is at rank 2, hence a reciprocal rank of 1/2
+    scores, notes = evaluate([MEETING, ([gold], ["other", hit])])
 
     assert scores[2] == [1, 0.5]
     assert len(notes) == 1
@@ -80,7 +80,7 @@ def test_one_spelling_of_a_gold_id_is_that_id(gold, hit):
     ],
 )
 def test_an_honest_miss_has_no_note(gold, hits):
-    scores, notes = evaluate([MET, ([gold], hits)])
+    scores, notes = evaluate([MEETING, ([gold], hits)])
 
     assert scores[2] == [1, 0]
     assert not notes
@@ -101,12 +101,12 @@ def test_an_honest_miss_has_no_note(gold, hits):
         ([(["a"], ["a#1"]), (["b"], ["b#1"]), (["c"], ["a#2"])], "a", "a#1"),
     ],
 )
-def test_ids_that_are_not_one_to_one_are_told(questions, gold, hit):
-    scores, notes = evaluate([MET, *questions])
+def test_ids_that_are_not_one_to_one_are_told(questions, gold, hit, assert_message):
+    scores, notes = evaluate([MEETING, *questions])
 
     assert scores[2][1] == 0
     assert len(notes) == 1
-    assert f"{TOLD}, such as gold '{gold}' and hit '{hit}'" in notes[0]
+    assert_message(notes[0])
     line = 'match: {level: document, separator: "#"}'
     assert (line in notes[0]) == ("#" in hit)
 
@@ -122,7 +122,7 @@ def test_ids_that_are_not_one_to_one_are_told(questions, gold, hit):
     ],
 )
 def test_ids_that_stand_side_by_side_are_two_documents(questions):
-    assert not evaluate([MET, *questions])[1]
+    assert not evaluate([MEETING, *questions])[1]
 
 
 def test_two_documents_of_a_corpus_are_no_spellings_of_one():
@@ -143,10 +143,10 @@ def test_a_number_in_another_form_is_that_number(hit):
 
 
 def test_a_part_of_a_numbered_document_has_one_number_more():
-    met = QuestionIds({"doc_2": 1}, ["doc_2"])
+    question_ids = QuestionIds({"doc_2": 1}, ["doc_2"])
 
-    assert pair_ids([met, QuestionIds({"doc_1": 1}, ["doc_1_0"])]).matched
-    assert not any(pair_ids([met, QuestionIds({"doc": 1}, ["doc_1"])]))
+    assert pair_ids([question_ids, QuestionIds({"doc_1": 1}, ["doc_1_0"])]).matched
+    assert not any(pair_ids([question_ids, QuestionIds({"doc": 1}, ["doc_1"])]))
 
 
 def test_irrelevant_documents_need_no_hit():
@@ -173,8 +173,8 @@ IDS = st.lists(st.sampled_from(NAMES.split(" ")), min_size=1, unique=True)
 
 @given(st.data())
 def test_scores_of_other_spellings_are_those_of_the_table_or_told(data):
-    """The oracle is the table with one spelling of each id."""
-    clean = [MET, *data.draw(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5))]
+    # The oracle is the table with one spelling of each id
+    clean = [MEETING, *data.draw(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5))]
     side = data.draw(st.sampled_from([0, 1]))
     # a hit alone may be a chunk, of one document
     parts = st.lists(st.sampled_from([*PARTS] if side else [None]), max_size=side)
@@ -183,7 +183,7 @@ def test_scores_of_other_spellings_are_those_of_the_table_or_told(data):
     for question in clean:
         names = data.draw(st.lists(st.sampled_from([*CHANGES]), max_size=2)) + data.draw(parts)
         ids = question[side]
-        for name in names if question is not MET else ():
+        for name in names if question is not MEETING else ():
             ids = [*map(changes[name], ids)]
         # two files of one name, without their folders, are one id
         assume(len({*ids}) == len(ids))
@@ -191,12 +191,12 @@ def test_scores_of_other_spellings_are_those_of_the_table_or_told(data):
 
     scores, notes = evaluate(changed)
 
-    assert any(TOLD in note for note in notes) or scores == evaluate(clean)[0]
+    assert any(HAS_SPELLING in note for note in notes) or scores == evaluate(clean)[0]
 
 
 @given(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5))
 def test_a_table_of_one_spelling_has_no_note(questions):
-    assert not evaluate([MET, *questions])[1]
+    assert not evaluate([MEETING, *questions])[1]
 
 
 def test_scores_of_runs_stay_and_tell(tmp_path):
@@ -211,5 +211,7 @@ def test_scores_of_runs_stay_and_tell(tmp_path):
 
     for result in (in_memory, in_frames, from_file):
         assert result.mean["mrr"] == 0.5
-        assert any(TOLD in note and "gold 'doc2' and hit 'DOC2'" in note for note in result.notes)
+        assert any(
+            HAS_SPELLING in note and "gold 'doc2' and hit 'DOC2'" in note for note in result.notes
+        )
     assert not rb.evaluate_run(run, {"q1": {"doc1": 1}, "q2": {"doc3": 1}}, ["mrr"]).notes

@@ -1,4 +1,4 @@
-"""One decision per pair: letter, verdict, `=`, star, first line, JSON, LaTeX and gate agree."""
+"""Letter, verdict, `=`, star, first line, JSON, LaTeX and gate agree on one decision per pair."""
 
 import re
 
@@ -56,14 +56,14 @@ def score_tables(draw):
     for number in range(measures):
         # half of the baselines are the base itself
         first = draw(st.sampled_from(["same", "same", "few", "many"]))
-        for made in columns.values():
-            kind = draw(st.sampled_from(KINDS)) if made is not columns["s0"] else first
+        for score_columns in columns.values():
+            kind = draw(st.sampled_from(KINDS)) if score_columns is not columns["s0"] else first
             values = changed(kind, base, grades, rng)
             causes = np.full(n, Cause.SCORED)
             holes = rng.random(n) < draw(st.sampled_from([0, 0, 0, 0.1, 0.6]))
             causes[holes] = draw(st.sampled_from([Cause.TIMEOUT, Cause.NO_RELEVANT]))
             values = np.where(holes, np.nan, values)
-            made.append(column(values, f"m{number}", causes, direction=direction))
+            score_columns.append(column(values, f"m{number}", causes, direction=direction))
     clusters = draw(st.sampled_from([None, None, "many", "few"]))
     n_clusters = {"many": n // 2, "few": 5}
     labels = clusters and [f"c{c}" for c in rng.integers(0, n_clusters[clusters], n)]
@@ -74,7 +74,7 @@ def score_tables(draw):
         seed=draw(st.integers(0, 5)),
         cluster=labels and "metadata.topic",
     )
-    return [system(name, *made) for name, made in columns.items()], method, labels
+    return [system(name, *score_columns) for name, score_columns in columns.items()], method, labels
 
 
 def changed(kind, base, grades, rng):
@@ -277,8 +277,8 @@ def means_of(systems, measure):
 @pytest.mark.slow
 @given(score_tables())
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
-def test_all_that_is_printed_of_a_pair_says_the_same(made):
-    systems, method, labels = made
+def test_all_that_is_printed_of_a_pair_says_the_same(drawn):
+    systems, method, labels = drawn
     scored = source("run", *systems, baseline="s0")
 
     with_letters = compare_sources(match_sources(scored, []), method, labels)
@@ -297,12 +297,12 @@ def test_all_that_is_printed_of_a_pair_says_the_same(made):
 @pytest.mark.slow
 @given(score_tables())
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_a_gate_against_another_run_says_what_compare_prints(made):
-    systems, method, labels = made
+def test_a_gate_against_another_run_says_what_compare_prints(drawn):
+    systems, method, labels = drawn
     ids = source("x", *systems).query_ids
     base, head = source("base", *systems[:-1]), source("head", *systems[1:])
-    met = match_sources(base, [head])
-    compared = compare_sources(met, method.of_runs(), labels)
+    matched = match_sources(base, [head])
+    compared = compare_sources(matched, method.of_runs(), labels)
     run = GatedRun(
         scored=head,
         method=method,
@@ -320,13 +320,13 @@ def test_a_gate_against_another_run_says_what_compare_prints(made):
 
 
 def test_300_questions_that_gain_a_hundredth_are_shown_by_letter_and_verdict_alike():
-    """Each gains .01: the test is sure, the interval allows for losses that none has shown."""
+    # Each query gains .01: the test is sure, the interval allows for unseen losses
     base = np.full(300, 0.4)
-    met = match_sources(
+    matched = match_sources(
         source("a", system("s", column(base))), [source("b", system("s", column(base + 0.01)))]
     )
 
-    compared = compare_sources(met, Method())
+    compared = compare_sources(matched, Method())
 
     (family,) = compared.measures
     (row,) = family.comparisons
@@ -354,7 +354,7 @@ def test_300_questions_that_gain_a_hundredth_are_shown_by_letter_and_verdict_ali
     ],
 )
 def test_decisions_by_hand(p, adjusted, interval, expected):
-    """The interval is 1 +- 2 confidence: it leaves out 0 from an error rate of 0.5 on."""
+    # The interval is 1 +- 2 confidence: it leaves out 0 from an error rate of 0.5 on
     decision = decide(p, adjusted, interval, ALPHA, lambda c: (1 - 2 * c, 1 + 2 * c))
 
     numbers = (decision.p, decision.p_adjusted)
@@ -363,7 +363,7 @@ def test_decisions_by_hand(p, adjusted, interval, expected):
 
 
 def test_the_p_value_of_an_interval_is_that_of_its_test():
-    """A normal interval: p is two tails beyond the mean in standard errors."""
+    # A normal interval: p is two tails beyond the mean in standard errors
     normal = pytest.importorskip("scipy.stats").norm
     for mean in (0.5, 1.0, 1.9):
         p = interval_p_value(
@@ -375,11 +375,11 @@ def test_the_p_value_of_an_interval_is_that_of_its_test():
 
 
 def test_only_the_correction_stands_between():
-    """Seven wins of seven, six systems without any change: 2 / 2^7 alone, 6 times that by Holm."""
+    # Seven wins of seven, six systems without any change: 2 / 2^7 alone, 6 times that by Holm
     base = np.zeros(40)
     wins = np.where(np.arange(40) < 7, 1.0, 0.0)
-    others = [np.where(np.arange(40) == k, 1.0, 0.0) for k in range(5)]
-    systems = [system(f"s{k}", column(v)) for k, v in enumerate((base, wins, *others))]
+    rivals = [np.where(np.arange(40) == k, 1.0, 0.0) for k in range(5)]
+    systems = [system(f"s{k}", column(v)) for k, v in enumerate((base, wins, *rivals))]
 
     (family,) = compare_systems(systems, "s0", Method()).measures
 
@@ -398,10 +398,10 @@ def test_only_the_correction_stands_between():
     ],
 )
 def test_a_margin_says_of_a_drop_what_the_table_says(n_others, words):
-    """Seven losses of seven: p is 2 / 2^7 alone, six times that among six comparisons."""
+    # Seven losses of seven: p is 2 / 2^7 alone, six times that among six comparisons
     losses = np.where(np.arange(40) < 7, 0.0, 1.0)
-    others = [np.where(np.arange(40) == k, 0.0, 1.0) for k in range(n_others)]
-    systems = [system(f"s{k}", column(v)) for k, v in enumerate((np.ones(40), losses, *others))]
+    rivals = [np.where(np.arange(40) == k, 0.0, 1.0) for k in range(n_others)]
+    systems = [system(f"s{k}", column(v)) for k, v in enumerate((np.ones(40), losses, *rivals))]
     scored = source("run", *systems, baseline="s0")
     compared = compare_systems(systems, "s0", Method())
     run = GatedRun(scored=scored, method=Method(), n_queries=40, comparisons=compared)
@@ -414,22 +414,22 @@ def test_a_margin_says_of_a_drop_what_the_table_says(n_others, words):
 
 
 def test_fail_if_says_of_a_drop_what_the_table_says():
-    """Of two systems and their bases, six pairs are corrected for."""
+    # The correction covers six pairs: two systems and their bases
     ids = [f"q{row}" for row in range(40)]
     losses = np.where(np.arange(40) < 6, 0.0, 1.0)
     base = source("a", *(system(f"s{k}", column(np.ones(40))) for k in range(2)), ids=ids)
     head = source("b", *(system(f"s{k}", column(losses)) for k in range(2)), ids=ids)
-    met = match_sources(base, [head])
-    compared = compare_sources(met, Method())
+    matched = match_sources(base, [head])
+    compared = compare_sources(matched, Method())
 
-    gates = list(FailIf.parse("mrr drop > 0.15").decide("mrr", compared, met, Method()))
+    gates = list(FailIf.parse("mrr drop > 0.15").decide("mrr", compared, matched, Method()))
 
     for gate, row in zip(gates, compared.measure("mrr").comparisons, strict=True):
         assert ("surely a drop" in gate.why) == bool(row.differs)
 
 
 def test_without_an_interval_a_small_p_is_left_out():
-    """A rate of errors has no upper bound, and equal differences have no spread."""
+    # A rate of errors has no upper bound, and equal differences have no spread
     reference = ["the cat sat on the mat"] * 40
     good = rb.evaluate_texts(["the cat sat on mat"] * 40, reference, ["ter"])
     bad = rb.evaluate_texts(["a dog"] * 40, reference, ["ter"])
@@ -442,7 +442,7 @@ def test_without_an_interval_a_small_p_is_left_out():
 
 
 def test_a_family_without_any_defined_p_has_no_verdict():
-    """Student's t has no value where all differences are equal."""
+    # Student's t has no value where all differences are equal
     systems = [system("a", column(np.ones(3))), system("b", column(np.full(3, 0.5)))]
 
     [row] = compare_systems(systems, "a", Method(test="t")).measures[0].comparisons

@@ -19,8 +19,8 @@ RANDOM = np.random.default_rng(5)
 BASE = RANDOM.random(60)
 
 
-def compared(*given):
-    return to_json(compare_systems(*given))
+def compared(*arguments):
+    return to_json(compare_systems(*arguments))
 
 
 def system(name, values, measure="ndcg@10", **facts):
@@ -40,30 +40,28 @@ def test_a_real_difference_is_told_from_chance():
     better = np.clip(BASE + 0.2, 0, 1)
     noisy = np.clip(BASE + RANDOM.normal(0, 0.1, 60), 0, 1)
 
-    (found,) = measures([system("base", BASE), system("up", better), system("noise", noisy)])
+    (family,) = measures([system("base", BASE), system("up", better), system("noise", noisy)])
 
-    up, noise = found["comparisons"]
+    up, noise = family["comparisons"]
     assert up["system"] == "up"
     assert up["differs"]
     assert up["difference"] == pytest.approx((better - BASE).mean())
     assert 0 < up["interval"][0] < up["difference"] < up["interval"][1]
     assert not noise["differs"]
     assert noise["interval"][0] < 0 < noise["interval"][1]
-    assert found["best"] == "up"
-    assert found["tied_with_best"] == ["up"]
+    assert family["best"] == "up"
+    assert family["tied_with_best"] == ["up"]
 
 
 @pytest.mark.costly
 def test_skewed_differences_of_mean_0_are_not_called_different():
-    """-.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05.
-
-    The interval has 0 in it: it says what p is, and nobody sees a small p beside `not shown`.
-    """
+    # -.05 on 9 queries in 10, +.45 on the others, 20 queries: most families have p <= .05.
+    # The interval has 0 in it: it says what p is, and nobody sees a small p beside `not shown`.
     base, families, symmetry = np.full(20, 0.5), [], []
     for _ in range(6):
         gains = np.where(RANDOM.random((19, 20)) < 0.1, 0.45, -0.05)
-        others = [system(f"s{number}", base + d) for number, d in enumerate(gains)]
-        (family,) = measures([system("base", base), *others], resamples=1_000)
+        rivals = [system(f"s{number}", base + d) for number, d in enumerate(gains)]
+        (family,) = measures([system("base", base), *rivals], resamples=1_000)
         p_values = stats.randomization_p_values(gains.T, resamples=1_000, seed=13)
         symmetry.append(stats.holm_p_values(p_values).min())
         families.append(family["comparisons"])
@@ -86,21 +84,21 @@ def test_p_values_are_those_of_the_permutation_test():
         rng=np.random.default_rng(1),
     )
 
-    (found,) = measures([system("base", BASE), system("other", other)], resamples=20_000)
+    (family,) = measures([system("base", BASE), system("other", other)], resamples=20_000)
 
-    assert found["comparisons"][0]["p"] == pytest.approx(theirs.pvalue, abs=0.015)
+    assert family["comparisons"][0]["p"] == pytest.approx(theirs.pvalue, abs=0.015)
 
 
 def test_holm_adjusts_over_the_family_of_one_measure():
-    others = [np.clip(BASE + RANDOM.normal(0.07 * k, 0.3, 60), 0, 1) for k in (1, 2, 3)]
-    systems = [system("base", BASE), *(system(f"s{i}", x) for i, x in enumerate(others))]
+    rivals = [np.clip(BASE + RANDOM.normal(0.07 * k, 0.3, 60), 0, 1) for k in (1, 2, 3)]
+    systems = [system("base", BASE), *(system(f"s{i}", x) for i, x in enumerate(rivals))]
 
-    (found,) = measures(systems)
+    (family,) = measures(systems)
 
-    p = sorted(comparison["p"] for comparison in found["comparisons"])
-    adjusted = sorted(comparison["p_adjusted"] for comparison in found["comparisons"])
+    p = sorted(comparison["p"] for comparison in family["comparisons"])
+    adjusted = sorted(comparison["p_adjusted"] for comparison in family["comparisons"])
     assert adjusted[0] == pytest.approx(min(3 * p[0], 1))
-    assert {comparison["n_comparisons"] for comparison in found["comparisons"]} == {3}
+    assert {comparison["n_comparisons"] for comparison in family["comparisons"]} == {3}
 
 
 def test_pairs_are_compared_with_the_baselines_pair_of_the_same_generator():
@@ -108,9 +106,9 @@ def test_pairs_are_compared_with_the_baselines_pair_of_the_same_generator():
         system(name, BASE, "rouge1") for name in ("base/gpt", "base/llama", "up/gpt", "up/llama")
     ]
 
-    (found,) = measures(systems)
+    (family,) = measures(systems)
 
-    pairs = [(c["system"], c["baseline"]) for c in found["comparisons"]]
+    pairs = [(c["system"], c["baseline"]) for c in family["comparisons"]]
     assert pairs == [("up/gpt", "base/gpt"), ("up/llama", "base/llama")]
 
 
@@ -126,40 +124,40 @@ def test_pairs_are_compared_with_the_baselines_pair_of_the_same_generator():
     ],
 )
 def test_what_all_have_alike_tells_nothing_and_has_no_best(values, expected):
-    (found,) = measures([system(f"s{n}", each) for n, each in enumerate(values)])
+    (family,) = measures([system(f"s{n}", scores) for n, scores in enumerate(values)])
 
-    assert found.get("tells_nothing") == expected
+    assert family.get("tells_nothing") == expected
     if expected:
-        assert (found["best"], found["tied_with_best"]) == (None, [])
+        assert (family["best"], family["tied_with_best"]) == (None, [])
     elif len(values) > 1 and not np.isnan(values[0]).all():
-        assert found["best"] is not None
+        assert family["best"] is not None
 
 
 def test_identical_systems_do_not_differ():
-    (found,) = measures([system("base", BASE), system("copy", BASE)])
+    (family,) = measures([system("base", BASE), system("copy", BASE)])
 
-    (comparison,) = found["comparisons"]
+    (comparison,) = family["comparisons"]
     assert (comparison["difference"], comparison["p"], comparison["differs"]) == (0.0, 1.0, False)
     assert comparison["interval"][0] < 0 < comparison["interval"][1]
     assert comparison["n_changed"] == 0
 
 
 def test_only_common_queries_are_compared():
-    left, right = BASE.copy(), BASE + 0.0
-    left[:10], right[5:15] = NAN, NAN
+    scores, right = BASE.copy(), BASE + 0.0
+    scores[:10], right[5:15] = NAN, NAN
 
-    (found,) = measures([system("base", left), system("other", right)])
+    (family,) = measures([system("base", scores), system("other", right)])
 
-    assert found["comparisons"][0]["n"] == 45
+    assert family["comparisons"][0]["n"] == 45
 
 
 def test_nothing_in_common_is_null_and_never_a_difference():
-    left, right = BASE.copy(), BASE.copy()
-    left[::2], right[1::2] = NAN, NAN
+    scores, right = BASE.copy(), BASE.copy()
+    scores[::2], right[1::2] = NAN, NAN
 
-    (found,) = measures([system("base", left), system("other", right)])
+    (family,) = measures([system("base", scores), system("other", right)])
 
-    (comparison,) = found["comparisons"]
+    (comparison,) = family["comparisons"]
     assert comparison["n"] == 0
     assert comparison["p"] is None
     assert comparison["difference"] is None
@@ -167,11 +165,11 @@ def test_nothing_in_common_is_null_and_never_a_difference():
 
 
 def test_lower_is_better_turns_the_best_round():
-    (found,) = measures(
+    (family,) = measures(
         [system("base", BASE, direction="lower"), system("up", BASE / 2 + 0.5, direction="lower")]
     )
 
-    assert found["best"] == "base"
+    assert family["best"] == "base"
 
 
 def test_same_seed_same_result():
@@ -181,19 +179,19 @@ def test_same_seed_same_result():
 
 
 def test_one_system_is_its_own_best():
-    (found,) = measures([system("base", BASE)])
+    (family,) = measures([system("base", BASE)])
 
-    assert found["tied_with_best"] == ["base"]
-    assert found["comparisons"] == []
+    assert family["tied_with_best"] == ["base"]
+    assert family["comparisons"] == []
 
 
 def test_what_shares_no_query_with_the_best_is_not_shown_to_be_worse():
     even, odd = (np.where(np.arange(60) % 2 == part, 1.0, np.nan) for part in (0, 1))
 
-    (found,) = measures([system("base", BASE * 0.1), system("even", even), system("odd", odd)])
+    (family,) = measures([system("base", BASE * 0.1), system("even", even), system("odd", odd)])
 
-    assert found["best"] == "even"
-    assert found["tied_with_best"] == ["even", "odd"]
+    assert family["best"] == "even"
+    assert family["tied_with_best"] == ["even", "odd"]
 
 
 def test_the_tests_of_a_measure_are_named_and_chosen():
@@ -218,8 +216,10 @@ def test_a_family_of_all_measures_is_adjusted_as_one():
 
     of_each, of_all = (measures(systems, family=family) for family in ("measure", "all"))
 
-    def smallest(found):
-        return min((c["p"], c["p_adjusted"]) for measure in found for c in measure["comparisons"])
+    def smallest(families):
+        return min(
+            (c["p"], c["p_adjusted"]) for measure in families for c in measure["comparisons"]
+        )
 
     p, adjusted = smallest(of_all)
     assert adjusted == pytest.approx(min(4 * p, 1))
@@ -227,16 +227,16 @@ def test_a_family_of_all_measures_is_adjusted_as_one():
 
 
 def test_clusters_are_the_unit():
-    """Six topics of ten copies each: ten times the queries, not the evidence."""
+    # Six topics of ten copies each: ten times the queries, and no more evidence
     base = np.repeat(RANDOM.random(6) / 2, 10)
     systems = [system("base", base), system("up", base + np.repeat([0.1, 0.2, 0.3] * 2, 10))]
     topics = np.repeat(list("abcdef"), 10).tolist()
 
     alone = compared(systems, "base", Method())["measures"][0]
-    found = compared(systems, "base", Method(cluster="metadata.topic"), topics)
+    families = compared(systems, "base", Method(cluster="metadata.topic"), topics)
 
-    (clustered,) = found["measures"][0]["comparisons"]
-    assert found["cluster"] == "metadata.topic"
+    (clustered,) = families["measures"][0]["comparisons"]
+    assert families["cluster"] == "metadata.topic"
     # 2 / 2^6 by the flips; six clusters cannot exclude that one more loses all
     assert clustered["p"] > 0.05
     assert (clustered["n"], clustered["n_clusters"]) == (60, 6)
@@ -244,11 +244,11 @@ def test_clusters_are_the_unit():
     assert clustered["effect_interval"][0] < alone["comparisons"][0]["effect_interval"][0]
     assert clustered["minimum_detectable"] is None
     assert 0 < alone["comparisons"][0]["minimum_detectable"] < 0.2
-    assert found["measures"][0]["tied_with_best"] == ["base", "up"]
+    assert families["measures"][0]["tied_with_best"] == ["base", "up"]
 
 
 def test_five_clusters_cannot_be_told_apart():
-    """2 / 2^5 is above 5 %, though each of 50 queries gained."""
+    # 2 / 2^5 is above 5 %, though each of 50 queries gained
     systems = [system("base", BASE[:50]), system("up", BASE[:50] + 0.1)]
     topics = [f"t{i % 5}" for i in range(50)]
 

@@ -33,58 +33,62 @@ def quoted(answer, contexts):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "place"),
     [
-        ({}, "evaluate: data: found None, allowed: rows, a data frame or a path"),
-        ({"dataset": ROWS, "test_cases": ROWS}, "found dataset= and test_cases=, allowed: one"),
+        ({}, "evaluate: data"),  # no data at all
+        ({"dataset": ROWS, "test_cases": ROWS}, "evaluate"),  # the data twice, under two names
+        # the judge twice, under two names
         (
             {"data": ROWS, "llm": "m", "judge": "n"},
-            "found judge= and llm=, allowed: one of them",
+            "evaluate",
         ),
-        ({"data": ROWS, "judg": "m"}, "an unknown argument judg=, .*did you mean 'judge'"),
-        ({"data": ROWS, "metric": []}, "an unknown argument metric=, .*did you mean 'metrics'"),
+        ({"data": ROWS, "judg": "m"}, "evaluate"),  # misspelt
+        ({"data": ROWS, "metric": []}, "evaluate"),
         (
             {"data": ROWS, "column_map": {"user_input": "q", "response": "a"}},
-            r"column_map: columns=\{'question': 'q', 'answer': 'a'\}",
+            "evaluate",
         ),
-        ({"data": ROWS, "raise_exceptions": False}, "result.causes has the failures"),
-        ({"data": ROWS, "llm": metric("LlamaIndexLLMWrapper")}, "an object of LlamaIndexLLMW"),
+        # failures are causes here, and never raise
+        ({"data": ROWS, "raise_exceptions": False}, "evaluate"),
+        ({"data": ROWS, "llm": metric("LlamaIndexLLMWrapper")}, "evaluate: judge"),
         (
             {"data": ROWS, "metrics": [metric("A", name="faithfulness", llm=object())] * 2},
-            "found an object of object, allowed: judge='gpt-4o-mini', a chat model of LangChain",
+            "evaluate: judge",
         ),
         (
             {
                 "data": ROWS,
                 "metrics": [metric("A", name="faithfulness", llm=object()) for _ in range(2)],
             },
-            "metrics with several models",
+            "evaluate: judge",
         ),
     ],
 )
-def test_arguments_without_a_counterpart_name_what_to_write(arguments, message):
-    with pytest.raises(rb.OptionError, match=message):
+def test_arguments_without_a_counterpart_name_what_to_write(arguments, place, assert_message):
+    with pytest.raises(rb.OptionError) as caught:
         rb.evaluate(**arguments)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
-    ("stated", "message"),
+    "stated",
     [
-        ("topic_adherence", "found 'topic_adherence', allowed: a rubric of yours in its place"),
-        ("Tone [GEval]", "a rubric of yours"),
-        ("factual_correctness(mode=precision)", r"factual_correctness alone, or a rubric of"),
-        (metric("NoiseSensitivity", name="noise_sensitivity", mode="irrelevant"), "alone, or a"),
-        ("bleu_score(tokenize=zh)", "did you mean 'bleu'"),
-        ("rougl", "did you mean 'rougeL'"),
+        "topic_adherence",
+        "Tone [GEval]",
+        "factual_correctness(mode=precision)",
+        metric("NoiseSensitivity", name="noise_sensitivity", mode="irrelevant"),
+        "bleu_score(tokenize=zh)",
+        "rougl",
         # the name is the user's, and so is the question
-        (metric("GEval", name="correctness", criteria="Is it short?"), "'steps': ..Is it short?"),
-        (metric("Voice", __name__="Voice Naturalness"), "'name': 'voice_naturalness'"),
-        (metric("Nameless"), "'name': 'nameless'"),
+        metric("GEval", name="correctness", criteria="Is it short?"),
+        metric("Voice", __name__="Voice Naturalness"),
+        metric("Nameless"),  # an object without criteria
     ],
 )
-def test_metrics_without_a_counterpart(stated, message):
-    with pytest.raises(rb.OptionError, match=message) as raised:
+def test_metrics_without_a_counterpart(stated, assert_message):
+    with pytest.raises(rb.OptionError) as raised:
         rb.evaluate(ROWS, [stated], judge=rb.Judge(type=quoted, rubrics=[]))
+    assert_message(raised.value, "evaluate: metrics")
     assert "\n" not in str(raised.value)
 
 
@@ -109,12 +113,12 @@ def test_the_rubric_of_a_message_is_a_rubric(steps, name, params):
     assert rb.Judge("m", [keys], client=print).rubrics[0].steps == tuple(keys["steps"])
 
 
-def test_names_of_other_tools_are_scored_with_a_note():
+def test_names_of_other_tools_are_scored_with_a_note(assert_message):
     names = ["bleu_score", metric("ExactMatch", name="exact_match"), "rouge_score(mode=recall)"]
     with pytest.warns(UserWarning, match="is scored as") as caught:
         result = rb.evaluate(ROWS, names)
 
-    assert str(caught[0].message) == "bleu_score is scored as bleu, whose formula may differ"
+    assert_message(caught[0].message)
     assert list(result.mean) == ["bleu", "exact_match", "rougeL.recall"]
     assert len(result.notes) == 2, "exact_match has its name"
     assert result["bleu_score"] == result["bleu"]
@@ -126,10 +130,11 @@ def test_two_names_of_one_score_count_once():
     assert list(result.mean) == ["contains"]
 
 
-def test_thresholds_are_named_as_gates():
+def test_thresholds_are_named_as_gates(assert_message):
     metrics = [metric("Exact", __name__="Exact Match", threshold=0.9), "ter"]
-    with pytest.warns(UserWarning, match=r"check_gates\(result, \['exact_match >= 0.9'\]\)"):
+    with pytest.warns(UserWarning, match="check_gates") as caught:
         result = rb.evaluate(ROWS, metrics)
+    assert_message(caught[0].message)
     assert [gate["verdict"] for gate in rb.check_gates(result, ["exact_match >= 0.9"])] == ["fail"]
 
 
@@ -148,14 +153,14 @@ FORMS = {
     "data set of ragas": peer_tools.Samples.from_list,
     "test cases": lambda rows: [as_case(row) for row in rows],
     "data set of deepeval": lambda rows: SimpleNamespace(test_cases=[*map(as_case, rows)]),
-    "dataclasses": lambda rows: [Row(**row) for row in rows],
+    "dataclasses": lambda rows: [DataRow(**row) for row in rows],
     "data frame": lambda rows: pd.DataFrame(rows),
 }
 CASE_OF = {"user_input": "input", "response": "actual_output", "reference": "expected_output"}
 
 
 @dataclasses.dataclass
-class Row:
+class DataRow:
     user_input: str
     response: str
     reference: str | None = None
@@ -198,13 +203,14 @@ def test_samples_are_rows_of_a_judge_and_of_texts():
     assert texts["exact_match"] == [0.0, 1.0]
 
 
-def test_a_score_that_a_result_lacks():
+def test_a_score_that_a_result_lacks(assert_message):
     result = rb.evaluate([*ROWS, {"user_input": "Why?", "response": "So."}], ["exact_match"])
 
     assert math.isnan(result["Exact Match"][2])
     assert math.isnan(result.scores[2]["exact_match"])
-    with pytest.raises(rb.OptionError, match=r"found 'exact_macth', .*did you mean 'exact_match'"):
+    with pytest.raises(rb.OptionError) as caught:
         result["exact_macth"]
+    assert_message(caught.value)
 
 
 def test_contexts_in_a_column_context_are_no_traces():
@@ -217,18 +223,20 @@ def test_contexts_in_a_column_context_are_no_traces():
         assert result["quoted"] == [1.0]
 
 
-def test_a_data_frame_without_pandas_names_what_to_install(monkeypatch):
+def test_a_data_frame_without_pandas_names_what_to_install(monkeypatch, assert_message):
     result = rb.evaluate(ROWS, ["exact_match"])
     monkeypatch.setitem(sys.modules, "pandas", None)
 
-    with pytest.raises(rb.MissingExtra, match=r"Evaluation\.to_pandas needs pandas: pip install p"):
+    with pytest.raises(rb.MissingExtra) as caught:
         result.to_pandas()
-    with pytest.raises(rb.MissingExtra, match=r"Comparison\.to_pandas needs pandas: pip install p"):
+    assert_message(caught.value)
+    with pytest.raises(rb.MissingExtra) as caught:
         rb.compare(result, result).to_pandas()
+    assert_message(caught.value)
 
 
 def test_tool_calls_of_a_table():
-    """Two calls are expected, one of them was made, with another argument."""
+    # Two calls are expected, one of them was made, with another argument
     row = {
         "question": "How warm?",
         "answer": "18",

@@ -20,8 +20,8 @@ METHOD = Method(resamples=1000)
 NAN = math.nan
 
 
-def compared(*given):
-    return to_json(compare_preferences(*given))
+def compared(*arguments):
+    return to_json(compare_preferences(*arguments))
 
 
 def pair(system, other, values, cause=Cause.TIMEOUT):
@@ -31,16 +31,16 @@ def pair(system, other, values, cause=Cause.TIMEOUT):
 
 
 def test_counts_and_win_rate_by_hand():
-    """(3 wins + 2 ties / 2) / 6; two failed, which could have been lost or won: 4/8 to 6/8."""
-    found = compared([pair("a", "b", [1, 1, 1, 0.5, 0.5, 0, NAN, NAN])], METHOD)
-    (entry,) = found["comparisons"]
+    # (3 wins + 2 ties / 2) / 6; two failed, which could have been lost or won: 4/8 to 6/8
+    family = compared([pair("a", "b", [1, 1, 1, 0.5, 0.5, 0, NAN, NAN])], METHOD)
+    (entry,) = family["comparisons"]
 
     assert [entry[key] for key in ("wins", "ties", "losses", "n")] == [3, 2, 1, 6]
     assert entry["win_rate"] == pytest.approx(4 / 6)
     assert (entry["failed"], entry["not_applicable"]) == ({"timeout": 2}, 0)
     assert entry["bounds"] == pytest.approx([4 / 8, 6 / 8])
     assert entry["interval"][0] < entry["win_rate"] < entry["interval"][1]
-    assert found["win_matrix"] == {
+    assert family["win_matrix"] == {
         "a": {"b": pytest.approx(4 / 6)},
         "b": {"a": pytest.approx(2 / 6)},
     }
@@ -48,9 +48,9 @@ def test_counts_and_win_rate_by_hand():
 
 @pytest.mark.parametrize(("wins", "losses"), [(9, 1), (6, 4), (10, 0), (3, 3)])
 def test_without_ties_the_p_value_is_that_of_the_sign_test(wins, losses):
-    found = compared([pair("a", "b", [1] * wins + [0] * losses)], METHOD)
+    family = compared([pair("a", "b", [1] * wins + [0] * losses)], METHOD)
 
-    p = found["comparisons"][0]["p"]
+    p = family["comparisons"][0]["p"]
     assert p == pytest.approx(scipy.binomtest(wins, wins + losses).pvalue)
 
 
@@ -60,41 +60,41 @@ def test_a_ranking_of_three():
         pair("a", "c", [1, 1, 1, 0.5]),
         pair("b", "c", [1, 1, 0, 1]),
     ]
-    found = compared(rows, METHOD)
+    family = compared(rows, METHOD)
 
-    assert [(s["system"], s["rank"]) for s in found["systems"]] == [("a", 1), ("b", 2), ("c", 3)]
-    assert [s["win_rate"] for s in found["systems"]] == pytest.approx([6.5 / 8, 4 / 8, 1.5 / 8])
-    assert (found["rule"], found["notes"]) == ("mle", [])
-    assert [(s["wins"], s["ties"], s["losses"]) for s in found["systems"]] == [
+    assert [(s["system"], s["rank"]) for s in family["systems"]] == [("a", 1), ("b", 2), ("c", 3)]
+    assert [s["win_rate"] for s in family["systems"]] == pytest.approx([6.5 / 8, 4 / 8, 1.5 / 8])
+    assert (family["rule"], family["notes"]) == ("mle", [])
+    assert [(s["wins"], s["ties"], s["losses"]) for s in family["systems"]] == [
         (6, 1, 1), (4, 0, 4), (1, 1, 6),
     ]  # fmt: skip
 
 
 def test_equal_systems_share_a_rank():
-    found = compared([pair("a", "b", [1, 0, 0.5])], METHOD)
+    family = compared([pair("a", "b", [1, 0, 0.5])], METHOD)
 
-    assert [system["rank"] for system in found["systems"]] == [1, 1]
+    assert [system["rank"] for system in family["systems"]] == [1, 1]
 
 
 def test_one_that_never_lost_is_said():
-    found = compared([pair("a", "b", [1, 1, 1])], METHOD)
+    family = compared([pair("a", "b", [1, 1, 1])], METHOD)
 
-    assert found["rule"] == "plus_tie"
-    assert "never lost" in found["notes"][0]
-    assert math.isfinite(found["systems"][0]["strength"])
+    assert family["rule"] == "plus_tie"
+    assert "never lost" in family["notes"][0]
+    assert math.isfinite(family["systems"][0]["strength"])
 
 
-def test_what_no_comparison_connects_has_no_rank():
+def test_what_no_comparison_connects_has_no_rank(assert_message):
     nothing = [NAN, NAN]
     rows = [pair("a", "b", [1, 0]), pair("a", "c", nothing), pair("b", "c", nothing)]
-    found = compared(rows, METHOD)
+    family = compared(rows, METHOD)
 
-    assert [system["rank"] for system in found["systems"]] == [None, None, None]
-    assert found["systems"][2]["strength"] is None
-    assert "no comparison connects these" in found["notes"][0]
-    assert "a, b; c" in found["notes"][0]
-    assert found["comparisons"][1]["win_rate"] is None
-    assert found["win_matrix"]["c"] == {}
+    assert [system["rank"] for system in family["systems"]] == [None, None, None]
+    assert family["systems"][2]["strength"] is None
+    assert_message(family["notes"][0])
+    assert "a, b; c" in family["notes"][0]
+    assert family["comparisons"][1]["win_rate"] is None
+    assert family["win_matrix"]["c"] == {}
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, NAN]), min_size=1, max_size=12))

@@ -50,10 +50,10 @@ def outcome(path, **options):
     """Everything that scoring a file gives, or the error."""
     rules = Rules(missing="zero", no_relevant="zero")
     try:
-        found = rank_run_file(path, QRELS, MEASURES, rules, **options)
+        ranked = rank_run_file(path, QRELS, MEASURES, rules, **options)
     except DataError as error:
         return str(error)
-    evaluation = evaluate_ranked_file(found, MEASURES, rules)
+    evaluation = evaluate_ranked_file(ranked, MEASURES, rules)
     columns = {name: column.values.tolist() for name, column in evaluation.columns.items()}
     return evaluation.query_ids, evaluation.counts, columns
 
@@ -79,7 +79,7 @@ def test_every_byte_that_is_read_is_told(tmp_path, name, workers):
 @in_peace
 @given(runs([*LINES]) | runs([*LINES, *WRONG]), st.integers(1, 60), st.integers(1, 300))
 def test_threads_change_no_number_and_no_error(tmp_path_factory, text, least, chunk_bytes):
-    """Ties, repeats, comments, odd white space, odd bytes and scattered queries included."""
+    # Ties, repeats, comments, odd white space, odd bytes and scattered queries included
     path = tmp_path_factory.mktemp("run") / "run.txt"
     path.write_bytes(text.removesuffix(b"\n"))
 
@@ -104,9 +104,9 @@ def test_parts_are_the_file_and_no_query_is_cut(tmp_path_factory, text, least, w
         assert [start for start, _ in spans] == [0, *(end for _, end in spans[:-1])]
         assert spans[-1][1] == len(text)
     for _, cut in spans[:-1]:
-        before = [*filter(None, map(query_of, text[:cut].splitlines()))]
+        preceding = [*filter(None, map(query_of, text[:cut].splitlines()))]
         after = [*filter(None, map(query_of, text[cut:].splitlines()))]
-        assert before[-1:] != after[:1]
+        assert preceding[-1:] != after[:1]
         assert text[cut - 1 : cut] == b"\n"
 
 
@@ -133,7 +133,7 @@ def many_hits(n_queries=60):
 
 
 def test_a_long_file_is_read_by_threads(tmp_path, monkeypatch):
-    """Else the tests above would compare one thread with itself."""
+    # Without threads the tests above would compare a thread with itself
     path, used = tmp_path / "run", []
     path.write_bytes(many_hits())
     ranked = BlockRanker.rank_parts
@@ -190,9 +190,10 @@ def test_after_an_interrupt_no_part_is_begun(tmp_path):
     assert len(begun) < 50
 
 
-def test_workers_are_one_or_more():
-    with pytest.raises(OptionError, match="workers: found 0, allowed: an integer >= 1"):
+def test_workers_are_one_or_more(assert_message):
+    with pytest.raises(OptionError) as caught:
         evaluate_run_file(io.BytesIO(b"q1 Q0 d 1 1 t\n"), QRELS, ["map"], workers=0)
+    assert_message(caught.value, "rank_run_file: workers")
 
 
 @pytest.mark.costly
@@ -212,17 +213,17 @@ def test_cores_are_those_that_may_be_used():
 
 @pytest.mark.costly
 def test_the_command_line_prints_the_same(tmp_path):
-    """68 MB, since a thread is not worth its start for less; few of them are hits."""
+    # 68 MB, since a thread is not worth its start for less; few of them are hits
     text = many_hits(9_000).replace(b" tag\n", b" " + 820 * b"t" + b"\n")
     (tmp_path / "run").write_bytes(text)
     (tmp_path / "qrels").write_text("".join(f"q{n} 0 d{n % 9} 1\n" for n in range(0, 9_000, 7)))
     command = ["score", "qrels", "run", "-q", "-m", "ndcg@5"]
 
-    found = {
+    outputs = {
         workers: run_command(*command, "--workers", workers, cwd=tmp_path).stdout
         for workers in ("1", "3")
     }
 
     assert len(split_run(tmp_path / "run", 3)) > 2
-    assert found["3"] == found["1"]
-    assert found["1"].count("\n") > 9_000 / 7
+    assert outputs["3"] == outputs["1"]
+    assert outputs["1"].count("\n") > 9_000 / 7

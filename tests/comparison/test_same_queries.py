@@ -17,13 +17,13 @@ from ragbench.types import Collection, Qrels, Query
 from tests.comparison.scored_systems import column, source, system
 
 IDS = [f"q{n}" for n in range(7)]
+# Score -> what it depends on besides the question
 DEPENDS = {"mrr": "judgements", "exact_match": "answers"}
-"""Score -> what it depends on besides the question."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a query was: as the data have it, so that tests need no fingerprint."""
+    """Hold a query with its judgements and answers, so that tests need no fingerprint."""
 
     question: str
     judgements: tuple[tuple[str, int], ...]
@@ -42,9 +42,9 @@ DATA = st.dictionaries(st.sampled_from(IDS), st.just(SAME) | QUERIES, min_size=1
 
 def scored(where, data, *, texts=True):
     """Score one system on data; without texts as a run file, which has no questions."""
-    queries = [Query(name, asked.question) for name, asked in data.items()]
-    qrels = Qrels.from_dict({name: dict(asked.judgements) for name, asked in data.items()})
-    answers = {name: list(asked.answers) for name, asked in data.items()}
+    queries = [Query(name, facts.question) for name, facts in data.items()]
+    qrels = Qrels.from_dict({name: dict(facts.judgements) for name, facts in data.items()})
+    answers = {name: list(facts.answers) for name, facts in data.items()}
     ranked = evaluate_run({name: {"d2": 2.0, "d1": 1.0} for name in data}, qrels, ["mrr"])
     answered = evaluate_texts(["Io"] * len(data), [*answers.values()], ["exact_match"])
     columns = {**ranked.columns, **answered.columns}
@@ -68,7 +68,7 @@ def differ(measures, *data, texts=False):
         part: tuple(n for n in common if len({getattr(other[n], part) for other in data}) > 1)
         for part in parts
     }
-    return common, {part: found for part, found in differing.items() if found}
+    return common, {part: names for part, names in differing.items() if names}
 
 
 MEASURES = st.sampled_from([("mrr",), ("exact_match",), ("mrr", "exact_match")])
@@ -79,27 +79,33 @@ MEASURES = st.sampled_from([("mrr",), ("exact_match",), ("mrr", "exact_match")])
 @example([dict.fromkeys(IDS, SAME), {"q0": replace(SAME, question="Why?")}], ("mrr",), None)
 @example([{"q0": SAME}, {"q0": SAME}, {"q0": replace(SAME, question="Why?")}], ("mrr",), 0)
 def test_what_is_compared_is_the_same_in_all_sources(data, measures, silent):
-    """`silent` is the source that keeps no texts, as a run file does."""
-    said = [place != silent for place in range(len(data))]
+    # `silent` is the source that keeps no texts, as a run file does
+    has_question = [place != silent for place in range(len(data))]
     sources = [
-        scored(f"source {place}", each, texts=said[place]) for place, each in enumerate(data)
+        scored(f"source {place}", facts, texts=has_question[place])
+        for place, facts in enumerate(data)
     ]
     common, differing = differ(measures, *data)
-    asked = [{data[place][name].question for place in compress(range(3), said)} for name in common]
-    if other := tuple(name for name, texts in zip(common, asked, strict=True) if len(texts) > 1):
+    questions = [
+        {data[place][name].question for place in compress(range(3), has_question)}
+        for name in common
+    ]
+    if other := tuple(
+        name for name, texts in zip(common, questions, strict=True) if len(texts) > 1
+    ):
         differing["question"] = other
-    apart = {name for found in differing.values() for name in found}
+    apart = {name for names in differing.values() for name in names}
 
     try:
-        met = match_sources(sources[0], sources[1:], measures=measures, intersect=True)
+        matched = match_sources(sources[0], sources[1:], measures=measures, intersect=True)
     except DataError:
         assert not common or 2 * len(apart) > len(common)
         return
 
     assert 2 * len(apart) <= len(common)
-    assert [*met.sources[0].query_ids] == sorted({*common} - apart)
-    assert dict(met.differing) == differing
-    assert all(each.query_ids == met.sources[0].query_ids for each in met.sources)
+    assert [*matched.sources[0].query_ids] == sorted({*common} - apart)
+    assert dict(matched.differing) == differing
+    assert all(facts.query_ids == matched.sources[0].query_ids for facts in matched.sources)
 
 
 @given(DATA, DATA, MEASURES)
@@ -115,7 +121,7 @@ def test_without_intersect_all_is_the_same(mine, theirs, measures):
     assert not differing
 
 
-def test_what_differs_is_named_part_by_part():
+def test_what_differs_is_named_part_by_part(assert_message):
     mine = dict.fromkeys(IDS, SAME)
     other = replace(SAME, judgements=(("d1", 2),))
     theirs = {**mine, "q1": other, "q4": other, "new": SAME}
@@ -123,24 +129,17 @@ def test_what_differs_is_named_part_by_part():
 
     with pytest.raises(DataError) as refused:
         match_sources(sources[0], [sources[1]], measures=["mrr"])
-    met = match_sources(sources[0], [sources[1]], measures=["mrr"], intersect=True)
+    matched = match_sources(sources[0], [sources[1]], measures=["mrr"], intersect=True)
 
-    assert str(refused.value).splitlines() == [
-        "queries: 1 of 8 in b are not in a: new",
-        "the query sets differ",
-        "judgements differ in 2 of 7 common queries of a and b: q1, q4",
-    ]
-    assert met.notes == (
-        "b: queries that the others lack, left out: 1",
-        "2 of 7 common queries were left out, as their judgements differ: q1, q4",
-    )
+    assert_message(str(refused.value).splitlines())
+    assert_message(matched.notes)
     # no answer depends on the judgements
     assert not match_sources(
         sources[0], [sources[1]], measures=["exact_match"], intersect=True
     ).differing
 
 
-def test_ids_that_mean_something_else_are_refused():
+def test_ids_that_mean_something_else_are_refused(assert_message):
     mine = {name: replace(SAME, question=f"On {name}?") for name in IDS}
     theirs = {name: replace(SAME, question="Else?") for name in IDS[:6]}
 
@@ -149,10 +148,7 @@ def test_ids_that_mean_something_else_are_refused():
             scored("cranfield", mine), [scored("cacm", theirs)], measures=["mrr"], intersect=True
         )
 
-    assert str(refused.value).splitlines() == [
-        "question text differs in 6 of 6 common queries of cranfield and cacm: q0, q1, q2, ...",
-        "nothing is left to compare: queries of the same id are not the same in these sources",
-    ]
+    assert_message(str(refused.value).splitlines())
 
 
 def test_what_nobody_asked_is_said():
@@ -176,14 +172,14 @@ def test_the_order_of_the_records_is_no_other_data():
     mine = dict.fromkeys(IDS, SAME) | {"q1": replace(SAME, answers=("Europa",))}
     turned = dict(reversed(mine.items()))
 
-    met = match_sources(scored("a", mine), [scored("b", turned)], intersect=True)
+    matched = match_sources(scored("a", mine), [scored("b", turned)], intersect=True)
 
-    assert [*met.sources[1].query_ids] == IDS
-    assert not met.differing
+    assert [*matched.sources[1].query_ids] == IDS
+    assert not matched.differing
 
 
-def test_weights_of_tokens_are_of_all_references():
-    """With idf a score depends on the references of other queries too."""
+def test_weights_of_tokens_are_of_all_references(assert_message):
+    # With idf a score depends on the references of other queries too
     prints = {"answers": dict.fromkeys(["q0", "q1", "q2"], "0" * 12)}
 
     def sides(idf):
@@ -200,11 +196,14 @@ def test_weights_of_tokens_are_of_all_references():
     base, run = sides("no")
     assert len(match_sources(base, [run], intersect=True).sources[0].query_ids) == 2
     base, run = sides("yes")
-    with pytest.raises(DataError, match="bertscore cannot be compared: gold is a in a and b in b"):
+    with pytest.raises(DataError) as caught:
         match_sources(base, [run], intersect=True)
+    assert_message(caught.value)
 
 
-def test_judgements_without_fingerprints_of_each_query_have_to_be_the_same_as_a_whole():
+def test_judgements_without_fingerprints_of_each_query_have_to_be_the_same_as_a_whole(
+    assert_message,
+):
     def sides(*signed):
         return [
             source(name, system("s", column([1] * n, signature={"qrels": qrels})))
@@ -214,40 +213,38 @@ def test_judgements_without_fingerprints_of_each_query_have_to_be_the_same_as_a_
     base, run = sides("3c", "3c")
     assert len(match_sources(base, [run], intersect=True).sources[0].query_ids) == 2
     base, run = sides("3c", "people+model(x,grades=4d)")
-    with pytest.raises(DataError, match="mrr cannot be compared: qrels is 3c in a and people"):
+    with pytest.raises(DataError) as caught:
         match_sources(base, [run], intersect=True)
+    assert_message(caught.value)
 
 
-def test_another_measure_is_refused_with_intersect_as_without():
+def test_another_measure_is_refused_with_intersect_as_without(assert_message):
     base = source("a", system("s", column([1, 1], signature={"ties": "docid"})))
     run = source("b", system("s", column([1], signature={"ties": "average"})))
 
-    with pytest.raises(
-        DataError, match="mrr cannot be compared: ties is docid in a and average in b"
-    ):
+    with pytest.raises(DataError) as caught:
         match_sources(base, [run], intersect=True)
-    lacking = source("b", system("s", column([1], signature={"qrels": None})))
-    with pytest.raises(DataError, match="qrels is 1a in a and absent in b"):
-        match_sources(base, [lacking], intersect=True)
+    assert_message(caught.value)
+    without_qrels = source("b", system("s", column([1], signature={"qrels": None})))
+    with pytest.raises(DataError) as caught:
+        match_sources(base, [without_qrels], intersect=True)
+    assert_message(caught.value)
 
 
 def test_the_order_of_the_questions_in_the_data_is_no_difference():
     data = {"q1": SAME, "q2": Asked("Why?", (("d1", 1),), ("Europa",))}
     turned = dict(reversed(data.items()))
 
-    met = match_sources(scored("old", data), [scored("new", turned)], measures=["exact_match"])
+    matched = match_sources(scored("old", data), [scored("new", turned)], measures=["exact_match"])
 
-    assert met.sources[1].query_ids == ["q1", "q2"]
+    assert matched.sources[1].query_ids == ["q1", "q2"]
 
 
-def test_a_measure_of_other_judgements_is_not_among_those_that_can_be_compared():
+def test_a_measure_of_other_judgements_is_not_among_those_that_can_be_compared(assert_message):
     mine = dict.fromkeys(IDS, SAME)
     theirs = {**mine, "q1": replace(SAME, judgements=(("d1", 2),))}
 
     with pytest.raises(DataError) as refused:
         match_sources(scored("a", mine), [scored("b", theirs)])
 
-    assert str(refused.value).splitlines() == [
-        "judgements differ in 1 of 7 common queries of a and b: q1",
-        "the others can be: -m exact_match",
-    ]
+    assert_message(str(refused.value).splitlines())

@@ -123,40 +123,35 @@ def test_passages_of_the_inputs_give_way_to_those_of_the_outputs():
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "cause", "reason"),
+    ("name", "arguments", "cause"),
     [
-        ("rougeL", {"outputs": "a"}, "no_reference", "no 'reference' in expectations"),
+        ("rougeL", {"outputs": "a"}, "no_reference"),
         (
             "rougeL",
             {"outputs": {"anser": "a", "model": "x"}, "expectations": "b"},
             "no_answer",
-            "no 'answer' in outputs (keys: anser, model)",
         ),
-        ("rougeL", {"outputs": "a", "expectations": {"reference": float("nan")}}, "no_reference",
-         "no 'reference' in expectations (keys: reference)"),
-        ("ndcg@3", {"outputs": ["d1"]}, "no_judgements", "no 'relevant' in expectations"),
+        ("rougeL", {"outputs": "a", "expectations": {"reference": float("nan")}}, "no_reference"),
+        ("ndcg@3", {"outputs": ["d1"]}, "no_judgements"),
         (
             "ndcg@3",
             {"outputs": "text", "expectations": ["d1"]},
             "no_contexts",
-            "no 'retrieved' in outputs",
         ),
         (
             "ndcg@3",
             {"outputs": ["d1"], "expectations": {"relevant": {"d1": 0}}},
             "no_relevant",
-            "0 of 0 relevant documents retrieved",
         ),
-        ("tool_call_f1", {"outputs": "a", "expectations": {"expected_tools": []}}, "no_tool_calls",
-         "no 'tool_calls' in outputs"),
-        ("python:tests.comparison.test_scorer:never", {"outputs": "a"}, "malformed",
-         "the metric returned nan"),
+        ("tool_call_f1", {"outputs": "a", "expectations": {"expected_tools": []}}, "no_tool_calls"),
+        ("python:tests.comparison.test_scorer:never", {"outputs": "a"}, "malformed"),
     ],
 )  # fmt: skip
-def test_a_missing_part_is_a_cause(name, arguments, cause, reason):
+def test_a_missing_part_is_a_cause(name, arguments, cause, assert_message):
     scored = rb.scorer(name)(**arguments)
 
-    assert scored == {"score": None, "reason": reason, "cause": cause}
+    assert (scored["score"], scored["cause"]) == (None, cause)
+    assert_message(scored["reason"])
 
 
 def never(prediction):
@@ -165,37 +160,40 @@ def never(prediction):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "place"),
     [
-        ("ndgc@10", "scorer: name: found 'ndgc@10', .* did you mean 'ndcg@10'"),
-        ("rougeLL", "did you mean 'rougeL'"),
-        ("faithfulnes", "did you mean 'faithfulness'"),
-        ("faithfulness", "scorer: judge: found None, allowed: a judge for faithfulness"),
-        ("precision", "a cut-off, as in precision@10"),
-        ("err@10", r"a value of max, as in err\(max=3\)"),
-        ("alpha_ndcg@10", "a measure of ids and grades; this one needs judgements with subtopics"),
-        ("bleu.corpus", "a metric of one answer; rb.evaluate_texts has those of all"),
-        ("abstention.recall", "it is scored in a run"),
+        ("ndgc@10", "scorer: name"),
+        ("rougeLL", "scorer: name"),
+        ("faithfulnes", "scorer: name"),
+        ("faithfulness", "scorer: judge"),  # a rubric without a judge
+        ("precision", "precision: k"),  # a cut-off is missing
+        ("err@10", "scorer: name"),  # an option is missing
+        ("alpha_ndcg@10", "scorer: name"),  # a measure of subtopics
+        ("bleu.corpus", "scorer: name"),  # a metric of a whole corpus
+        ("abstention.recall", "metric: name"),  # a metric of a whole run
     ],
 )
-def test_a_wrong_scorer_is_refused_when_it_is_made(name, message):
-    with pytest.raises(rb.OptionError, match=message):
+def test_a_wrong_scorer_is_refused_when_it_is_made(name, place, assert_message):
+    with pytest.raises(rb.OptionError) as caught:
         rb.scorer(name)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
-    ("name", "outputs", "expectations", "message"),
+    ("name", "outputs", "expectations", "place"),
     [
-        ("rougeL", 3, None, "rougeL: outputs is an integer; allowed: a mapping, text"),
-        ("rougeL", {"answer": "a", "response": "b"}, None, "'answer' and 'response' could both be"),
-        ("rougeL", {"answer": ["a"]}, None, "column 'answer' is a list"),
-        ("mrr", {"retrieved": {"a": 0.5}}, ["a"], "an object"),
-        ("mrr", ["a"], {"relevant": {"a": 0.5}}, "grade 0.5"),
+        ("rougeL", 3, None, "rougeL"),  # a number is no answer
+        ("rougeL", {"answer": "a", "response": "b"}, None, "outputs"),  # two keys of one part
+        ("rougeL", {"answer": ["a"]}, None, "rougeL"),
+        # scores where ids in order are expected
+        ("mrr", {"retrieved": {"a": 0.5}}, ["a"], "mrr: column 'retrieved'"),
+        ("mrr", ["a"], {"relevant": {"a": 0.5}}, "mrr: column 'relevant'"),  # a grade is an integer
     ],
 )
-def test_a_wrong_form_is_an_error(name, outputs, expectations, message):
-    with pytest.raises(rb.DataError, match=message):
+def test_a_wrong_form_is_an_error(name, outputs, expectations, place, assert_message):
+    with pytest.raises(rb.DataError) as caught:
         rb.scorer(name)(None, outputs, expectations)
+    assert_message(caught.value, place)
 
 
 def test_a_judge_over_http_gives_score_and_words():

@@ -21,8 +21,8 @@ CHANGE = np.concatenate(
 
 def slices(other, *, slicing=TOPICS, clusters=None, **facts):
     systems = [system("base", BASE, **facts), system("new", other, **facts)]
-    found = compare_slices(systems, "base", Method(resamples=2_000), [slicing], clusters)
-    return [to_json(row) for row in found]
+    compared = compare_slices(systems, "base", Method(resamples=2_000), [slicing], clusters)
+    return [to_json(row) for row in compared]
 
 
 def test_finds_the_loss_that_the_mean_hides():
@@ -63,7 +63,7 @@ def test_unscored_queries_do_not_fill_a_slice():
 
 
 def test_clusters_fill_a_slice():
-    """60 queries of 12 clusters are twelve units: too few."""
+    # 60 queries of 12 clusters are twelve units: too few
     clusters = [f"c{i // 5}" for i in range(129)]
 
     law, tax, _ = slices(BASE + CHANGE, clusters=clusters)
@@ -74,7 +74,7 @@ def test_clusters_fill_a_slice():
 
 @pytest.mark.slow
 def test_chance_is_seldom_called_worse():
-    """20 comparisons of eight slices without a loss: at 5 %, se 4.9 points; uncorrected, 34 %."""
+    # 20 comparisons of eight slices without a loss: at 5 %, se 4.9 points; uncorrected, 34 %
     slicing = Slicing("f", tuple("abcdefgh"), [(name,) for name in "abcdefgh"] * 25)
     rng, wrong = np.random.default_rng(3), 0
     for _ in range(20):
@@ -87,7 +87,7 @@ def test_chance_is_seldom_called_worse():
 
 
 def test_a_query_of_two_slices_is_in_both():
-    """The loss of the second half is found in the slice that has it, whatever else is there."""
+    # The loss of the second half is found in the slice that has it, whatever else is there
     labels = [("law", "old")] * 60 + [("tax", "old")] * 60 + [("old",)] * 9
     slicing = Slicing("metadata.tags", ("law", "tax", "old"), labels)
     law, tax, old = slices(BASE + CHANGE, slicing=slicing)

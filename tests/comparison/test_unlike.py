@@ -57,7 +57,7 @@ parts = st.fixed_dictionaries(
 
 @given(st.lists(parts, min_size=2, max_size=4), st.data())
 def test_a_pair_has_a_verdict_if_and_only_if_its_signatures_allow_it(signatures, data):
-    """The oracle is the text of the parts: equal ones without a mixture may be compared."""
+    # The oracle is the text of the parts: equal ones without a mixture may be compared
     scores = [data.draw(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=12, max_size=12))
               for _ in signatures]  # fmt: skip
     systems = [
@@ -90,23 +90,24 @@ def test_the_rule_does_not_depend_on_the_order(one, other):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "why"),
+    ("one", "other"),
     [
-        ({"model": "x"}, {"model": "y"}, "model is x of a and y of b"),
-        ({"model": "x", "t": 0}, {"model": "x"}, "t is 0 of a and absent of b"),
-        ({"model": MIXED}, {"model": "day1"}, "model is mixture(day1+day2) of a and day1 of b"),
-        ({"model": MIXED}, {"model": MIXED}, "model is mixture(day1+day2) of a, of b"),
+        ({"model": "x"}, {"model": "y"}),
+        ({"model": "x", "t": 0}, {"model": "x"}),
+        ({"model": MIXED}, {"model": "day1"}),
+        ({"model": MIXED}, {"model": MIXED}),
     ],
 )
-def test_the_reason_names_part_values_and_systems(one, other, why):
+def test_the_reason_names_part_values_and_systems(one, other, assert_message):
     family = compare(judged("a", HIGH, **one), judged("b", LOW, **other))
 
-    assert (family.unlike, family.comparisons[0].unlike) == (why, why)
+    assert family.unlike == family.comparisons[0].unlike
+    assert_message(family.unlike, "model" if "t" not in one else "t")
     assert outcome_of(family.comparisons[0], "higher") == "not compared"
 
 
-def test_the_other_pairs_keep_their_verdicts_and_no_system_is_best():
-    """11 of 12 queries fall from 1 to 0: b is worse; c has other judges."""
+def test_the_other_pairs_keep_their_verdicts_and_no_system_is_best(assert_message):
+    # 11 of 12 queries fall from 1 to 0: b is worse; c has other judges
     a, b, c = judged("a", HIGH, model="x"), judged("b", LOW, model="x"), judged("c", LOW, model="y")
 
     family = compare(a, b, c)
@@ -132,12 +133,12 @@ def test_the_other_pairs_keep_their_verdicts_and_no_system_is_best():
         headline("coherence", Summary(name="judged", systems=pair), comparisons)
         for pair in (systems, systems[::2])
     )
-    assert first_two.startswith("coherence: baseline a has 1.00, b 0.0833: surely better (+0.917,")
-    assert apart.endswith("c 0.0833: not compared, model is x of a and y of c")
+    assert_message(first_two)
+    assert_message(apart)
 
 
 def test_a_system_without_a_value_forbids_nothing():
-    """The model that was asked for stands in the signature of a system whose answers all failed."""
+    # The model that was asked for stands in the signature of a system whose answers all failed
     family = compare(judged("a", HIGH, model="x"), judged("b", [float("nan")] * 12, model="asked"))
 
     assert (family.unlike, family.best, family.comparisons[0].unlike) == (None, "a", None)
@@ -152,15 +153,16 @@ def test_slices_of_unlike_scores_have_no_rows():
     assert compare_slices(systems, "a", METHOD, [slicing]) == ()
 
 
-def test_runs_of_one_mixture_are_refused():
-    """Equal signatures: which query was judged by which model is not known."""
+def test_runs_of_one_mixture_are_refused(assert_message):
+    # Equal signatures: which query was judged by which model is not known
     runs = [source(where, judged("a", HIGH, model=MIXED)) for where in ("old", "new")]
 
-    with pytest.raises(DataError, match=r"model is mixture\(day1\+day2\) in old, in new"):
+    with pytest.raises(DataError) as caught:
         match_sources(runs[0], runs[1:])
+    assert_message(caught.value)
 
 
-def test_the_cheapest_system_is_refused():
+def test_the_cheapest_system_is_refused(assert_message):
     costs = {"a": 0.2, "b": 0.1}
     systems = [
         replace(judged(name, HIGH, model=model), costs={"usd": np.full(12, costs[name])})
@@ -170,17 +172,21 @@ def test_the_cheapest_system_is_refused():
     (decision,) = gate(Cheapest(cheapest_within=0.5, system="a", measure="coherence"), *systems)
 
     assert (decision.verdict, decision.refused) == ("undecided", True)
-    assert decision.why == "refused: coherence cannot be compared: model is x of a and y of b"
+    assert_message(decision.why)
 
 
 def collection(name, model):
     systems = [judged("a", HIGH, model="x"), judged("b", LOW, model=model)]
     summaries = [
         SystemSummary(
-            name=each.name, retriever=each.name, type="bm25", ranking_of=None, generator=None,
-            scores={"coherence": summarize(each.columns["coherence"], kind="judge")},
+            name=scored_system.name,
+            retriever=scored_system.name,
+            type="bm25",
+            ranking_of=None,
+            generator=None,
+            scores={"coherence": summarize(scored_system.columns["coherence"], kind="judge")},
         )
-        for each in systems
+        for scored_system in systems
     ]  # fmt: skip
     scored = source(name, *systems, baseline="a")
     scored = replace(scored, summary=Summary(name=name, systems=tuple(summaries)))

@@ -27,8 +27,8 @@ def week(where, values, *, start=0, **systems):
     ids = [f"q{start + i}" for i in range(len(values))]
     columns = {"bm25": values, **systems}
     parts = {"qrels": f"of {start}"}
-    made = (system(name, column(v, signature=parts)) for name, v in columns.items())
-    return source(where, *made, ids=ids)
+    named_systems = (system(name, column(v, signature=parts)) for name, v in columns.items())
+    return source(where, *named_systems, ids=ids)
 
 
 def compared(*weeks, **method):
@@ -68,33 +68,32 @@ def test_a_week_without_scores_is_not_compared():
     assert "not compared" in render_table(result)
 
 
-def test_the_same_scores_are_not_shown_to_be_different():
+def test_the_same_scores_are_not_shown_to_be_different(assert_message):
     result = compared(week("w42", OLD), week("w43", OLD, start=100))
 
     (row,) = result.measures[0].comparisons
     assert (row.difference, row.p, row.differs) == (0.0, 1.0, False)
-    assert "not shown: no difference was shown, which does not mean equal" in render_table(result)
+    assert_message(render_table(result))
 
 
-def test_other_options_of_a_measure_are_refused():
+def test_other_options_of_a_measure_are_refused(assert_message):
     other = source("w43", system("bm25", column(NEW, signature={"gain": "exp"})))
 
-    with pytest.raises(DataError, match="mrr cannot be compared: gain is absent in w42 and exp"):
+    with pytest.raises(DataError) as caught:
         match_sources(week("w42", OLD), [other], unpaired=True)
+    assert_message(caught.value)
 
 
-def test_the_words_say_that_the_questions_differ():
+def test_the_words_say_that_the_questions_differ(assert_message):
     result = compared(week("w42", OLD), week("w43", NEW, start=100))
 
     table = render_table(result)
-    assert table.splitlines()[0] == (
-        "w43 against w42: 30 queries against 40, unpaired, as the questions differ"
-    )
-    assert "of two means over different questions, 95 % interval; another mix of questions" in table
+    assert_message(table.splitlines()[0])
+    assert_message(table)
     assert "30, 40  -" in table
     assert "paired, over the n queries" not in table
     for text in (render_markdown(result), render_latex(result)):
-        assert "unpaired, as the questions differ" in text
+        assert_message(text)
     (row,) = csv.DictReader(io.StringIO(render_csv(result)))
     assert (row["verdict"], row["n"], row["n_changed"], row["n_failed"]) == ("worse", "30", "", "")
     assert row["n_baseline"] == "40"
@@ -129,31 +128,33 @@ def test_each_week_shows_where_its_questions_were_lost():
     assert "where answers are lost" not in render_table(compared(week("w", OLD), week("v", NEW)))
 
 
-def test_evaluations_of_different_questions():
+def test_evaluations_of_different_questions(assert_message):
     weeks = []
     for first, n_hits in ((0, 18), (100, 6)):
         qrels = {f"q{first + n}": {"d": 1} for n in range(20)}
         run = {q: {"d" if n < n_hits else "x": 1.0} for n, q in enumerate(qrels)}
         weeks.append(rb.evaluate_run(run, qrels, ["hit_rate@1"]))
 
-    with pytest.raises(DataError, match="nothing is common\n--unpaired compares"):
+    with pytest.raises(DataError) as caught:
         rb.compare(*weeks)
-    found = rb.compare(*weeks, unpaired=True)
+    assert_message(caught.value)
+    comparison = rb.compare(*weeks, unpaired=True)
 
-    (row,) = found.differences
+    (row,) = comparison.differences
     assert row["difference"] == pytest.approx(-0.6)
     # Newcombe's interval of 6 of 20 minus 18 of 20, worked from Wilson's .1455 to .5190 and
     # .6990 to .9721: -.6 - sqrt(.1545^2 + .0721^2), -.6 + sqrt(.2190^2 + .2010^2)
     assert row["interval"] == pytest.approx((-0.7705, -0.3027), abs=2e-4)
-    assert found.record.moved == ()
+    assert comparison.record.moved == ()
 
 
 @pytest.mark.parametrize(
     "options", [{"intersect": True}, {"fail_if": ["mrr drop > 0.1"]}, {"cluster": "metadata.topic"}]
 )
-def test_what_needs_the_same_questions_is_refused(options):
-    with pytest.raises(OptionError, match="without intersect, fail_if and cluster"):
+def test_what_needs_the_same_questions_is_refused(options, assert_message):
+    with pytest.raises(OptionError) as caught:
         rb.compare("a", "b", unpaired=True, **options)
+    assert_message(caught.value, "compare: unpaired")
 
 
 def test_two_right_against_two_wrong_show_no_difference():
@@ -197,7 +198,7 @@ def test_one_run_is_refused():
 
 
 def test_intervals_cover_the_difference():
-    """4,000 weeks of 40 and 30 questions, a share of hits of .9 and .7: at most 6 % miss .2."""
+    # 4,000 weeks of 40 and 30 questions, a share of hits of .9 and .7: at most 6 % miss .2
     rng = np.random.default_rng(8)
     counts = np.column_stack([rng.binomial(40, 0.9, 4000), rng.binomial(30, 0.7, 4000)])
     limits = {}

@@ -15,7 +15,7 @@ retrievers:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def config_folder(tmp_path, monkeypatch):
     """The working directory of a test, with an empty data folder in it."""
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -23,12 +23,12 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def load(here):
+def load(config_folder):
     """Write a text to `c.yaml` and load it."""
 
     def load_text(text=VALID, **options):
         data = text if isinstance(text, bytes) else text.encode()
-        (here / "c.yaml").write_bytes(data)
+        (config_folder / "c.yaml").write_bytes(data)
         return load_config("c.yaml", **options)
 
     return load_text

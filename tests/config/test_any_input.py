@@ -110,13 +110,13 @@ def check(source, **options):
 
 @within_a_test
 @given(source=st.dictionaries(KEYS | st.text(max_size=4), VALUES, max_size=6))
-def test_any_mapping(here, source):
+def test_any_mapping(config_folder, source):
     check(source)
 
 
 @within_a_test
 @given(block=KEYS, value=VALUES)
-def test_any_value_in_a_config_that_is_otherwise_right(here, block, value):
+def test_any_value_in_a_config_that_is_otherwise_right(config_folder, block, value):
     source = {
         "dataset": {"type": "beir", "path": "data"},
         "retrievers": {"a": {"type": "bm25"}},
@@ -138,22 +138,22 @@ def test_any_value_in_a_config_that_is_otherwise_right(here, block, value):
 @example("a: |\n  x\nb: >-\n  y")
 @example("%TAG ! x\n---\na: 1")
 @example("...\n---\n...")
-def test_any_text(here, text):
-    (here / "c.yaml").write_text(text, encoding="utf-8", newline="")
+def test_any_text(config_folder, text):
+    (config_folder / "c.yaml").write_text(text, encoding="utf-8", newline="")
     check("c.yaml")
 
 
 @within_a_test
 @given(data=st.binary(max_size=60))
-def test_any_bytes(here, data):
-    (here / "c.yaml").write_bytes(data)
+def test_any_bytes(config_folder, data):
+    (config_folder / "c.yaml").write_bytes(data)
     check("c.yaml")
 
 
 @within_a_test
 @given(position=st.integers(0, len(VALID)), insert=st.text(max_size=3), cut=st.integers(0, 9))
-def test_any_slip_of_the_pen(here, position, insert, cut):
-    (here / "c.yaml").write_text(
+def test_any_slip_of_the_pen(config_folder, position, insert, cut):
+    (config_folder / "c.yaml").write_text(
         VALID[:position] + insert + VALID[position + cut :], encoding="utf-8", newline=""
     )
     check("c.yaml")
@@ -161,21 +161,21 @@ def test_any_slip_of_the_pen(here, position, insert, cut):
 
 @within_a_test
 @given(override=st.text(max_size=20) | st.builds("{}.{}={}".format, KEYS, KEYS, SCALARS))
-def test_any_override(here, override):
-    (here / "c.yaml").write_text(VALID, encoding="utf-8")
+def test_any_override(config_folder, override):
+    (config_folder / "c.yaml").write_text(VALID, encoding="utf-8")
     check("c.yaml", overrides=[override])
 
 
 @within_a_test
 @given(key=st.text(max_size=8) | st.builds("{}.{}".format, KEYS, KEYS), value=VALUES)
-def test_any_python_override(here, key, value):
-    (here / "c.yaml").write_text(VALID, encoding="utf-8")
+def test_any_python_override(config_folder, key, value):
+    (config_folder / "c.yaml").write_text(VALID, encoding="utf-8")
     check("c.yaml", overrides={key: value})
 
 
 @pytest.mark.parametrize("count", [200])
-def test_many_repeated_keys_are_all_reported(here, count):
-    (here / "c.yaml").write_text(VALID + "seed: x\n" * count, encoding="utf-8")
+def test_many_repeated_keys_are_all_reported(config_folder, count):
+    (config_folder / "c.yaml").write_text(VALID + "seed: x\n" * count, encoding="utf-8")
 
     with pytest.raises(ConfigError) as caught:
         load_config("c.yaml")
@@ -184,20 +184,20 @@ def test_many_repeated_keys_are_all_reported(here, count):
     assert len(repeated) == count - 1
 
 
-def test_a_mapping_that_holds_itself(here):
+def test_a_mapping_that_holds_itself(config_folder):
     source = {"dataset": {}}
     source["dataset"]["split"] = source
 
     check(source)
 
 
-def test_the_callers_mapping_is_not_changed(here):
+def test_the_callers_mapping_is_not_changed(config_folder):
     source = {
         "dataset": {"type": "beir", "path": "data"},
         "retrievers": {"a": {"type": "bm25", "sweep": {"k1": [1, 2]}}},
     }
-    before = repr(source)
+    text = repr(source)
 
     load_config(source, overrides={"seed": 4})
 
-    assert repr(source) == before
+    assert repr(source) == text

@@ -17,7 +17,7 @@ def test_a_retriever_that_indexes_takes_it(load):
     assert "chunk" not in config.retrievers["a"].options
 
 
-def test_a_sweep_reaches_into_it(load, here):
+def test_a_sweep_reaches_into_it(load, config_folder):
     config = load(
         f"{HEAD}  s: {{type: bm25, chunk: {{by: words, overlap: 8}}, "
         "sweep: {chunk.size: [64, 128], b: [0.4]}}\n"
@@ -37,55 +37,43 @@ def test_a_sweep_reaches_into_it(load, here):
         ("words", 5, 0),
         ("sentences", 5, 0),
     ]
-    (here / "again.yaml").write_text(dump_config(config))
+    (config_folder / "again.yaml").write_text(dump_config(config))
     assert load_config("again.yaml").retrievers == config.retrievers
 
 
 @pytest.mark.parametrize(
-    ("entry", "expected"),
+    "entry",
     [
-        ("{type: bm25, chunk: 5}", "chunk: 5 is not a mapping"),
-        ("{type: bm25, chunk: {size: 5}}", "chunk: missing key 'by'"),
-        ("{type: bm25, chunk: {by: word, size: 5}}", "chunk.by: unknown value 'word'"),
-        ("{type: bm25, chunk: {by: words, size: 0}}", "chunk.size: 0 is out of range"),
-        ("{type: bm25, chunk: {by: words, size: 5, over: 5}}", "chunk: unknown key 'over'"),
-        ("{type: bm25, chunk: {by: words, size: 5, overlap: 5}}", "chunk.overlap: found 5"),
-        (
-            "{type: bm25, chunk: {by: langchain, size: 5, factory: 'os:x'}}",
-            "chunk.factory: 'os' has no 'x'",
-        ),
-        ("{type: bm25, chunk: {by: langchain, size: 5}}", "chunk: missing key 'factory'"),
-        (
-            "{type: bm25, chunk: 5, sweep: {chunk.size: [1]}}",
-            "sweep.\"chunk.size\": 'chunk.size' is set and swept",
-        ),
-        (
-            "{type: bm25, chunk: {by: words, size: 5}, sweep: {chunk.size: [1]}}",
-            "sweep.\"chunk.size\": 'chunk.size' is set and swept",
-        ),
-        (
-            "{type: run_file, path: data, chunk: {by: words, size: 5}}",
-            "chunk: 'chunk' has no effect on 'run_file', which does not index documents",
-        ),
+        "{type: bm25, chunk: 5}",
+        "{type: bm25, chunk: {size: 5}}",
+        "{type: bm25, chunk: {by: word, size: 5}}",
+        "{type: bm25, chunk: {by: words, size: 0}}",
+        "{type: bm25, chunk: {by: words, size: 5, over: 5}}",
+        "{type: bm25, chunk: {by: words, size: 5, overlap: 5}}",
+        "{type: bm25, chunk: {by: langchain, size: 5, factory: 'os:x'}}",
+        "{type: bm25, chunk: {by: langchain, size: 5}}",
+        "{type: bm25, chunk: 5, sweep: {chunk.size: [1]}}",
+        "{type: bm25, chunk: {by: words, size: 5}, sweep: {chunk.size: [1]}}",
+        "{type: run_file, path: data, chunk: {by: words, size: 5}}",
     ],
 )
-def test_mistakes_have_places(problems, entry, expected):
+def test_mistakes_have_places(problems, entry, assert_message):
     text = f"{HEAD}  a: {entry}\n"
 
     problem = problems(text)[0]
 
-    assert f"{problem.path}: {problem.found}" == f"retrievers.a.{expected}"
+    assert_message(f"{problem.path}: {problem.found}", "retrievers.a")
     assert problem.line == 3
     meant = text.splitlines()[2][problem.column - 1 :][: problem.width]
     assert meant in "chunk 5 word 0 over 'os:x' chunk.size {"
 
 
-def test_what_differs_by_the_overlap_alone_is_told_at_the_overlap(problems):
+def test_what_differs_by_the_overlap_alone_is_told_at_the_overlap(problems, assert_message):
     [problem] = problems(
         f"{HEAD}  a: {{type: bm25, chunk: {{by: words, overlap: 9}}, sweep: {{chunk.size: [8]}}}}\n"
     )
 
-    assert problem.allowed == "an integer from 0, less than size (8)"
+    assert_message(problem.allowed)
     assert problem.column == 47
 
 
@@ -95,14 +83,14 @@ def test_a_near_spelling_is_found(problems):
     assert problem.nearest == "chunk"
 
 
-def test_a_tokenizer_folder_is_relative_to_the_file(load, here):
+def test_a_tokenizer_folder_is_relative_to_the_file(load, config_folder):
     config = load(
         f"{HEAD}  a: {{type: bm25, chunk: {{by: tokens, size: 9, tokenizer: data}}}}\n"
         "  b: {type: bm25, chunk: {by: tokens, size: 9, tokenizer: org/model}}\n"
     )
 
     chunks = [component.chunk.tokenizer for component in config.retrievers.values()]
-    assert chunks == [str(here / "data"), "org/model"]
-    moved = dump_config(config, here / "runs")
+    assert chunks == [str(config_folder / "data"), "org/model"]
+    moved = dump_config(config, config_folder / "runs")
     assert "tokenizer: ../data" in moved
     assert "tokenizer: org/model" in moved

@@ -1,4 +1,4 @@
-"""What is saved as config.yaml reads back as the same config."""
+"""A saved config.yaml reads back as the same config."""
 
 import pytest
 import yaml
@@ -63,19 +63,19 @@ def test_resolved_is_a_source_itself(load, name):
 
 
 def test_defaults_are_written_out(load):
-    written = yaml.safe_load(dump_config(load()))
+    config = yaml.safe_load(dump_config(load()))
 
-    assert written["name"] == "c"
-    assert written["seed"] == 13
-    assert written["retrievers"]["bm25"]["k1"] == 0.9
-    assert written["metrics"]["retrieval"]["top_k"] == 100
+    assert config["name"] == "c"
+    assert config["seed"] == 13
+    assert config["retrievers"]["bm25"]["k1"] == 0.9
+    assert config["metrics"]["retrieval"]["top_k"] == 100
 
 
 def test_overrides_are_in_it(load):
-    written = yaml.safe_load(dump_config(load(overrides=["retrievers.bm25.k1=1.5", "seed=2"])))
+    config = yaml.safe_load(dump_config(load(overrides=["retrievers.bm25.k1=1.5", "seed=2"])))
 
-    assert written["seed"] == 2
-    assert written["retrievers"]["bm25"]["k1"] == 1.5
+    assert config["seed"] == 2
+    assert config["retrievers"]["bm25"]["k1"] == 1.5
 
 
 texts = st.text(st.sampled_from("abc01.e-_ é\"'#:{}$[]\n~"), max_size=8).filter(

@@ -92,13 +92,13 @@ WRONG = [
 ]
 
 
-def test_the_right_one_is_right(validator, here):
+def test_the_right_one_is_right(validator, config_folder):
     assert not list(validator.iter_errors(RIGHT))
     assert load_config(RIGHT)
 
 
 @pytest.mark.parametrize("change", WRONG, ids=str)
-def test_refuses_what_does_not_load(validator, here, change):
+def test_refuses_what_does_not_load(validator, config_folder, change):
     source = {**copy.deepcopy(RIGHT), **change}
 
     assert list(validator.iter_errors(source))
@@ -107,7 +107,7 @@ def test_refuses_what_does_not_load(validator, here, change):
 
 
 def test_every_key_has_its_sentence():
-    """Editors show them on hover."""
+    # Editors show them on hover
 
     def without_description(schema, path=""):
         for name, value in schema.get("properties", {}).items():

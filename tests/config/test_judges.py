@@ -12,13 +12,13 @@ def judge(rubrics):
     return f"{HEAD}{{type: nli, rubrics: [{rubrics}]}}\n"
 
 
-def test_a_file_becomes_an_absolute_path(load, here):
-    (here / "mine.yaml").write_text(RUBRIC, encoding="utf-8")
+def test_a_file_becomes_an_absolute_path(load, config_folder):
+    (config_folder / "mine.yaml").write_text(RUBRIC, encoding="utf-8")
 
     config = load(judge("correctness, mine.yaml"))
 
     [block] = config.metrics.judges.values()
-    assert block.rubrics == ("correctness", here / "mine.yaml")
+    assert block.rubrics == ("correctness", config_folder / "mine.yaml")
     assert config.resolved["metrics"]["judge"]["rubrics"] == ["correctness", "mine.yaml"]
 
 
@@ -59,10 +59,12 @@ def test_without_rubrics_it_applies_the_usual_ones_or_all_that_it_can(load, bloc
         ("type: 'python:tests.words:Tone'", "faithfulness", "coherence, fluency"),
     ],
 )
-def test_a_judge_names_the_rubrics_that_it_can_apply(problems, block, rubric, allowed):
+def test_a_judge_names_the_rubrics_that_it_can_apply(
+    problems, block, rubric, allowed, assert_message
+):
     [problem] = problems(f"{HEAD}{{{block}, rubrics: [{rubric}]}}\n")
 
-    assert problem.found == f"this judge cannot apply '{rubric}'"
+    assert_message(problem.found)
     assert problem.allowed == allowed
 
 
@@ -71,64 +73,50 @@ def test_no_judge_at_all(load):
 
 
 @pytest.mark.parametrize(
-    ("rubrics", "found"),
+    ("rubrics", "place"),
     [
-        ("fluency", "this judge cannot apply 'fluency'"),
-        ("faithfulnes", "unknown rubric 'faithfulnes'"),
-        ("absent.yaml", "no such file: absent.yaml"),
-        ("correctness, correctness", "'correctness' gives a second score named 'correctness'"),
-        ("faithfulness, mine.yaml", "'mine.yaml' gives a second score named 'faithfulness'"),
-        ("tone.yaml", "this judge cannot apply 'tone.yaml'"),
-        ("broken.yaml", "'broken.yaml': line 2: nedes: unknown key"),
+        ("fluency", ""),
+        ("faithfulnes", ""),
+        ("absent.yaml", ""),
+        ("correctness, correctness", ""),  # the same rubric twice
+        ("faithfulness, mine.yaml", ""),  # two rubrics of one name
+        ("tone.yaml", ""),
+        ("broken.yaml", "'broken.yaml'"),
     ],
 )
-def test_mistakes_in_rubrics(problems, here, rubrics, found):
-    (here / "mine.yaml").write_text(RUBRIC, encoding="utf-8")
-    (here / "broken.yaml").write_text(RUBRIC.replace("needs", "nedes"), encoding="utf-8")
+def test_mistakes_in_rubrics(problems, config_folder, rubrics, place, assert_message):
+    (config_folder / "mine.yaml").write_text(RUBRIC, encoding="utf-8")
+    (config_folder / "broken.yaml").write_text(RUBRIC.replace("needs", "nedes"), encoding="utf-8")
     tone = RUBRIC.replace("faithfulness", "tone")
-    (here / "tone.yaml").write_text(tone, encoding="utf-8")
+    (config_folder / "tone.yaml").write_text(tone, encoding="utf-8")
     position = rubrics.count(",")
 
     [problem] = problems(judge(rubrics))
 
-    assert problem.found == found
+    assert_message(problem.found, place)
     assert len(problem.allowed) < 250, "beside the right spelling a few names are enough"
     assert problem.path == f"metrics.judge.rubrics.{position}"
     assert problem.line == 4
 
 
+def test_an_empty_block_has_no_judge(load):
+    assert load(f"{HEAD}{{}}\n")
+
+
 @pytest.mark.parametrize(
-    ("block", "expected"),
+    ("block", "places"),
     [
-        ("{}", []),
-        ("3", ["4:10: metrics.judge: 3 is not a mapping"]),
-        ("{rubrics: [faithfulness]}", ["4:3: metrics.judge: missing key 'type'"]),
-        ("{a: {rubrics: []}}", ["4:11: metrics.judge.a: missing key 'type'"]),
-        (
-            "{type: nli, rubrics: x}",
-            ["4:31: metrics.judge.rubrics: 'x' is not a list of text or a mapping"],
-        ),
-        (
-            "{type: nli, rubrics: [], when: never}",
-            ["4:41: metrics.judge.when: unknown value 'never'"],
-        ),
-        (
-            "{type: nli, rubrics: [], rubrik: 1}",
-            ["4:35: metrics.judge: unknown key 'rubrik'"],
-        ),
-        (
-            "{type: nlu, rubrics: [faithfulnes], when: never}",
-            [
-                "4:17: metrics.judge.type: unknown type 'nlu'",
-                "4:32: metrics.judge.rubrics.0: unknown rubric 'faithfulnes'",
-                "4:52: metrics.judge.when: unknown value 'never'",
-            ],
-        ),
+        ("3", ["4:10"]),
+        ("{rubrics: [faithfulness]}", ["4:3"]),
+        ("{a: {rubrics: []}}", ["4:11"]),
+        ("{type: nli, rubrics: x}", ["4:31"]),
+        ("{type: nli, rubrics: [], when: never}", ["4:41"]),
+        ("{type: nli, rubrics: [], rubrik: 1}", ["4:35"]),
+        ("{type: nlu, rubrics: [faithfulnes], when: never}", ["4:17", "4:32", "4:52"]),
     ],
 )
-def test_mistakes_in_the_block(load, lines, block, expected):
-    text = f"{HEAD}{block}\n"
-    if expected:
-        assert lines(text) == expected
-    else:
-        assert load(text)
+def test_mistakes_in_the_block(lines, block, places, assert_message):
+    messages = lines(f"{HEAD}{block}\n")
+
+    assert [message.partition(": ")[0] for message in messages] == places
+    assert_message(messages)

@@ -34,5 +34,5 @@ def test_scoring_a_run_loads_little_beside_numpy(tmp_path):
     )
 
     assert {"numpy", "ragbench.score.retrieval.reader_models"} <= loaded
-    rest = {"statistics", "tempfile", "ragbench.records.summary", "ragbench.text.tokenize"}
-    assert not loaded & rest
+    allowed = {"statistics", "tempfile", "ragbench.records.summary", "ragbench.text.tokenize"}
+    assert not loaded & allowed

@@ -1,4 +1,4 @@
-"""Who keeps a component's limits: the component itself, or the one who calls it."""
+"""Limits of a component, kept by the component itself or by its caller."""
 
 import pytest
 

@@ -22,50 +22,48 @@ def parser(request, monkeypatch):
 
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "place"),
     [
-        pytest.param("", ["1:1: the file is empty"], id="empty"),
-        pytest.param("# only a comment\n", ["1:1: the file is empty"], id="comment"),
-        pytest.param("- a\n- b\n", ["1:1: found a list"], id="list"),
-        pytest.param("quickstart\n", ["1:1: found 'quickstart'"], id="word"),
-        pytest.param("a:\n\tb: 1\n", ["2:1: a tab in the indentation"], id="tab"),
-        pytest.param("a: [1, 2\nb: 3\n", ["1:4: '[' is not closed"], id="bracket"),
-        pytest.param("a: {b: 1\n", ["1:4: '{' is not closed"], id="brace"),
-        pytest.param('a: "x\n', ["1:4: the quote is not closed"], id="quote"),
-        pytest.param("a: @x\n", ["1:4: a value cannot start with '@'"], id="at sign"),
-        pytest.param("a: b: c\n", ["1:5: ': ' inside a value"], id="two colons"),
-        pytest.param("a: 1\n b: 2\n", ["2:3: ': ' inside a value"], id="indentation"),
-        pytest.param("- a\nb: 1\n", ["2:1: the indentation does not fit the lines above"]),
-        pytest.param("a: 1\n---\nb: 2\n", ["2:1: a second document begins"], id="documents"),
-        pytest.param("a: *x\n", ["1:4: '*x' refers to nothing"], id="alias"),
-        pytest.param("a: &a [*a]\n", ["1:4: more than 50 levels deep"], id="alias of itself"),
-        pytest.param(b"a: 1\nb: \xe9\n", ["2:4: byte 0xe9 is not UTF-8"], id="latin-1"),
-        pytest.param("a: 1\nb: \x00\n", ["2:4: the character U+0000 is not allowed in YAML"]),
+        pytest.param("", "1:1", id="empty"),
+        pytest.param("# only a comment\n", "1:1", id="comment"),
+        pytest.param("- a\n- b\n", "1:1", id="list"),
+        pytest.param("quickstart\n", "1:1", id="word"),
+        pytest.param("a:\n\tb: 1\n", "2:1", id="tab"),
+        pytest.param("a: [1, 2\nb: 3\n", "1:4", id="bracket"),
+        pytest.param("a: {b: 1\n", "1:4", id="brace"),
+        pytest.param('a: "x\n', "1:4", id="quote"),
+        pytest.param("a: @x\n", "1:4", id="at sign"),
+        pytest.param("a: b: c\n", "1:5", id="two colons"),
+        pytest.param("a: 1\n b: 2\n", "2:3", id="indentation"),
+        pytest.param("- a\nb: 1\n", "2:1"),
+        pytest.param("a: 1\n---\nb: 2\n", "2:1", id="documents"),
+        pytest.param("a: *x\n", "1:4", id="alias"),
+        pytest.param("a: &a [*a]\n", "1:4", id="alias of itself"),
+        pytest.param(b"a: 1\nb: \xe9\n", "2:4", id="latin-1"),
+        pytest.param("a: 1\nb: \x00\n", "2:4"),
     ],
 )
-def test_what_cannot_be_read(lines, text, expected):
-    found = lines(text)
-
-    assert found[: len(expected)] == expected
+def test_what_cannot_be_read(lines, text, place, assert_message):
+    assert_message(lines(text)[0], place)
 
 
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text",
     [
-        ("1: x\n", "1:1: the key 1 is not text"),
-        ("no: x\n", "1:1: unknown key 'no'"),
-        ("[a]: x\n", "1:1: the key a list is not text"),
-        ("<<: {a: 1}\n", "1:1: the merge key '<<' is not part of YAML 1.2"),
-        ("name: !!python/object:os.system x\n", "1:7: name: the tag '!!python/object:os.system' "),
-        ("seed: 012\n", "1:7: seed: 012 has a leading zero"),
+        "1: x\n",
+        "no: x\n",
+        "[a]: x\n",
+        "<<: {a: 1}\n",
+        "name: !!python/object:os.system x\n",
+        "seed: 012\n",
     ],
 )
-def test_what_is_wrong_in_it(lines, text, expected):
-    found = lines(f"{text}dataset: {{type: beir, path: data}}\n{TAIL}")
+def test_what_is_wrong_in_it(lines, text, assert_message):
+    messages = lines(f"{text}dataset: {{type: beir, path: data}}\n{TAIL}")
 
-    assert len(found) == 1
-    assert found[0].startswith(expected)
+    assert len(messages) == 1
+    assert_message(messages[0])
 
 
 def test_a_bracket_in_a_flow_list_says_to_quote(problems):
@@ -95,13 +93,13 @@ def test_columns_count_characters_not_bytes(lines):
 def test_deep_nesting_is_an_error_not_a_crash(lines, opening, depth):
     closing = "]" if opening == "[" else "}"
 
-    [found] = lines(opening * depth + closing * depth)
+    [message] = lines(opening * depth + closing * depth)
 
-    assert found.endswith(f"more than {MAX_DEPTH} levels deep")
+    assert message.endswith(f"more than {MAX_DEPTH} levels deep")
 
 
 def test_aliases_count_in_full():
-    """Ten levels of ten aliases: ten lines of text, ten thousand million values."""
+    # Ten levels of ten aliases: ten lines of text, ten thousand million values
     bomb = "a0: &a0 x\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 11)
     )
@@ -132,7 +130,7 @@ values = st.recursive(
 
 @given(values, st.booleans())
 def test_agrees_with_pyyaml(value, flow):
-    """What PyYAML writes for YAML 1.1, in quotes where it must, is the same in ours."""
+    # Oracle: values that PyYAML writes as YAML 1.1, with quotes where they are needed
     text = yaml.safe_dump(value, default_flow_style=flow, allow_unicode=True)
     report = Report()
 
@@ -154,5 +152,5 @@ def test_positions_point_at_what_is_written(value):
         todo += node.elements
         if isinstance(node.value, int | str) and not node.quoted:
             start = node.place.column - 1
-            shown = lines[node.place.line - 1][start : start + node.place.width]
-            assert shown == node.source or node.source.startswith(shown)
+            excerpt = lines[node.place.line - 1][start : start + node.place.width]
+            assert excerpt == node.source or node.source.startswith(excerpt)

@@ -26,37 +26,34 @@ def test_rules(load, match, rule):
 
 
 @pytest.mark.parametrize(
-    ("match", "expected"),
+    "match",
     [
-        ("{level: document}", "level: document needs the document id of each passage"),
-        (
-            '{level: document, id: metadata.a, separator: "#"}',
-            "id and separator exclude each other",
-        ),
-        ("{level: document, id: doc_id}", "'doc_id' does not name a key of the metadata"),
-        ("{level: document, id: metadata.}", "'metadata.' does not name a key of the metadata"),
-        ('{level: document, separator: ""}', "the separator is empty"),
-        ("{level: text, id: metadata.a}", "'id' has no effect with level: text"),
-        ('{separator: "#"}', "'separator' has no effect with level: id"),
-        ("{level: document, id: metadata.a, overlap: 1}", "'overlap' has no effect with level: d"),
-        ("{level: text, overlap: 0}", "0 is out of range"),
-        ("{level: text, overlap: 80}", "80 is out of range"),
-        ("{level: txt}", "unknown value 'txt'"),
-        ("{levle: text}", "unknown key 'levle'"),
+        "{level: document}",
+        '{level: document, id: metadata.a, separator: "#"}',  # either the key or the separator
+        "{level: document, id: doc_id}",  # a key of the metadata has the prefix `metadata.`
+        "{level: document, id: metadata.}",
+        '{level: document, separator: ""}',  # an empty text separates nothing
+        "{level: text, id: metadata.a}",
+        '{separator: "#"}',
+        "{level: document, id: metadata.a, overlap: 1}",
+        "{level: text, overlap: 0}",
+        "{level: text, overlap: 80}",  # meant in percent
+        "{level: txt}",
+        "{levle: text}",
     ],
 )
-def test_mistakes(problems, match, expected):
+def test_mistakes(problems, match, assert_message):
     [problem] = problems(block(match))
 
-    assert problem.found.startswith(expected)
+    assert_message(problem.found)
     assert problem.path.startswith("metrics.retrieval.match")
     assert problem.line == 4
 
 
-def test_a_first_match_needs_an_order(problems):
+def test_a_first_match_needs_an_order(problems, assert_message):
     [problem] = problems(block("{level: text}", "ties: average, "))
 
-    assert problem.found == "level: text cannot be combined with ties: average"
+    assert_message(problem.found)
 
 
 @pytest.mark.parametrize("name", ["answer_hit@5", "alpha_ndcg(alpha=0.9)@10", "redundancy@5"])
@@ -67,15 +64,15 @@ def test_every_measure_can_be_named(load, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    "name",
     [
-        ("answer_hit", "'answer_hit' has no k"),
-        ("answer_hits@5", "unknown measure 'answer_hits@5'"),
-        ("alpha_ndcg(alpha=1)@5", "alpha of 'alpha_ndcg(alpha=1)@5': found 1"),
-        ("answer_hit@500", "'answer_hit@500' looks deeper than top_k"),
+        "answer_hit",
+        "answer_hits@5",
+        "alpha_ndcg(alpha=1)@5",  # with alpha 1 a repeated subtopic is worth nothing
+        "answer_hit@500",  # the ranking is cut at top_k
     ],
 )
-def test_measures_that_are_written_wrong(problems, name, expected):
+def test_measures_that_are_written_wrong(problems, name, assert_message):
     [problem] = problems(f'{VALID}metrics: {{retrieval: {{measures: ["{name}"]}}}}\n')
 
-    assert problem.found == expected
+    assert_message(problem.found)

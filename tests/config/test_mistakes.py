@@ -56,175 +56,126 @@ def test_ten_mistakes_at_once(load, golden):
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "text",
     [
-        pytest.param("§seed: 1\n", ["missing key 'dataset'"], id="no dataset"),
-        pytest.param("§dataset: {type: beir, path: data}\n", ["missing key 'retrievers'"]),
-        pytest.param(
-            "dataset: {type: beir, path: data}\n§retrievers: {}\n", ["retrievers: no retriever"]
-        ),
+        pytest.param("§seed: 1\n", id="no dataset"),
+        pytest.param("§dataset: {type: beir, path: data}\n"),
+        pytest.param("dataset: {type: beir, path: data}\n§retrievers: {}\n"),
         pytest.param(
             "dataset: {type: beir, path: data}\nretrievers:§\n",
-            ["retrievers: an empty value is not a mapping"],
         ),
         pytest.param(
             "§dataset: {path: data}\nretrievers: {a: {type: bm25}}\n",
-            ["dataset: missing key 'type'"],
         ),
         pytest.param(
             "§dataset: {type: beir}\nretrievers: {a: {type: bm25}}\n",
-            ["dataset: missing key 'path'"],
         ),
-        pytest.param(
-            "dataset: §data\nretrievers: {a: {type: bm25}}\n", ["dataset: 'data' is not a mapping"]
-        ),
+        pytest.param("dataset: §data\nretrievers: {a: {type: bm25}}\n"),
         pytest.param(
             "dataset: {type: beir, path: §dta}\nretrievers: {a: {type: bm25}}\n",
-            ["dataset.path: no such file: dta"],
         ),
         pytest.param(
             "dataset: {type: beir, path: data, split: {§tst: 1}}\nretrievers: {a: {type: bm25}}\n",
-            ["dataset.split: unknown key 'tst'"],
         ),
         pytest.param(
             "dataset: {type: beir, path: data, split: {test: §2}}\nretrievers: {a: {type: bm25}}\n",
-            ["dataset.split.test: found 2"],
         ),
-        pytest.param(HEAD + "§retreivers: {}\n", ["unknown key 'retreivers'"]),
-        pytest.param(HEAD + "seed: §1.5\n", ["seed: 1.5 is not an integer"]),
-        pytest.param(HEAD + "seed: §true\n", ["seed: true is not an integer"]),
-        pytest.param(HEAD + "seed: §'1'\n", ["seed: '1' is not an integer"]),
-        pytest.param(HEAD + "seed: §-1\n", ["seed: -1 is out of range"]),
-        pytest.param(HEAD + "seed: §[]\n", ["seed: [] is not an integer"]),
-        pytest.param(HEAD + "seed:§\n", ["seed: an empty value is not an integer"]),
-        pytest.param(HEAD + "name: §a/b\n", ["name: 'a/b' is not a name"]),
-        pytest.param(HEAD + "name: §..\n", ["name: '..' is not a name"]),
-        pytest.param(HEAD + "name: §2024\n", ["name: 2024 is not text"]),
-        pytest.param(HEAD + "max_failed: §.nan\n", ["max_failed: .nan is out of range"]),
-        pytest.param(HEAD + "  §a b: {type: bm25}\n", ["retrievers: 'a b' is not a name"]),
-        pytest.param(HEAD + "  §x=1: {type: bm25}\n", ["retrievers: 'x=1' is not a name"]),
-        pytest.param(HEAD + "  x: §bm25\n", ["retrievers.x: 'bm25' is not a mapping"]),
-        pytest.param(HEAD + "  §x: {k1: 1}\n", ["retrievers.x: missing key 'type'"]),
-        pytest.param(HEAD + "  x: {type: §3}\n", ["retrievers.x.type: 3 is not text"]),
-        pytest.param(HEAD + "  x: {type: §bm52}\n", ["retrievers.x.type: unknown type 'bm52'"]),
-        pytest.param(
-            HEAD + "  x: {type: bm25, k1: §.inf}\n", ["retrievers.x.k1: .inf is out of range"]
-        ),
+        pytest.param(HEAD + "§retreivers: {}\n"),
+        pytest.param(HEAD + "seed: §1.5\n"),
+        pytest.param(HEAD + "seed: §true\n"),
+        pytest.param(HEAD + "seed: §'1'\n"),
+        pytest.param(HEAD + "seed: §-1\n"),
+        pytest.param(HEAD + "seed: §[]\n"),
+        pytest.param(HEAD + "seed:§\n"),
+        pytest.param(HEAD + "name: §a/b\n"),
+        pytest.param(HEAD + "name: §..\n"),
+        pytest.param(HEAD + "name: §2024\n"),
+        pytest.param(HEAD + "max_failed: §.nan\n"),
+        pytest.param(HEAD + "  §a b: {type: bm25}\n"),
+        pytest.param(HEAD + "  §x=1: {type: bm25}\n"),
+        pytest.param(HEAD + "  x: §bm25\n"),
+        pytest.param(HEAD + "  §x: {k1: 1}\n"),
+        pytest.param(HEAD + "  x: {type: §3}\n"),
+        pytest.param(HEAD + "  x: {type: §bm52}\n"),
+        pytest.param(HEAD + "  x: {type: bm25, k1: §.inf}\n"),
         pytest.param(
             HEAD + "  x: {type: bm25, variant: §lucen}\n",
-            ["retrievers.x.variant: unknown value 'lucen'"],
         ),
-        pytest.param(
-            HEAD + "  x: {type: bm25, timeout: §0}\n", ["retrievers.x.timeout: 0 is out of range"]
-        ),
+        pytest.param(HEAD + "  x: {type: bm25, timeout: §0}\n"),
         pytest.param(
             HEAD
             + "  x: {type: bm25}\ngenerators: {g: {type: openai, model: m, §sampels: 2, "
             + "prompt: §qa.yaml}}\n",
-            ["generators.g: unknown key 'sampels'", "generators.g.prompt: no such file: qa.yaml"],
         ),
         pytest.param(
             HEAD + "  x: {type: run_file, path: §old.trec}\n",
-            ["retrievers.x.path: no such file: old.trec"],
         ),
         pytest.param(
             HEAD + "generators: {g: {type: extractive, retrievers: [§bm52, bm25]}}\n",
-            ["generators.g.retrievers.0: no retriever 'bm52'"],
         ),
         pytest.param(
             HEAD + "generators: {g: {type: extractive, passages: §0}}\n",
-            ["generators.g.passages: 0 is out of range"],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {measures: §ndcg@10}}\n",
-            ["metrics.retrieval.measures: 'ndcg@10' is not a list of text"],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {measures: [§ndgc@10, §3]}}\n",
-            [
-                "metrics.retrieval.measures.0: unknown measure 'ndgc@10'",
-                "metrics.retrieval.measures.1: 3 is not text",
-            ],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {measures: [§recall]}}\n",
-            ["metrics.retrieval.measures.0: 'recall' has no k"],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {measures: [map, ndcg@10, §nDCG@10]}}\n",
-            ["metrics.retrieval.measures.2: 'nDCG@10' is the same as 'ndcg@10'"],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {measures: [§ndcg(gain=exp,base=2)@10]}}\n",
-            ["metrics.retrieval.measures.0: 'ndcg(gain=exp' has no ')'"],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {top_k: 10, measures: [§ndcg@20]}}\n",
-            ["metrics.retrieval.measures.0: 'ndcg@20' looks deeper than top_k"],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {trec_eval: §8}}\n",
-            ["metrics.retrieval.trec_eval: unknown value 8"],
         ),
         pytest.param(
             HEAD + "metrics: {generation: [rouge1, §rogue2]}\n",
-            ["metrics.generation.1: unknown metric 'rogue2'"],
         ),
         pytest.param(
             HEAD + "metrics: {generation: [§answer_hit@1, §faithfulness]}\n",
-            [
-                "metrics.generation.0: 'answer_hit@1' is a measure of rankings",
-                "metrics.generation.1: 'faithfulness' is a rubric of judges",
-            ],
         ),
         pytest.param(
             HEAD + "metrics: {retrieval: {measures: [§rougeL]}}\n",
-            ["metrics.retrieval.measures.0: 'rougeL' is a metric of answers"],
         ),
         pytest.param(
             HEAD + "metrics: {judge: {type: nli, rubrics: [§ndcg@10]}}\n",
-            ["metrics.judge.rubrics.0: 'ndcg@10' is a measure of rankings"],
         ),
         pytest.param(
             HEAD + "metrics: {judge: {type: nli, rubrics: [§faithfulnes]}}\n",
-            ["metrics.judge.rubrics.0: unknown rubric 'faithfulnes'"],
         ),
         pytest.param(
             HEAD + "metrics: {judge: {type: nli, rubrics: [§tone.yaml]}}\n",
-            ["metrics.judge.rubrics.0: no such file: tone.yaml"],
         ),
         pytest.param(
             HEAD + "metrics: {judge: {a: {type: §lexikal, rubrics: []}}}\n",
-            ["metrics.judge.a.type: unknown type 'lexikal'"],
         ),
-        pytest.param(
-            HEAD + "statistics: {baseline: §bm26}\n", ["statistics.baseline: no retriever 'bm26'"]
-        ),
-        pytest.param(
-            HEAD + "statistics: {confidence: §1}\n", ["statistics.confidence: 1 is out of range"]
-        ),
+        pytest.param(HEAD + "statistics: {baseline: §bm26}\n"),
+        pytest.param(HEAD + "statistics: {confidence: §1}\n"),
         pytest.param(
             HEAD + "  §bm25: {type: bm25, b: 2}\n",
-            ["retrievers: the key 'bm25' is repeated; its first place is line 3"],
             id="repeated, the first value is checked",
         ),
         pytest.param(
             HEAD + "seed: §x\n§seed: z\n§seed: y\n",
-            [
-                "seed: 'x' is not an integer",
-                "the key 'seed' is repeated; its first place is line 4",
-                "the key 'seed' is repeated; its first place is line 4",
-            ],
             id="repeated twice, every repetition is reported",
         ),
     ],
 )
-def test_one_mistake(problems, text, expected):
-    """The marks in the text are the places of the problems, in order."""
-    found = problems(text.replace("§", ""))
+def test_one_mistake(problems, text, assert_message):
+    # The marks in the text are the places of the problems, in order
+    mistakes = problems(text.replace("§", ""))
 
-    assert [_message(problem) for problem in found] == expected
-    assert sorted({(problem.line, problem.column) for problem in found}) == _marks(text)
+    assert_message(_message(problem) for problem in mistakes)
+    assert sorted({(problem.line, problem.column) for problem in mistakes}) == _marks(text)
 
 
 def _message(problem):
@@ -277,30 +228,32 @@ def test_what_is_allowed_is_said(problems):
     ).replace("4:24", "4:22")
 
 
-def test_a_repeated_block_invents_no_mistake(lines):
+def test_a_repeated_block_invents_no_mistake(lines, assert_message):
     text = HEAD + "statistics: {baseline: bm25}\nretrievers: {other: {type: bm25}}\n"
 
-    assert lines(text) == ["5:1: the key 'retrievers' is repeated; its first place is line 2"]
+    assert_message(lines(text))
 
 
-def test_no_such_config():
-    with pytest.raises(ConfigError, match=r"^nowhere\.yaml: no such file; allowed: a YAML file"):
+def test_no_such_config(assert_message):
+    with pytest.raises(ConfigError) as caught:
         load_config("nowhere.yaml")
+    assert_message(caught.value, "nowhere.yaml")
 
 
-def test_a_folder_is_no_config():
-    with pytest.raises(ConfigError, match="data: a folder, not a file"):
+def test_a_folder_is_no_config(assert_message):
+    with pytest.raises(ConfigError) as caught:
         load_config("data")
+    assert_message(caught.value)
 
 
-def test_a_mapping_has_paths_without_positions():
+def test_a_mapping_has_paths_without_positions(assert_message):
     with pytest.raises(ConfigError) as caught:
         load_config({"dataset": {"type": "beir", "path": "data"}, "retrievers": {"a": {"type": 1}}})
 
-    assert str(caught.value).startswith("retrievers.a.type: 1 is not text; allowed: bm25")
+    assert_message(caught.value, "retrievers.a.type")
 
 
-def test_circles_are_found(lines, monkeypatch):
+def test_circles_are_found(lines, monkeypatch, assert_message):
     monkeypatch.syspath_prepend(".")
     with open("circular.py", "w", encoding="utf-8") as stream:
         stream.write(
@@ -312,12 +265,9 @@ def test_circles_are_found(lines, monkeypatch):
         )
     kind = '{type: "python:circular:Wrap", retriever: '
 
-    found = lines(f"{HEAD}  a: {kind}b}}\n  b: {kind}c}}\n  c: {kind}b}}\n  d: {kind}d}}\n")
+    messages = lines(f"{HEAD}  a: {kind}b}}\n  b: {kind}c}}\n  c: {kind}b}}\n  d: {kind}d}}\n")
 
-    assert [line.split(": ", 2)[2] for line in found] == [
-        "the retrievers refer to each other: b -> c -> b",
-        "the retrievers refer to each other: d -> d",
-    ]
+    assert_message(messages)
 
 
 REFUSED = """\
@@ -338,10 +288,10 @@ seed: §x
 
 
 def test_what_a_component_refuses_is_said_beside_all_else(problems):
-    """The options are each right there; making the component shows that they do not go together."""
-    found = problems(REFUSED.replace("§", ""))
+    # The options are each right there; making the component shows that they do not go together
+    mistakes = problems(REFUSED.replace("§", ""))
 
-    assert [problem.path for problem in found] == [
+    assert [problem.path for problem in mistakes] == [
         "retrievers.bm25.b",
         "retrievers.few.retrievers",
         "retrievers.where.url",
@@ -350,27 +300,27 @@ def test_what_a_component_refuses_is_said_beside_all_else(problems):
         "metrics.judge.rubrics.0",
         "seed",
     ]
-    assert sorted({(problem.line, problem.column) for problem in found}) == _marks(REFUSED)
-    assert "hunter22" not in "".join(map(repr, found))
+    assert sorted({(problem.line, problem.column) for problem in mistakes}) == _marks(REFUSED)
+    assert "hunter22" not in "".join(map(repr, mistakes))
 
 
 def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_path, monkeypatch):
-    made = []
+    retrievers = []
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"query_id": "q1", "answer": "a"}\n')
     text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, repeat: 2}}}}\n"
     init = Predictions.__init__
 
     @functools.wraps(init)  # its options are read off its signature
-    def counted(self, **given):
-        made.append(1)
-        init(self, **given)
+    def counted(self, **options):
+        retrievers.append(1)
+        init(self, **options)
 
     monkeypatch.setattr(Predictions, "__init__", counted)
     (tmp_path / "c.yaml").write_text(text)
 
     load_config(tmp_path / "c.yaml")
-    assert not made
+    assert not retrievers
     (tmp_path / "c.yaml").write_text(f"{text}seed: x\n")
     with pytest.raises(ConfigError) as caught:
         load_config(tmp_path / "c.yaml")
@@ -382,7 +332,7 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
 
 
 def test_several_judges_that_refuse_are_one_error(tmp_path):
-    """A run may do without judges, so that none is made before it is known which are asked."""
+    # A run may do without judges, so no judge is created before the run knows its rubrics
     url = "http://me:hunter22@host/v1"
     judge = {"type": "openai", "model": "m", "base_url": url}
     config = {

@@ -12,12 +12,10 @@ HEAD = "dataset: {type: beir, path: data}\n"
 LONG = "n" * 150
 
 
-def test_names_that_differ_only_in_case(lines):
+def test_names_that_differ_only_in_case(lines, assert_message):
     text = f"{HEAD}retrievers:\n  bm25: {{type: bm25}}\n  BM25: {{type: bm25}}\n"
 
-    assert lines(text) == [
-        "4:3: retrievers.BM25: 'bm25' and 'BM25' would write the same file 'BM25'"
-    ]
+    assert_message(lines(text))
 
 
 def test_an_app_and_a_retriever(lines):
@@ -26,29 +24,29 @@ def test_an_app_and_a_retriever(lines):
     assert any("'x' and 'X' would write the same file" in line for line in lines(text))
 
 
-def test_a_pair_and_a_retriever(lines):
+def test_a_pair_and_a_retriever(lines, assert_message):
     text = (
         f"{HEAD}retrievers: {{a: {{type: bm25}}, a--g: {{type: bm25}}}}\n"
         "generators: {g: {type: extractive}}\n"
     )
 
-    assert lines(text) == ["3:14: generators.g: 'a--g' and 'a/g' would write the same file 'a--g'"]
+    assert_message(lines(text))
 
 
-def test_names_too_long_for_a_file(lines):
+def test_names_too_long_for_a_file(lines, assert_message):
     retrievers, generators = f"{{{LONG}: {{type: bm25}}}}", f"{{{LONG}: {{type: extractive}}}}"
     text = f"{HEAD}retrievers: {retrievers}\ngenerators: {generators}\n"
 
     (line,) = lines(text)
     assert line.startswith(f"3:14: generators.{LONG}: ")
-    assert line.endswith("is too long for a file: 302 bytes")
+    assert_message(line)
 
 
-def test_a_sweep_that_makes_a_name_too_long(lines):
+def test_a_sweep_that_makes_a_name_too_long(lines, assert_message):
     text = f"{HEAD}retrievers: {{a: {{type: bm25, sweep: {{version: ['{LONG * 2}', 'b']}}}}}}\n"
 
     (line,) = lines(text)
-    assert "is too long for a file: 310 bytes" in line
+    assert_message(line)
 
 
 def test_values_of_a_sweep_that_differ_only_in_case_are_numbered(load):
@@ -57,10 +55,10 @@ def test_values_of_a_sweep_that_differ_only_in_case_are_numbered(load):
     assert list(config.retrievers) == ["a-version=x", "a-version=X_2"]
 
 
-def test_the_name_of_the_experiment(lines):
+def test_the_name_of_the_experiment(lines, assert_message):
     (line,) = lines(f"name: {LONG * 2}\n{HEAD}retrievers: {{a: {{type: bm25}}}}\n")
 
-    assert line.endswith("is too long for a file: 300 bytes")
+    assert_message(line)
 
 
 @pytest.mark.parametrize(
@@ -70,11 +68,11 @@ def test_the_name_of_the_experiment(lines):
         ("a...yaml", "a"), ("a.b.yaml", "a.b"), (f"{'n' * 240}.yaml", "n" * 200),
     ],
 )  # fmt: skip
-def test_no_name_of_a_config_leads_out_of_the_output(here, file, name):
-    """An experiment without a name has that of its file."""
-    (here / file).write_text(f"{HEAD}retrievers: {{a: {{type: bm25}}}}\n")
+def test_no_name_of_a_config_leads_out_of_the_output(config_folder, file, name):
+    # An experiment without a name has that of its file
+    (config_folder / file).write_text(f"{HEAD}retrievers: {{a: {{type: bm25}}}}\n")
 
-    assert load_config(here / file).name == name
+    assert load_config(config_folder / file).name == name
 
 
 def test_judges(lines):
@@ -85,13 +83,13 @@ def test_judges(lines):
 
 
 @pytest.mark.parametrize("command", ["validate", "run", "plan"])
-def test_every_command_refuses_them_before_work_begins(here, command):
-    (here / "c.yaml").write_text(f"{HEAD}retrievers: {{{LONG * 2}: {{type: bm25}}}}\n")
-    found = run_command(command, "c.yaml")
+def test_every_command_refuses_them_before_work_begins(config_folder, command, assert_message):
+    (config_folder / "c.yaml").write_text(f"{HEAD}retrievers: {{{LONG * 2}: {{type: bm25}}}}\n")
+    result = run_command(command, "c.yaml")
 
-    assert found.returncode == 2
-    assert "is too long for a file: 300 bytes" in found.stderr
-    assert sorted(path.name for path in here.iterdir()) == ["c.yaml", "data"]
+    assert result.returncode == 2
+    assert_message(result.stderr, "c.yaml:2:14")
+    assert sorted(path.name for path in config_folder.iterdir()) == ["c.yaml", "data"]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,7 @@ def test_every_command_refuses_them_before_work_begins(here, command):
     ids=["model", "judge", "metric", "gate"],
 )  # fmt: skip
 def test_a_model_with_a_name_too_long_for_a_file_is_no_folder(repository, more):
-    """It is found out by `os.path`: `Path.is_file` raises."""
+    # `os.path` returns False for such a name; `Path.is_file` raises
     config = {
         "dataset": {"type": "beir", "path": str(repository / "datasets" / "example")},
         "retrievers": {"a": {"type": "bm25"}},
@@ -121,33 +119,35 @@ def test_a_model_with_a_name_too_long_for_a_file_is_no_folder(repository, more):
         load_config(config)
 
 
-def test_names_that_differ_only_in_how_accents_are_encoded():
-    [(_, found, _)] = unfit_names(["caf\u00e9", "cafe\u0301"])
+def test_names_that_differ_only_in_how_accents_are_encoded(assert_message):
+    [(_, message, _)] = unfit_names(["caf\u00e9", "cafe\u0301"])
 
-    assert "would write the same file" in found
+    assert_message(message)
 
 
 @pytest.mark.parametrize(
     "line", ["output: out-${KEY}", "name: x-${KEY}", "cache: '${KEY}/c'", "cache_also: ['${KEY}']"]
 )
-def test_no_secret_is_a_part_of_the_name_of_a_folder(here, problems, line):
+def test_no_secret_is_a_part_of_the_name_of_a_folder(config_folder, problems, line, assert_message):
     key = "sk-11aa22bb33cc"
-    (here / key).mkdir()
+    (config_folder / key).mkdir()
 
     [problem] = problems(f"{VALID}{line}\n", environment={"KEY": key})
 
-    assert problem.found == "the secret ${KEY} would become part of the name of a folder"
+    assert_message(problem.found)
     assert key not in str(problem)
 
 
-def test_nor_one_that_stands_there(problems):
+def test_nor_one_that_stands_there(problems, assert_message):
     [problem] = problems(f"{VALID}name: sk-11aa22bb33cc\n")
 
-    assert problem.found == "a secret would become part of the name of a folder"
+    assert_message(problem.found)
     assert "sk-11aa22bb33cc" not in str(problem)
 
 
-def test_a_folder_whose_variable_has_the_name_of_a_secret_is_one(here, load):
-    config = load(f"{VALID}output: ${{SECRETS_DIR}}\n", environment={"SECRETS_DIR": str(here)})
+def test_a_folder_whose_variable_has_the_name_of_a_secret_is_one(config_folder, load):
+    config = load(
+        f"{VALID}output: ${{SECRETS_DIR}}\n", environment={"SECRETS_DIR": str(config_folder)}
+    )
 
-    assert config.output == str(here)
+    assert config.output == str(config_folder)

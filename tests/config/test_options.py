@@ -15,8 +15,14 @@ def check(annotation, value, **bounds):
     """The value as it is taken, or the problems as `path: found; allowed`."""
     report = Report()
     item = PythonReader(report).read(value, ("x",))
-    found = check_value(item, DeclaredOption("x", annotation, None, Option("", **bounds)), report)
-    return [f"{p.path}: {p.found}; {p.allowed}" for p in report] if found is INVALID else found
+    value_read = check_value(
+        item, DeclaredOption("x", annotation, None, Option("", **bounds)), report
+    )
+    return (
+        [f"{p.path}: {p.found}; {p.allowed}" for p in report]
+        if value_read is INVALID
+        else value_read
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,31 +45,31 @@ def check(annotation, value, **bounds):
     ],
 )
 def test_right_values_keep_or_get_their_type(annotation, value, expected):
-    found = check(annotation, value)
+    value_read = check(annotation, value)
 
-    assert found == expected
-    assert type(found) is type(expected)
+    assert value_read == expected
+    assert type(value_read) is type(expected)
 
 
 @pytest.mark.parametrize(
-    ("annotation", "value", "expected"),
+    ("annotation", "value"),
     [
-        (int, True, ["x: true is not an integer; an integer"]),
-        (int, 1.0, ["x: 1.0 is not an integer; an integer"]),
-        (float, "1e-3", ["x: '1e-3' is not a number; a number"]),
-        (bool, 1, ["x: 1 is not true or false; true or false"]),
-        (str, 3, ["x: 3 is not text; text"]),
-        (list[str], "a", ["x: 'a' is not a list of text; a list of text"]),
-        (list[str], ["a", 1, None], ["x.1: 1 is not text; text", "x.2: null is not text; text"]),
-        (dict[str, int], {"a": "b"}, ["x.a: 'b' is not an integer; an integer"]),
-        (int | None, "a", ["x: 'a' is not an integer; an integer, or null"]),
-        (str | list[str], ["a", 1], ["x.1: 1 is not text; text"]),
-        (Literal["a", "b"], "c", ["x: unknown value 'c'; a, b"]),
-        (Literal[9, 10], "10", ["x: unknown value '10'; 9, 10"]),
+        (int, True),
+        (int, 1.0),
+        (float, "1e-3"),
+        (bool, 1),
+        (str, 3),
+        (list[str], "a"),
+        (list[str], ["a", 1, None]),
+        (dict[str, int], {"a": "b"}),
+        (int | None, "a"),
+        (str | list[str], ["a", 1]),
+        (Literal["a", "b"], "c"),
+        (Literal[9, 10], "10"),
     ],
 )
-def test_wrong_values_have_their_own_problems(annotation, value, expected):
-    assert check(annotation, value) == expected
+def test_wrong_values_have_their_own_problems(annotation, value, assert_message):
+    assert_message(check(annotation, value))
 
 
 @pytest.mark.parametrize("value", [0, 0.5, 1])
@@ -72,10 +78,10 @@ def test_bounds_that_belong_to_the_range(value):
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("inf"), float("nan")])
-def test_out_of_range(value):
+def test_out_of_range(value, assert_message):
     [problem] = check(float | None, value, ge=0, le=1)
 
-    assert problem.endswith("is out of range; a number from 0 to 1, or null")
+    assert_message(problem)
 
 
 @pytest.mark.parametrize(("value", "fits"), [(0, False), (1, False), (0.5, True)])

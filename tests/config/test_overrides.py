@@ -68,46 +68,43 @@ def test_python_values_stay_what_they_are(load):
 
 
 @pytest.mark.parametrize(
-    ("override", "found", "nearest"),
+    ("override", "nearest"),
     [
-        ("retrievers.bm52.k1=1", "no 'bm52' in retrievers", "bm25"),
-        ("retreivers.bm25.k1=1", "no 'retreivers' in the config", "retrievers"),
-        ("metrics.retreival.top_k=1", "no 'retreival' in metrics", "retrieval"),
-        ("retrievers.bm25.type.x=1", "retrievers.bm25.type is 'bm25', which has no 'x'", None),
-        ("seed", "no '=' in it", None),
-        ("", "not a dotted key", None),
-        ("a..b=1", "not a dotted key", None),
-        ("=1", "not a dotted key", None),
-        ("seed=[1", "'[' is not closed", None),
-        ("seed=*x", "'*x' refers to nothing", None),
-        ("seed=012", "012 has a leading zero", None),
+        ("retrievers.bm52.k1=1", "bm25"),  # misspelt
+        ("retreivers.bm25.k1=1", "retrievers"),
+        ("metrics.retreival.top_k=1", "retrieval"),
+        ("retrievers.bm25.type.x=1", None),  # a value has no keys
+        ("seed", None),  # no value
+        ("", None),
+        ("a..b=1", None),
+        ("=1", None),
+        ("seed=[1", None),
+        ("seed=*x", None),
+        ("seed=012", None),  # octal to YAML 1.1, decimal to others
     ],
 )
-def test_leading_nowhere(problems, override, found, nearest):
+def test_leading_nowhere(problems, override, nearest, assert_message):
     [problem] = problems(VALID, overrides=[override])
 
     assert problem.file == f"--set {override}"
     assert problem.line is None
-    assert problem.found == found
+    assert_message(problem.found)
     assert problem.nearest == nearest
 
 
-def test_an_index_beyond_the_list(problems):
+def test_an_index_beyond_the_list(problems, assert_message):
     text = VALID + "metrics: {retrieval: {measures: [map]}}\n"
 
     [problem] = problems(text, overrides=["metrics.retrieval.measures.1=mrr"])
 
-    assert problem.found == "no element '1' in metrics.retrieval.measures"
+    assert_message(problem.found)
     assert problem.allowed == "a number from 0 to 0"
 
 
-def test_a_wrong_value_names_the_override(problems):
+def test_a_wrong_value_names_the_override(problems, assert_message):
     [problem] = problems(VALID, overrides=["retrievers.bm25.k1=-1"])
 
-    assert str(problem) == (
-        "--set retrievers.bm25.k1=-1: retrievers.bm25.k1: -1 is out of range; "
-        "allowed: a number >= 0"
-    )
+    assert_message(problem)
 
 
 def test_an_unknown_key_names_the_override(problems):
@@ -117,23 +114,23 @@ def test_an_unknown_key_names_the_override(problems):
     assert problem.nearest == "stemmer"
 
 
-def test_python_overrides_name_their_key(problems):
+def test_python_overrides_name_their_key(problems, assert_message):
     [problem] = problems(VALID, overrides={"retrievers.bm25.k1": "high"})
 
-    assert str(problem).startswith("overrides: retrievers.bm25.k1: 'high' is not a number")
+    assert_message(problem, "overrides: retrievers.bm25.k1")
 
 
 def test_problems_of_overrides_come_last(problems):
-    found = problems(f"seed: x\n{VALID}", overrides=["max_failed=7"])
+    mistakes = problems(f"seed: x\n{VALID}", overrides=["max_failed=7"])
 
-    assert [problem.path for problem in found] == ["seed", "max_failed"]
+    assert [problem.path for problem in mistakes] == ["seed", "max_failed"]
 
 
 def test_the_allowed_keys_stand_in_one_order(problems):
-    """Whatever the hashes of a process are: blocks that the file lacks follow by name."""
+    # Whatever the hashes of a process are: blocks that the file lacks follow by name
     [problem] = problems(VALID, overrides=["metrisc.x=1"])
 
-    written, absent = ["dataset", "retrievers"], problem.allowed.split(", ")[2:]
-    assert problem.allowed.split(", ")[:2] == written
+    named_first, absent = ["dataset", "retrievers"], problem.allowed.split(", ")[2:]
+    assert problem.allowed.split(", ")[:2] == named_first
     assert absent == sorted(absent)
     assert len(absent) > 3

@@ -30,9 +30,9 @@ ready = Plain("x")
 
 
 @pytest.fixture(autouse=True)
-def module(here, monkeypatch):
+def module(config_folder, monkeypatch):
     """A module of the user's own in the working directory, forgotten after the test."""
-    (here / "mine_of_test.py").write_text(MODULE, encoding="utf-8")
+    (config_folder / "mine_of_test.py").write_text(MODULE, encoding="utf-8")
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
     for name in ("mine_of_test", "broken_of_test", "beside_of_test"):
@@ -71,39 +71,41 @@ def test_common_keys_are_not_options(load):
 
 
 @pytest.mark.parametrize(
-    ("keys", "found"),
+    "keys",
     [
-        ("Declared', depth: 0", "depth: 0 is out of range"),
-        ("Declared', dept: 1", "x: unknown key 'dept'"),
-        ("Plain'", "x: missing key 'url'"),
-        ("Plain', url: u, retrys: 1", "x: unknown key 'retrys'"),
-        ("Plain', url: u, retries: -1", "x.retries: -1 is out of range"),
-        ("function', bost: 1", "x: unknown key 'bost'"),
-        ("Nothing'", "'mine_of_test' has no 'Nothing'"),
-        ("'", "'mine_of_test:'"),
+        "Declared', depth: 0",
+        "Declared', dept: 1",
+        "Plain'",
+        "Plain', url: u, retrys: 1",
+        "Plain', url: u, retries: -1",
+        "function', bost: 1",
+        "Nothing'",
+        "'",
     ],
 )
-def test_mistakes(lines, keys, found):
+def test_mistakes(lines, keys, assert_message):
     [line] = lines(entry(keys))
 
-    assert found in line
+    assert_message(line)
 
 
 @pytest.mark.parametrize("body", ["import nowhere_at_all", "1 / 0", "def f(:", "raise SystemError"])
-def test_a_module_that_cannot_be_imported(lines, here, body):
-    (here / "broken_of_test.py").write_text(body, encoding="utf-8")
+def test_a_module_that_cannot_be_imported(lines, config_folder, body, assert_message):
+    (config_folder / "broken_of_test.py").write_text(body, encoding="utf-8")
 
     [line] = lines(f"{HEAD}  x: {{type: 'python:broken_of_test:X'}}\n")
 
-    assert "3:13: retrievers.x.type: cannot import 'broken_of_test'" in line
+    assert_message(line)
 
 
-def test_the_folder_of_the_yaml_is_searched_too(here):
+def test_the_folder_of_the_yaml_is_searched_too(config_folder):
     from ragbench.config.load import load_config
 
-    (here / "configs").mkdir()
-    (here / "configs" / "beside_of_test.py").write_text("def f(q, k): ...\n", encoding="utf-8")
-    (here / "configs" / "c.yaml").write_text(
+    (config_folder / "configs").mkdir()
+    (config_folder / "configs" / "beside_of_test.py").write_text(
+        "def f(q, k): ...\n", encoding="utf-8"
+    )
+    (config_folder / "configs" / "c.yaml").write_text(
         "dataset: {type: beir, path: ../data}\n"
         "retrievers: {x: {type: 'python:beside_of_test:f'}}\n",
         encoding="utf-8",

@@ -1,4 +1,4 @@
-"""What a config records of the environment: values that read back the same, and no secret."""
+"""Environment values in a recorded config: they read back the same, and no secret is written."""
 
 import pytest
 import yaml
@@ -48,16 +48,16 @@ def recorded(source, environment):
 @given(
     VALUES | st.sampled_from(AWKWARD), st.sampled_from(["${V}", "<${V}>", "${V}{b}", "$${${V}}"])
 )
-def test_any_text_reads_back_the_same(here, value, written):
-    config, again, _ = recorded(entry(version=Quoted(written)), {"V": value})
+def test_any_text_reads_back_the_same(config_folder, value, spelling):
+    config, again, _ = recorded(entry(version=Quoted(spelling)), {"V": value})
 
-    expected = written.replace("$${", "\0").replace("${V}", value).replace("\0", "${")
+    expected = spelling.replace("$${", "\0").replace("${V}", value).replace("\0", "${")
     assert config.retrievers["a"].version == expected
     assert again.retrievers["a"].version == expected
 
 
 @pytest.mark.parametrize(
-    ("written", "value", "typed"),
+    ("spelling", "value", "typed"),
     [
         ("${V}", "0.1", 0.1),
         ("${V}", "1e-3", 0.001),
@@ -66,8 +66,8 @@ def test_any_text_reads_back_the_same(here, value, written):
         ("${V}.5", "1", 1.5),
     ],
 )
-def test_a_number_reads_back_as_the_same_number(here, written, value, typed):
-    config, again, plain = recorded(entry(k1=written), {"V": value})
+def test_a_number_reads_back_as_the_same_number(config_folder, spelling, value, typed):
+    config, again, plain = recorded(entry(k1=spelling), {"V": value})
 
     assert config.retrievers["a"].options["k1"] == typed
     assert again.retrievers["a"].options["k1"] == typed
@@ -85,7 +85,7 @@ def test_quoted_is_text_and_unquoted_may_be_a_number(load, monkeypatch):
     assert load(dump_config(config)).retrievers["a"].version == "07"
 
 
-def test_values_of_variables_make_names_of_swept_systems(here):
+def test_values_of_variables_make_names_of_swept_systems(config_folder):
     config = load_config(entry(sweep={"k1": ["${V}", 2]}), environment={"V": "0.1"})
 
     assert list(config.retrievers) == ["a-k1=0.1", "a-k1=2"]
@@ -99,32 +99,32 @@ def test_a_set_value_of_the_command_line_may_name_a_variable(load, monkeypatch):
     assert config.environment["V"].value == "0.3"
 
 
-def test_a_path_with_a_dollar_brace_is_moved_and_escaped(here):
-    (here / "${d}").mkdir()
+def test_a_path_with_a_dollar_brace_is_moved_and_escaped(config_folder):
+    (config_folder / "${d}").mkdir()
     config = load_config(
         {**entry(), "dataset": {"type": "beir", "path": "${WHERE}"}},
         environment={"WHERE": "${d}"},
     )
-    (here / "runs").mkdir()
-    (here / "runs" / "c.yaml").write_text(dump_config(config, here / "runs"))
+    (config_folder / "runs").mkdir()
+    (config_folder / "runs" / "c.yaml").write_text(dump_config(config, config_folder / "runs"))
 
-    again = load_config(here / "runs" / "c.yaml", environment={})
+    again = load_config(config_folder / "runs" / "c.yaml", environment={})
 
     assert again.dataset.options["path"] == config.dataset.options["path"]
 
 
-def test_further_caches_are_found_from_the_run_folder(here):
-    (here / "other").mkdir()
+def test_further_caches_are_found_from_the_run_folder(config_folder):
+    (config_folder / "other").mkdir()
     config = load_config({**entry(), "cache_also": ["other"]})
 
-    written = yaml.safe_load(dump_config(config, here / "runs" / "c" / "1"))
+    dumped = yaml.safe_load(dump_config(config, config_folder / "runs" / "c" / "1"))
 
-    assert written["cache_also"] == ["../../../other"]
+    assert dumped["cache_also"] == ["../../../other"]
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("options", "environment", "kept"),
+    ("options", "environment", "expected"),
     [
         pytest.param(
             {"version": "a-${MY_TOKEN}"}, {"MY_TOKEN": "hunter2"}, "a-${MY_TOKEN}", id="by its name"
@@ -165,13 +165,13 @@ def test_further_caches_are_found_from_the_run_folder(here):
         ),
     ],
 )
-def test_secrets_stay_references(here, options, environment, kept):
+def test_secrets_stay_references(config_folder, options, environment, expected):
     config = load_config(entry(**options), environment=environment)
 
-    assert yaml.safe_load(dump_config(config))["retrievers"]["a"]["version"] == kept
+    assert yaml.safe_load(dump_config(config))["retrievers"]["a"]["version"] == expected
 
 
-def test_a_secret_in_one_place_is_one_in_all(here):
+def test_a_secret_in_one_place_is_one_in_all(config_folder):
     source = {
         **entry(version="${WORD} or ${HOLDS}"),
         "generators": {"g": {"type": "http", "url": "http://h/", "headers": {"X-Mine": "${WORD}"}}},
@@ -187,7 +187,7 @@ def test_a_secret_in_one_place_is_one_in_all(here):
     assert set(config.secrets) == {"WORD", "HOLDS"}
 
 
-def test_a_key_that_is_named_by_its_variable_is_only_said_to_be_set(here):
+def test_a_key_that_is_named_by_its_variable_is_only_said_to_be_set(config_folder):
     judge = {"type": "openai", "model": "m", "api_key_env": "MINE", "base_url": "http://h/v1"}
     config = load_config(
         {**entry(), "metrics": {"judge": {**judge, "rubrics": ["correctness"]}}},
@@ -200,7 +200,7 @@ def test_a_key_that_is_named_by_its_variable_is_only_said_to_be_set(here):
 
 
 @pytest.mark.parametrize(
-    ("args", "written"),
+    ("args", "expected"),
     [
         ({"api_key": "sk-mine"}, {"api_key": "***"}),
         ({"password": 1234}, {"password": "***"}),
@@ -213,11 +213,11 @@ def test_a_key_that_is_named_by_its_variable_is_only_said_to_be_set(here):
         ({"api_key": "none"}, {"api_key": "none"}),
     ],
 )
-def test_secrets_in_the_config_itself_are_masked(here, args, written):
-    (here / "mine_app.py").write_text("def make(**args):\n    return None\n")
+def test_secrets_in_the_config_itself_are_masked(config_folder, args, expected):
+    (config_folder / "mine_app.py").write_text("def make(**args):\n    return None\n")
     source = {**entry(), "apps": {"p": {"type": "langchain", "factory": "mine_app:make"}}}
     source["apps"]["p"]["args"] = args
 
     config = load_config(source)
 
-    assert yaml.safe_load(dump_config(config))["apps"]["p"]["args"] == written
+    assert yaml.safe_load(dump_config(config))["apps"]["p"]["args"] == expected

@@ -1,4 +1,4 @@
-"""What plain words mean, against the YAML 1.2 core schema and against Python's own numbers."""
+"""Meaning of plain words, against the YAML 1.2 core schema and Python's own numbers."""
 
 import math
 

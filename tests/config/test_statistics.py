@@ -12,44 +12,50 @@ def test_what_is_read(load):
         + "slices: [query_length, metadata.topic, query_length]}\n"
     )
 
-    found = config.statistics
-    assert (found.test, found.correction, found.family) == ("t", "benjamini_hochberg", "all")
-    assert found.cluster == "metadata.source.doc"
-    assert found.slices == ("query_length", "metadata.topic")
+    statistics = config.statistics
+    assert (statistics.test, statistics.correction, statistics.family) == (
+        "t",
+        "benjamini_hochberg",
+        "all",
+    )
+    assert statistics.cluster == "metadata.source.doc"
+    assert statistics.slices == ("query_length", "metadata.topic")
 
 
 def test_defaults(load):
-    found = load(HEAD).statistics
+    statistics = load(HEAD).statistics
 
-    assert (found.test, found.correction, found.family) == ("randomization", "holm", "measure")
-    assert found.cluster is found.slices is None
+    assert (statistics.test, statistics.correction, statistics.family) == (
+        "randomization",
+        "holm",
+        "measure",
+    )
+    assert statistics.cluster is statistics.slices is None
 
 
 @pytest.mark.parametrize(
-    ("block", "path", "found"),
+    ("block", "path"),
     [
         (
             "test: t, correction: max_t",
             "correction",
-            "correction: max_t needs sign flips, which test: t",
         ),
         (
             "correction: none, family: all",
             "family",
-            "family: all has no effect with correction: none",
         ),
-        ("test: mcnemar, cluster: metadata.a", "test", "test: mcnemar counts single queries"),
-        ("cluster: topic", "cluster", "'topic' does not name a key of the metadata"),
-        ("slices: [metadata.a, query_lenth]", "slices", "unknown field 'query_lenth'"),
-        ("test: wilcoxen", "test", "unknown value 'wilcoxen'"),
-        ("slices: relevant", "slices", "'relevant' is not a list"),
+        ("test: mcnemar, cluster: metadata.a", "test"),
+        ("cluster: topic", "cluster"),
+        ("slices: [metadata.a, query_lenth]", "slices"),
+        ("test: wilcoxen", "test"),
+        ("slices: relevant", "slices"),
     ],
 )
-def test_what_does_not_go_together_is_said(problems, block, path, found):
+def test_what_does_not_go_together_is_said(problems, block, path, assert_message):
     [problem] = problems(f"{HEAD}statistics: {{{block}}}\n")
 
     assert problem.path.startswith(f"statistics.{path}")
-    assert problem.found.startswith(found)
+    assert_message(problem.found)
     assert problem.allowed
 
 

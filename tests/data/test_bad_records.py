@@ -6,97 +6,84 @@ from ragbench.data.loaders.records import Records
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    ("row", "place"),
     [
-        ({"id": "b", "question": ""}, "no question in column 'question'"),
-        ({"id": "b"}, "no question in column 'question'"),
-        ({"id": "b", "question": ["x"]}, "column 'question' is a list; allowed: text"),
-        ({"question": "x"}, "no 'id' (keys: question)"),
-        ({"id": "b c", "question": "x"}, "'id' holds white space: 'b c'; allowed: an id without"),
+        ({"id": "b", "question": ""}, "a.jsonl:2"),  # an empty question
+        ({"id": "b"}, "a.jsonl:2"),  # no question at all
+        ({"id": "b", "question": ["x"]}, "a.jsonl:2"),  # a question is one text
+        ({"question": "x"}, "a.jsonl:2"),
+        ({"id": "b c", "question": "x"}, "a.jsonl:2"),  # run files separate by blanks
         (
             {"id": "a", "question": "Who?"},
-            "question 'a' is repeated, first at line 1: 'Who?'; allowed: one row per question",
+            "a.jsonl:2",
         ),
         (
             {"id": "b", "question": "x", "answer": 1.5},
-            "column 'answer' is a number; allowed: text, such as '1.5'",
+            "a.jsonl:2",
         ),
+        # a list in a list
         (
             {"id": "b", "question": "x", "contexts": ["p", ["t", ["s"]]]},
-            "column 'contexts': passage 2 is a list; allowed: text, or an object with id and text",
+            "a.jsonl:2: column 'contexts'",
         ),
         (
             {"id": "b", "question": "x", "contexts": [{"id": "p"}]},
-            "column 'contexts': passage 1 has no text; allowed: text, or the id of a document",
+            "a.jsonl:2: column 'contexts'",
         ),
         (
             {"id": "b", "question": "x", "contexts": [{"id": [], "text": "t"}]},
-            "column 'contexts': passage 1: 'id' is []; allowed: text or an integer",
+            "a.jsonl:2: column 'contexts'",
         ),
         (
             {"id": "b", "question": "x", "contexts": [{"text": 5}]},
-            "column 'contexts': passage 1: 'text' is an integer; allowed: text",
+            "a.jsonl:2: column 'contexts'",
         ),
         (
             {"id": "b", "question": "x", "reference": [None]},
-            "column 'reference': item 1 is null; allowed: text, or an object with text",
+            "a.jsonl:2: column 'reference'",
         ),
     ],
 )
-def test_bad_records_are_named(write, problem, row, expected):
+def test_bad_records_are_named(write, problem, row, place, assert_message):
     first = {"id": "a", "question": "Who?", "contexts": ["p"], "answer": "x", "reference": "r"}
     path = write("a.jsonl", [first, row])
 
-    assert problem(lambda: Records(path=path).load()).startswith(f"a.jsonl:2: {expected}")
+    assert_message(problem(lambda: Records(path=path).load()), place)
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    "row",
     [
-        ({"question": "b?", "answer": "x"}, "no system in column 'system'"),
-        (
-            {"id": "a", "question": "a?", "system": "s/1", "answer": "x"},
-            "question 'a' of system 's/1' is repeated, first at line 1: 'a?'",
-        ),
-        (
-            {"id": "a", "question": "a?", "system": "s 1", "answer": "x"},
-            "systems 's 1' and 's/1' would both be named 's-1'",
-        ),
-        (
-            {"id": "a", "question": "other?", "system": "t", "answer": "x"},
-            "'a' has another question at line 1",
-        ),
-        (
-            {"id": "a", "question": "a?", "system": "t", "reference": "s", "answer": "x"},
-            "'a' has another reference at line 1",
-        ),
+        {"question": "b?", "answer": "x"},
+        # a system answers a question once
+        {"id": "a", "question": "a?", "system": "s/1", "answer": "x"},
+        # two names for one file of predictions
+        {"id": "a", "question": "a?", "system": "s 1", "answer": "x"},
+        {"id": "a", "question": "other?", "system": "t", "answer": "x"},  # one id, two questions
+        # one question, two gold answers
+        {"id": "a", "question": "a?", "system": "t", "reference": "s", "answer": "x"},
     ],
 )
-def test_systems_that_contradict_each_other(write, problem, row, expected):
+def test_systems_that_contradict_each_other(write, problem, row, assert_message):
     first = {"id": "a", "question": "a?", "system": "s/1", "reference": "r", "answer": "x"}
     path = write("a.jsonl", [first, {"id": "b", **row}])
 
-    assert problem(lambda: Records(path=path).load()).startswith(f"a.jsonl:2: {expected}")
+    assert_message(problem(lambda: Records(path=path).load()), "a.jsonl:2")
 
 
-def test_a_printed_list_in_a_csv_cell(write, problem):
+def test_a_printed_list_in_a_csv_cell(write, problem, assert_message):
     path = write("a.csv", "question,contexts\n\"Who\nis it?\",\"['p' \n 'q, r']\"\n")
     [answered] = Records(path=path).load().recorded_answers["given"]
     assert [context.text for context in answered.contexts] == ["p", "q, r"]
 
     write("a.csv", "question,contexts\n\"Who\nis it?\",['p'\n")
-    assert problem(lambda: Records(path=path).load()) == (
-        "a.csv:2: column 'contexts': bad JSON at column 2: Expecting value; "
-        'allowed: a list in a cell is JSON: ["first", "second"]'
-    )
+    assert_message(problem(lambda: Records(path=path).load()), "a.csv:2: column 'contexts'")
 
 
-def test_numbers_in_a_csv_cell(write, problem):
+def test_numbers_in_a_csv_cell(write, problem, assert_message):
     path = write("a.csv", 'question,reference\nWhere?,"[0, 1]"\nThen?,"[""[0, 1]"", ""x""]"\n')
 
-    assert problem(lambda: Records(path=path).load()) == (
-        "a.csv:2: column 'reference': item 1 is an integer; allowed: text, or an object with text"
-    )
+    assert_message(problem(lambda: Records(path=path).load()), "a.csv:2: column 'reference'")
     write("a.csv", 'question,reference\nThen?,"[""[0, 1]"", ""x""]"\n')
     assert list(Records(path=path).load().answers.values()) == [["[0, 1]", "x"]]
 

@@ -10,7 +10,7 @@ from ragbench.registry import declared_options
 from ragbench.types import Document, Query
 
 
-def test_a_folder(folder):
+def test_a_folder(folder, assert_message):
     collection = Beir(path=folder).load()
 
     assert collection.queries == [Query("q1", "question 1"), Query("q2", "question 2")]
@@ -22,14 +22,11 @@ def test_a_folder(folder):
     assert collection.qrels is not None
     assert collection.qrels.to_dict() == {"q2": {"d2": 2}, "q1": {"d1": 1, "d2": 0}}
     assert collection.answers == {}
-    assert collection.notes == [
-        "1 empty document: d3",
-        "1 query without a judgement in the split left out",
-    ]
+    assert_message(collection.notes)
 
 
 def test_gzip_and_order_change_nothing(folder, write):
-    before = Beir(path=folder).load().fingerprints
+    fingerprints = Beir(path=folder).load().fingerprints
     for name in ("corpus.jsonl", "queries.jsonl"):
         lines = (folder / name).read_text().splitlines(keepends=True)
         (folder / name).unlink()
@@ -37,7 +34,7 @@ def test_gzip_and_order_change_nothing(folder, write):
     (folder / "qrels" / "test.tsv").unlink()
     write("qrels/test.tsv.gz", "q1\td2\t0\r\nq1\td1\t1\r\nq2\td2\t2\r\n")
 
-    assert Beir(path=folder).load().fingerprints == before
+    assert Beir(path=folder).load().fingerprints == fingerprints
 
 
 def test_answers(folder, write):
@@ -53,7 +50,7 @@ def test_answers(folder, write):
     assert Beir(path=folder).load().answers == {"q1": ["gold", "golden"]}
 
 
-def test_answers_stand_in_for_judgements(folder, write):
+def test_answers_stand_in_for_judgements(folder, write, assert_message):
     write("answers.jsonl", [{"query_id": "q3", "answers": ["gold"]}])
     shutil.rmtree(folder / "qrels")
 
@@ -61,10 +58,10 @@ def test_answers_stand_in_for_judgements(folder, write):
 
     assert [query.id for query in collection.queries] == ["q1", "q2", "q3"]
     assert collection.qrels is None
-    assert "no judgements: all queries are taken" in collection.notes
+    assert_message(collection.notes)
 
 
-def test_a_subtopic_column(folder, write):
+def test_a_subtopic_column(folder, write, assert_message):
     write("qrels/test.tsv", "query-id\tcorpus-id\tscore\tsubtopic\nq1\td1\t0\tx\nq1\td1\t2\ty\n")
 
     collection = Beir(path=folder).load()
@@ -72,13 +69,11 @@ def test_a_subtopic_column(folder, write):
     assert collection.qrels is not None
     assert collection.qrels.to_dict() == {"q1": {"d1": 2}}
     assert collection.qrels.subtopics == {"q1": {"d1": {"x": 0, "y": 2}}}
-    assert collection.notes[-1] == (
-        "judgements that repeat a pair under another subtopic, whose best grade counts: 1"
-    )
+    assert_message(collection.notes[-1])
 
 
 def test_judgements_without_a_subtopic_beside_others(folder, write):
-    """They count for every other measure; they cover nothing."""
+    # Judgements without a subtopic count for every other measure, and cover no subtopic
     write("qrels/test.tsv", "q1\td1\t2\nq1\td2\t1\tx\nq2\td1\t1\t\n")
 
     qrels = Beir(path=folder).load().qrels
@@ -104,7 +99,7 @@ def test_no_subtopics_where_the_column_is_absent(folder):
 
 
 def test_a_document_that_the_corpus_lacks_is_kept(folder, write):
-    """Whether it can be found depends on how hits are matched, which a loader does not know."""
+    # A loader does not know how hits are matched, and so not which documents can be retrieved
     write("qrels/test.tsv", "q1\td1\t1\nq1\td99\t1\n")
 
     assert Beir(path=folder).load().qrels.to_dict() == {"q1": {"d1": 1, "d99": 1}}
@@ -117,16 +112,16 @@ def test_an_id_that_starts_like_a_comment(folder, write):
     assert [query.id for query in Beir(path=folder).load().queries] == ["#1"]
 
 
-def test_no_corpus(folder):
+def test_no_corpus(folder, assert_message):
     (folder / "corpus.jsonl").unlink()
 
     collection = Beir(path=folder).load()
 
     assert collection.documents is None
-    assert "no corpus.jsonl: only stored rankings can be scored" in collection.notes
+    assert_message(collection.notes)
 
 
-def test_a_random_split_without_a_test_set(folder, write):
+def test_a_random_split_without_a_test_set(folder, write, assert_message):
     (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
     write("qrels/train.tsv", "query-id\tcorpus-id\tscore\nq3\td1\t1\nq1\td1\t1\n")
 
@@ -135,115 +130,100 @@ def test_a_random_split_without_a_test_set(folder, write):
     assert len(collection.queries) == 1
     assert collection.qrels is not None
     assert collection.qrels.query_ids == (collection.queries[0].id,)
-    assert collection.notes[-1] == "random test set: 1 of 3 queries (test: 0.34, seed: 1)"
+    assert_message(collection.notes[-1])
 
 
-def test_a_random_split_with_a_test_set(folder, problem):
-    assert problem(lambda: Beir(path=folder, split={"test": 0.5}).load()) == (
-        "qrels/test.tsv: a random split of a data set that has a test set; "
-        "allowed: split: test, or --limit for a sample of it"
-    )
+def test_a_random_split_with_a_test_set(folder, problem, assert_message):
+    assert_message(problem(lambda: Beir(path=folder, split={"test": 0.5}).load()), "qrels/test.tsv")
 
 
-def test_splits_that_contradict_each_other(folder, write, problem):
+def test_splits_that_contradict_each_other(folder, write, problem, assert_message):
     (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
     write("qrels/train.tsv", "q3\td1\t1\nq1\td1\t2\n")
 
-    assert problem(lambda: Beir(path=folder, split={"test": 0.5}).load()) == (
-        "qrels/train.tsv:2: document 'd1' of query 'q1' has grade 2 here and 1 in another split"
+    assert_message(
+        problem(lambda: Beir(path=folder, split={"test": 0.5}).load()), "qrels/train.tsv:2"
     )
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("rows", "place"),
     [
         (
             "Q-1\td1\t1\n",
-            "qrels/test.tsv:2: query 'Q-1' is not in queries.jsonl; did you mean 'q1'?",
+            "qrels/test.tsv:2",
         ),
+        # every missing query, with its line
         (
             "x1\td1\t1\nx1\td2\t1\nx2\td2\t0\n",
-            "qrels/test.tsv:2: query 'x1' is not in queries.jsonl; 1 more missing: 'x2' (line 4)",
+            "qrels/test.tsv:2",
         ),
+        # the first five of ten
         (
             "".join(f"x{n}\td1\t1\n" for n in range(10)),
-            "qrels/test.tsv:2: query 'x0' is not in queries.jsonl; 9 more missing: "
-            "'x1' (line 3), 'x2' (line 4), 'x3' (line 5), 'x4' (line 6) and 5 others",
+            "qrels/test.tsv:2",
         ),
-        ("q1\td1\tx\n", "qrels/test.tsv:2: grade 'x'; allowed: an integer from"),
-        ("q1\td1\t1.0\n", "qrels/test.tsv:2: grade '1.0'; allowed: an integer from"),
-        ("q1\td1\t\n", "qrels/test.tsv:2: grade ''; allowed: an integer from"),
+        ("q1\td1\tx\n", "qrels/test.tsv:2"),
+        ("q1\td1\t1.0\n", "qrels/test.tsv:2"),  # a float
+        ("q1\td1\t\n", "qrels/test.tsv:2"),
+        # blanks for tabs
         (
             "q1 d1 1\n",
-            "qrels/test.tsv:2: 1 column, expected 3 between tabs, or 4 with a subtopic "
-            "(query-id corpus-id score): 'q1 d1 1'",
+            "qrels/test.tsv:2",
         ),
+        # judged twice
         (
             "q1\td1\t1\n\nq1\td1\t1\n",
-            "qrels/test.tsv:4: document 'd1' of query 'q1' is judged twice, first at line 2",
+            "qrels/test.tsv:4",
         ),
-        ("q 1\td1\t1\n", "qrels/test.tsv:2: query-id holds white space: 'q 1'; allowed: an id"),
-        (b"q1\td\xff\t1\n", "qrels/test.tsv:2: bad UTF-8 in corpus-id: b'd\\xff'"),
+        ("q 1\td1\t1\n", "qrels/test.tsv:2"),
+        (b"q1\td\xff\t1\n", "qrels/test.tsv:2"),  # no UTF-8
+        # a header alone
         (
             "",
-            "qrels/test.tsv: no judgements; allowed: lines with query-id",
+            "qrels/test.tsv",
         ),
     ],
 )
-def test_bad_judgements_are_named(folder, write, problem, rows, expected):
+def test_bad_judgements_are_named(folder, write, problem, rows, place, assert_message):
     raw = rows if isinstance(rows, bytes) else rows.encode()
     write("qrels/test.tsv", b"query-id\tcorpus-id\tscore\n" + raw)
 
-    assert problem(lambda: Beir(path=folder).load()).startswith(expected)
+    assert_message(problem(lambda: Beir(path=folder).load()), place)
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    "row",
     [
-        (
-            {"query_id": "q-2", "answers": []},
-            "query 'q-2' is not in queries.jsonl; did you mean 'q2'?",
-        ),
-        ({"query_id": "q1", "answers": []}, "query_id 'q1' is repeated, first at line 1"),
-        (
-            {"query_id": "q2", "answer": ["a"]},
-            "no 'answers' (keys: query_id, answer); did you mean",
-        ),
-        ({"query_id": "q2", "answers": 5}, "'answers' is 5; allowed: a list of texts"),
-        ({"query_id": "q2", "answers": ["a", None]}, "'answers' is ['a', None]; allowed: a list"),
+        {"query_id": "q-2", "answers": []},
+        {"query_id": "q1", "answers": []},  # a query twice
+        {"query_id": "q2", "answer": ["a"]},
+        {"query_id": "q2", "answers": 5},
+        {"query_id": "q2", "answers": ["a", None]},
     ],
 )
-def test_bad_answers_are_named(folder, write, problem, row, expected):
+def test_bad_answers_are_named(folder, write, problem, row, assert_message):
     write("answers.jsonl", [{"query_id": "q1", "answers": ["a"]}, row])
 
-    assert problem(lambda: Beir(path=folder).load()).startswith(f"answers.jsonl:2: {expected}")
+    assert_message(problem(lambda: Beir(path=folder).load()), "answers.jsonl:2")
 
 
-def test_a_split_that_does_not_exist(folder, write, problem):
+def test_a_split_that_does_not_exist(folder, write, problem, assert_message):
     write("qrels/train.tsv.gz", "q1\td1\t1\n")
 
-    assert problem(lambda: Beir(path=folder, split="tset").load()) == (
-        "FOLDER: no qrels/tset.tsv; did you mean 'test'? allowed: test, train"
-    )
+    assert_message(problem(lambda: Beir(path=folder, split="tset").load()), "FOLDER")
 
 
-def test_folders_that_lack_something(folder, problem, tmp_path):
+def test_folders_that_lack_something(folder, problem, tmp_path, assert_message):
     assert problem(lambda: Beir(path=tmp_path / "no").load()) == "no: no such folder"
-    assert problem(lambda: Beir(path=folder / "corpus.jsonl").load()) == (
-        "corpus.jsonl: a file, expected a folder"
-    )
+    assert_message(problem(lambda: Beir(path=folder / "corpus.jsonl").load()), "corpus.jsonl")
     shutil.rmtree(folder / "qrels")
-    assert problem(lambda: Beir(path=folder).load()) == (
-        "FOLDER: no qrels/test.tsv and no answers.jsonl: nothing to score against"
-    )
+    assert_message(problem(lambda: Beir(path=folder).load()), "FOLDER")
     (folder / "queries.jsonl").unlink()
-    assert problem(lambda: Beir(path=folder).load()) == (
-        "FOLDER: no queries.jsonl (the folder has corpus.jsonl); "
-        "allowed: a folder of BEIR: queries.jsonl, corpus.jsonl, qrels/"
-    )
+    assert_message(problem(lambda: Beir(path=folder).load()), "FOLDER")
 
 
-def test_options():
+def test_options(assert_message):
     options = declared_options(Beir)
 
     assert [(name, option.required) for name, option in options.items()] == [
@@ -252,8 +232,9 @@ def test_options():
     ]
     assert options["path"].option.refers_to == "path"
     assert options["split"].check("beir", {"test": 0.2}) == {"test": 0.2}
-    with pytest.raises(OptionError, match=r"beir: split: found 3, allowed: text or a mapping"):
+    with pytest.raises(OptionError) as caught:
         options["split"].check("beir", 3)
+    assert_message(caught.value, "beir: split")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +254,7 @@ def test_lent_collections(lent_data, name, split, documents, queries, judgements
     assert sizes == (documents, queries, judgements)
 
 
-def test_traps_of_the_lent_collections(lent_data):
+def test_traps_of_the_lent_collections(lent_data, assert_message):
     cranfield = Beir(path=lent_data / "cranfield").load()
     original = Beir(path=lent_data / "cranfield", split="original").load()
     codes = original.qrels
@@ -281,9 +262,5 @@ def test_traps_of_the_lent_collections(lent_data):
     assert cranfield.notes == ["2 empty documents: 471, 995"]
     assert codes is not None
     assert set(codes.grades.tolist()) == {-1, 1, 2, 3, 4}
-    assert (
-        original.notes[-1] == "judgements with a negative grade, which count as not relevant: 225"
-    )
-    assert Beir(path=lent_data / "cacm").load().notes == [
-        "12 queries without a judgement in the split left out"
-    ]
+    assert_message(original.notes[-1])
+    assert_message(Beir(path=lent_data / "cacm").load().notes)

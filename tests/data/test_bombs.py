@@ -42,33 +42,32 @@ def bomb(tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads its size there")
 @pytest.mark.parametrize("how", ["lines", "run"])
-def test_a_line_without_an_end_is_refused_within_bounded_memory(bomb, warm, how):
+def test_a_line_without_an_end_is_refused_within_bounded_memory(bomb, warm, how, assert_message):
     assert bomb.stat().st_size < 20 << 20
 
     process = warm.popen(["-c", CHILD, how, str(bomb)], stderr=subprocess.PIPE)
     process.stdin.close()
     with process.stdout, process.stderr:
-        said, errors = process.stdout.read().decode(), process.stderr.read().decode()
+        output, errors = process.stdout.read().decode(), process.stderr.read().decode()
 
     assert process.wait() == 0, errors[-500:]
-    assert "MemoryError" not in said + errors
-    assert "bomb.gz:1: a line without an end in 64 MiB; allowed: lines of text" in said
+    assert "MemoryError" not in output + errors
+    assert_message(output, "TMP/bomb.gz:1")
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"), [(b"x", "a line without an end"), (b"\0", "NUL bytes without a line end")]
-)
-def test_standard_input_is_held_to_the_same(monkeypatch, text, problem):
+@pytest.mark.parametrize("text", [b"x", b"\0"])
+def test_standard_input_is_held_to_the_same(monkeypatch, text, assert_message):
     monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
     packed = io.BufferedReader(io.BytesIO(gzip.compress(text * (2 << 20))))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(packed, encoding="utf-8"))
 
-    with pytest.raises(DataError, match=f"{problem} in 1 MiB"):
+    with pytest.raises(DataError) as caught:
         list(lines.read_lines(lines.standard_input()))
+    assert_message(caught.value)
 
 
 def test_what_repeats_itself_is_read(tmp_path, monkeypatch):
-    """The limit is that of a line: the lines of this file are longer together."""
+    # The limit is that of a line: the lines of this file are longer together
     monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress((b"q 0 d 1 " * 999 + b"q 0 d 1\n") * 1_000))

@@ -116,7 +116,7 @@ def test_numbered_ids_may_stand_between_blanks(tmp_path_factory, rows, write):
 @settings(max_examples=25, deadline=None)
 @given(rows_of(TITLES))
 def test_a_text_of_a_list_is_one_id_elsewhere(rows):
-    """The gold stands bare in its cell, whatever separators and quotes it has."""
+    # The gold stands bare in its cell, whatever separators and quotes it has
     rows = [(ranking, gold[:1]) for ranking, gold in rows]
     table = [
         {"question": f"{n}?", "retrieved": json.dumps(ranking), "relevant": gold[0]}
@@ -182,7 +182,7 @@ def test_other_notations_are_refused_at_each_door(tmp_path, part, cell):
     table = [{"question": "Where?", "retrieved": "a", "relevant": "a", part: cell}]
 
     for data in doors_of(table, tmp_path):
-        with pytest.raises(rb.DataError, match=f"column '{part}': .*allowed: an id, a JSON list"):
+        with pytest.raises(rb.DataError, match=f"column '{part}': "):
             rb.evaluate(data)
 
 
@@ -193,9 +193,7 @@ def test_inner_lists_are_gold_and_no_ranking(tmp_path, cell):
     for data in doors_of(table, tmp_path):
         assert rb.evaluate(data, ["recall@1"]).mean == {"recall@1": 1 / 2}
     for data in doors_of([{**table[0], "retrieved": cell, "relevant": "a"}], tmp_path):
-        with pytest.raises(
-            rb.DataError, match=r"column 'retrieved': .*allowed: an id, a JSON list"
-        ):
+        with pytest.raises(rb.DataError, match="column 'retrieved': "):
             rb.evaluate(data)
 
 
@@ -269,7 +267,7 @@ def test_other_texts_in_brackets_stay(text):
 
 
 def test_a_version_that_stands_alone_stays():
-    """A retriever of the user returns `1.0`, too: it is the number 1 only beside an id 1."""
+    # A retriever of the user returns `1.0`, too: it is the number 1 only beside an id 1
     rows = [{"question": "Where?", "relevant": "1.0"}, {"question": "When?", "relevant": "2.0;3"}]
 
     assert [*collection_of(rows).qrels.to_dict().values()] == [{"1.0": 1}, {"2.0": 1, "3": 1}]

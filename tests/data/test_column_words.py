@@ -43,7 +43,7 @@ def columns_of(rows):
 @settings(max_examples=60, deadline=None)
 @given(names())
 def test_ids_under_any_name_of_gold_are_scored(name):
-    """By hand: both golds are found, at rank 1, and at ranks 2 and 3: mrr (1 + 1/2) / 2."""
+    # By hand: both golds are found, at rank 1, and at ranks 2 and 3: mrr (1 + 1/2) / 2
     rows = [
         {"question": f"q{n}", "retrieved_ids": hits, name: ids}
         for n, (hits, ids) in enumerate(zip(RETRIEVED, IDS, strict=True))
@@ -213,19 +213,18 @@ def test_words_of_a_name():
     assert words_of("Gold-chunk  id") == ["gold", "chunk", "id"]
 
 
-def test_what_was_not_recognised_is_shown_with_the_line_to_write():
+def test_what_was_not_recognised_is_shown_with_the_line_to_write(assert_message):
     rows = [{"question": "q", "response": "a", "Antwort": "Es ist heiß.", "Quelle": "c1"}]
 
     with pytest.raises(rb.DataError) as caught:
         rb.evaluate(rows)
 
     message = str(caught.value)
-    assert "'Antwort' (such as 'Es ist heiß.'): columns: {reference: Antwort}" in message
-    assert "'Quelle' (such as 'c1'): columns: {relevant: Quelle}" in message
+    assert_message(message)
 
 
 def test_more_ids_than_passages():
-    """The prompt held two of four hits: the gold is at rank 4, and a judge reads two passages."""
+    # The prompt held two of four hits: the gold is at rank 4, and a judge reads two passages
     read = []
 
     def short(contexts):
@@ -249,9 +248,10 @@ def test_more_ids_than_passages():
 
 
 @pytest.mark.parametrize("place", ["https://w.org/1", "doc_1.pdf"])
-def test_a_reference_that_is_a_source_is_no_gold_answer(place):
+def test_a_reference_that_is_a_source_is_no_gold_answer(place, assert_message):
     row = {"question": "q", "response": "Paris", "ground_truth": "Paris", "reference": place}
 
-    with pytest.raises(rb.DataError, match="'reference' and 'ground_truth' could both be the"):
+    with pytest.raises(rb.DataError) as caught:
         columns_of([row])
+    assert_message(caught.value)
     assert columns_of([{**row, "reference": "It is Paris."}])["reference"] == "reference"

@@ -1,4 +1,4 @@
-"""Which column plays which part, and when a reader must be told."""
+"""Columns and their parts, and the cases in which a reader has to name them."""
 
 import pytest
 
@@ -147,82 +147,71 @@ def test_resolved(present, columns, expected):
 
 
 @pytest.mark.parametrize(
-    ("present", "columns", "expected"),
+    ("present", "columns", "place"),
     [
         (
             ["question", "answer"],
             None,
-            "logs.csv: cannot tell whether the column 'answer' is gold or generated; "
-            "allowed: columns: {question: question, reference: answer} where it is gold, "
-            "columns: {question: question, answer: answer} where a system wrote it",
+            "logs.csv",
         ),
         (
             ["prompt", "id", "answer"],
             {"question": "prompt"},
-            "logs.csv: cannot tell whether the column 'answer' is gold or generated; "
-            "allowed: columns: {question: prompt, reference: answer} where it is gold, "
-            "columns: {question: prompt, answer: answer} where a system wrote it",
+            "logs.csv",
         ),
         (
             ["question", "gold"],
             {"reference": "glod"},
-            "logs.csv: columns.reference: no column 'glod' (columns: question, gold); "
-            "did you mean 'gold'?",
+            "logs.csv: columns.reference",
         ),
         (
             ["question", "user_input"],
             None,
-            "logs.csv: columns 'question' and 'user_input' could both be the question; "
-            "allowed: one of them: columns: {question: question} or "
-            "columns: {question: user_input}",
+            "logs.csv",
         ),
         (
             ["ask", "answer"],
             None,
-            "logs.csv: no column with the question (columns: ask, answer); "
-            "allowed: one of question, user_input, input, query, or columns: {question: NAME} "
-            "(with ragbench init: --column question=NAME)",
+            "logs.csv",
         ),
         (
             ["question", "gold", "target"],
             None,
-            "logs.csv: columns 'gold' and 'target' could both be the reference; "
-            "allowed: one of them: columns: {reference: gold} or columns: {reference: target}",
+            "logs.csv",
         ),
         (
             ["question", "answer", "context"],
             None,
-            "logs.csv: cannot tell whether the column 'answer' is gold or generated; "
-            "allowed: columns: {question: question, reference: answer} where it is gold, "
-            "columns: {question: question, answer: answer} where a system wrote it",
+            "logs.csv",
         ),
     ],
 )
-def test_refused(problem, present, columns, expected):
-    assert problem(lambda: resolve_columns(present, columns, "logs.csv")) == expected
+def test_refused(problem, present, columns, place, assert_message):
+    assert_message(problem(lambda: resolve_columns(present, columns, "logs.csv")), place)
 
 
 @pytest.mark.parametrize(
-    ("columns", "expected"),
+    ("columns", "place"),
     [
+        # not a part of a record
         (
             {"context": "passages"},
-            "columns: found 'context', allowed: id, question, contexts, retrieved, answer, "
-            "reference, ... (12 more); did you mean 'contexts'?",
+            "records: columns",
         ),
+        # one column for two parts
         (
             {"answer": "text", "reference": "text"},
-            "columns.reference: found 'text', allowed: another column than that of answer",
+            "records: columns.reference",
         ),
         (
             {"relevant": ["a", "b"]},
-            "columns.relevant: found ['a', 'b'], allowed: the name of a column, or null",
+            "records: columns.relevant",
         ),
-        ({"answer": 3}, "columns.answer: found 3, allowed: the name of a column, or null"),
+        ({"answer": 3}, "records: columns.answer"),
     ],
 )
-def test_bad_mappings_say_what_is_allowed(columns, expected):
+def test_bad_mappings_say_what_is_allowed(columns, place, assert_message):
     with pytest.raises(OptionError) as caught:
         check_mapping(columns, "records")
 
-    assert str(caught.value) == f"records: {expected}"
+    assert_message(caught.value, place)

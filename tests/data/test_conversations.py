@@ -111,13 +111,13 @@ def test_a_conversation_of_ragas_is_cut_before_its_last_question(write):
         path=write([{"user_input": MESSAGES, "reference_tool_calls": gold}])
     ).load()
 
-    (query,), (given,) = collection.queries, collection.recorded_answers["given"]
+    (query,), (answer,) = collection.queries, collection.recorded_answers["given"]
     assert query.text == "And Rome?"
     assert [turn.text for turn in query.turns] == ["How warm is Paris?", "18."]
-    assert given.answer == "24."
+    assert answer.answer == "24."
     # as ragas counts them: those of the whole conversation
-    assert [call.arguments["city"] for call in given.tool_calls] == ["Paris", "Rome"]
-    assert [call.output for call in given.tool_calls] == ["18 degrees", "24 degrees"]
+    assert [call.arguments["city"] for call in answer.tool_calls] == ["Paris", "Rome"]
+    assert [call.output for call in answer.tool_calls] == ["18 degrees", "24 degrees"]
     assert collection.expected_tool_calls[query.id] == (ToolCall("weather", {"city": "Paris"}),)
 
 
@@ -130,9 +130,9 @@ def test_a_conversation_of_deepeval_has_turns_and_no_input(write):
     ]
     collection = Records(path=write([{"scenario": "greeting", "turns": turns}])).load()
 
-    (query,), (given,) = collection.queries, collection.recorded_answers["given"]
-    assert (query.text, len(query.turns), given.answer) == ("Who?", 2, "I.")
-    assert [document.text for document in given.contexts] == ["A passage."]
+    (query,), (answer,) = collection.queries, collection.recorded_answers["given"]
+    assert (query.text, len(query.turns), answer.answer) == ("Who?", 2, "I.")
+    assert [document.text for document in answer.contexts] == ["A passage."]
     assert query.metadata == {"scenario": "greeting"}
 
 
@@ -144,9 +144,9 @@ def test_the_test_case_of_deepeval(write):
         "expected_tools": [{"name": "weather", "input_parameters": {"city": "Rome"}}],
     }
     collection = Records(path=write([row])).load()
-    (given,) = collection.recorded_answers["given"]
-    assert given.tool_calls == (ToolCall("weather", {"city": "Rome"}),)
-    assert [*collection.expected_tool_calls.values()] == [given.tool_calls]
+    (answer,) = collection.recorded_answers["given"]
+    assert answer.tool_calls == (ToolCall("weather", {"city": "Rome"}),)
+    assert [*collection.expected_tool_calls.values()] == [answer.tool_calls]
 
 
 def test_columns_name_what_is_called_otherwise(tmp_path):
@@ -177,40 +177,43 @@ def test_fingerprints_tell_turns_and_calls_apart(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "place"),
     [
-        ({"turns": [{"content": "x"}]}, "'turns': turn 1 has no role"),
-        ({"turns": "hello"}, "'turns': turn 1 is text"),
-        ({"tool_calls": [{"arguments": {}}]}, "'tool_calls': call 1 has no name"),
+        ({"turns": [{"content": "x"}]}, "TMP/rows.jsonl:2: 'turns'"),  # nobody said it
+        ({"turns": "hello"}, "TMP/rows.jsonl:2: 'turns'"),  # a text is no list of turns
+        ({"tool_calls": [{"arguments": {}}]}, "TMP/rows.jsonl:2: 'tool_calls'"),
         (
             {"expected_tool_calls": [{"name": "f", "arguments": "x"}]},
-            r"'expected_tool_calls': call 1 \(f\): arguments are no JSON",
+            "TMP/rows.jsonl:2: 'expected_tool_calls'",
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line(tmp_path, changes, expected):
+def test_what_cannot_be_read_is_named_with_its_line(tmp_path, changes, place, assert_message):
     path = as_jsonl(tmp_path, [PLAIN, ROW | changes])
-    with pytest.raises(DataError, match=rf"rows.jsonl:2: {expected}.*; allowed: "):
+    with pytest.raises(DataError) as caught:
         Records(path=path).load()
+    assert_message(caught.value, place)
 
 
-def test_a_conversation_without_a_question_is_refused(tmp_path):
+def test_a_conversation_without_a_question_is_refused(tmp_path, assert_message):
     path = as_jsonl(tmp_path, [{"turns": [{"role": "assistant", "content": "Hello"}]}])
-    with pytest.raises(DataError, match=r"rows.jsonl:1: 'turns': no message of a user"):
+    with pytest.raises(DataError) as caught:
         Records(path=path).load()
+    assert_message(caught.value, "TMP/rows.jsonl:1: 'turns'")
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    "changes",
     [
-        ({"turns": []}, "'c1' has other earlier turns at line 1"),
-        ({"expected_tool_calls": ["clock"]}, "'c1' has other expected tool calls at line 1"),
+        {"turns": []},
+        {"expected_tool_calls": ["clock"]},  # gold belongs to the question, not to the system
     ],
 )
-def test_two_systems_answer_the_same_question(tmp_path, changes, expected):
+def test_two_systems_answer_the_same_question(tmp_path, changes, assert_message):
     rows = [ROW | {"system": "a"}, ROW | {"system": "b"} | changes]
-    with pytest.raises(DataError, match=expected):
+    with pytest.raises(DataError) as caught:
         Records(path=as_jsonl(tmp_path, rows)).load()
+    assert_message(caught.value, "TMP/rows.jsonl:2")
 
 
 def test_predictions_have_calls_and_queries(tmp_path):
@@ -218,10 +221,10 @@ def test_predictions_have_calls_and_queries(tmp_path):
         {"query_id": "a", "answer": "x", "tool_calls": [ROME], "queries": ["q"]},
         {"query_id": "b", "answer": "y"},
     ]
-    found = read_predictions(as_jsonl(tmp_path, rows))
-    assert found["a"].tool_calls == (ToolCall(**ROME),)
-    assert found["a"].queries == ["q"]
-    assert found["b"].tool_calls == ()
+    answers = read_predictions(as_jsonl(tmp_path, rows))
+    assert answers["a"].tool_calls == (ToolCall(**ROME),)
+    assert answers["a"].queries == ["q"]
+    assert answers["b"].tool_calls == ()
     assert read_predictions(as_jsonl(tmp_path, rows[1:]))["b"].tool_calls is None
 
 

@@ -46,19 +46,19 @@ def test_optional_fields_and_further_keys(write):
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("fields", "expected"),
+    "fields",
     [
-        ({"_id": "d1", "text": "again"}, "_id 'd1' is repeated, first at line 1"),
-        ({"_id": "d2"}, "no 'text' (keys: _id)"),
-        ({"_id": "d2", "text": None}, "'text' is null; allowed: text"),
-        ({"_id": "d2", "text": "t", "title": 3}, "'title' is an integer; allowed: text or null"),
-        ({"_id": "d2", "text": "t", "metadata": []}, "'metadata' is a list; allowed: an object"),
+        {"_id": "d1", "text": "again"},  # the same id twice
+        {"_id": "d2"},
+        {"_id": "d2", "text": None},
+        {"_id": "d2", "text": "t", "title": 3},  # a title is a text
+        {"_id": "d2", "text": "t", "metadata": []},
     ],
 )
-def test_bad_documents_are_named(write, problem, fields, expected):
+def test_bad_documents_are_named(write, problem, fields, assert_message):
     path = write("corpus.jsonl", [{"_id": "d1", "text": "t"}, fields])
 
-    assert problem(lambda: list(read_documents(path))).startswith(f"corpus.jsonl:2: {expected}")
+    assert_message(problem(lambda: list(read_documents(path))), "corpus.jsonl:2")
 
 
 def test_a_folder_of_texts(write, tmp_path):
@@ -79,22 +79,15 @@ def test_a_folder_of_texts(write, tmp_path):
     assert documents[2].text == ""
 
 
-def test_folders_and_files_that_are_no_corpus(write, tmp_path, problem):
+def test_folders_and_files_that_are_no_corpus(write, tmp_path, problem, assert_message):
     write("docs/x.png", "x")
     table = write("corpus.xlsx", "x")
 
-    assert problem(lambda: read_corpus(tmp_path / "docs")) == (
-        "docs: no documents in the folder; allowed: .txt, .md, .markdown, .html, .htm, .pdf files"
-    )
-    assert problem(lambda: read_corpus(table)) == (
-        "corpus.xlsx: 'corpus.xlsx' is no corpus; allowed: .jsonl, .json, .csv, .tsv "
-        "(also with .gz), .parquet, or a folder of .txt and .md files"
-    )
-    assert problem(lambda: read_corpus(tmp_path / "no.jsonl")) == "no.jsonl: no such file or folder"
+    assert_message(problem(lambda: read_corpus(tmp_path / "docs")))
+    assert_message(problem(lambda: read_corpus(table)), "corpus.xlsx")
+    assert_message(problem(lambda: read_corpus(tmp_path / "no.jsonl")), "no.jsonl")
     write("bad/a.txt", b"ok\n\xff\n")
-    assert problem(lambda: read_corpus(tmp_path / "bad")) == (
-        "bad/a.txt:2: bad UTF-8: 0xff at byte 1 of the line"
-    )
+    assert_message(problem(lambda: read_corpus(tmp_path / "bad")), "bad/a.txt:2")
 
 
 @settings(max_examples=30)
@@ -161,7 +154,7 @@ def test_pdf_and_html_files(write, tmp_path):
     ("name", "module", "package"),
     [("a.pdf", "pypdf", "pypdf"), ("a.html", "bs4", "beautifulsoup4")],
 )
-def test_without_the_extra(write, tmp_path, monkeypatch, name, module, package):
+def test_without_the_extra(write, tmp_path, monkeypatch, name, module, package, assert_message):
     write(f"docs/{name}", b"x")
     write("docs/b.md", "text")
     monkeypatch.setitem(sys.modules, module, None)
@@ -169,26 +162,22 @@ def test_without_the_extra(write, tmp_path, monkeypatch, name, module, package):
     with pytest.raises(MissingExtra) as caught:
         read_corpus(tmp_path / "docs")
 
-    assert str(caught.value).startswith(
-        f"corpus: {name} needs {package}: pip install 'ragbench-eval[documents]'"
-    )
+    assert_message(caught.value)
 
 
-def test_a_broken_pdf(write, tmp_path, problem):
+def test_a_broken_pdf(write, tmp_path, problem, assert_message):
     write("docs/a.pdf", b"%PDF-1.4 and no more")
 
-    assert problem(lambda: read_corpus(tmp_path / "docs")).startswith(
-        "docs/a.pdf: cannot be read as PDF: "
-    )
+    assert_message(problem(lambda: read_corpus(tmp_path / "docs")), "docs/a.pdf")
 
 
-def test_other_files_of_a_folder_are_counted(write, tmp_path):
+def test_other_files_of_a_folder_are_counted(write, tmp_path, assert_message):
     for name in ("a.md", "b.docx", "c.docx", "LICENSE", ".hidden.png"):
         write(f"docs/{name}", "text")
 
     [note] = read_corpus(tmp_path / "docs").notes
 
-    assert note.endswith("docs that are no documents: 1 without an ending, 2 .docx")
+    assert_message(note)
 
 
 @pytest.mark.parametrize(
@@ -219,37 +208,36 @@ def test_tables_of_documents(write, name, content):
     ]
 
 
-def test_documents_without_ids_are_known_by_their_texts(write):
+def test_documents_without_ids_are_known_by_their_texts(write, assert_message):
     path = write("c.jsonl", [{"page_content": text} for text in ("one", "two", "one")])
 
     corpus = read_corpus(path)
 
     assert [document.text for document in corpus.documents] == ["one", "two"]
-    assert corpus.notes == [
-        "3 documents have no id: hashes of their texts; 1 repeated ones left out"
-    ]
+    assert_message(corpus.notes)
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("content", "place"),
     [
-        ("id,text\na,x\na,y\n", "c.csv:3: id 'a' is repeated, first at line 2"),
-        ("id,words\na,x\n", "c.csv:2: no text (columns: id, words); allowed: text, content"),
-        ("id,text\n,x\n", "c.csv:2: 'id' is empty: ''; allowed: an id without white space"),
+        ("id,text\na,x\na,y\n", "c.csv:3"),
+        ("id,words\na,x\n", "c.csv:2"),
+        ("id,text\n,x\n", "c.csv:2"),
     ],
 )
-def test_bad_tables_of_documents(write, problem, content, expected):
+def test_bad_tables_of_documents(write, problem, content, place, assert_message):
     path = write("c.csv", content)
 
-    assert problem(lambda: read_corpus(path)).startswith(expected)
+    assert_message(problem(lambda: read_corpus(path)), place)
 
 
-def test_a_page_that_cannot_be_read_is_named(write, tmp_path, monkeypatch):
+def test_a_page_that_cannot_be_read_is_named(write, tmp_path, monkeypatch, assert_message):
     write("docs/a.html", b"<p>x</p>")
 
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(DataError, match=r"a\.html: cannot be read: Permission denied"):
+    with pytest.raises(DataError) as caught:
         read_corpus(tmp_path / "docs")
+    assert_message(caught.value, "TMP/docs/a.html")

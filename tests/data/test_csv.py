@@ -92,9 +92,9 @@ def test_signs_and_blanks_before_a_formula_do_not_wake_it(start):
 @example({"bm25": {"=cmd": 0.1, "-1": -0.5, "'=cmd": None}})
 def test_scores_per_query_read_back_exactly(file, scores):
     rows = [[system, query, x] for system, by in scores.items() for query, x in by.items()]
-    found = read_per_query(write(file, to_csv(["system", "query_id", "=map"], rows)))
+    read_scores = read_per_query(write(file, to_csv(["system", "query_id", "=map"], rows)))
 
-    assert found == {s: {q: {"=map": x} for q, x in by.items()} for s, by in scores.items()}
+    assert read_scores == {s: {q: {"=map": x} for q, x in by.items()} for s, by in scores.items()}
 
 
 TEXTS = st.one_of(st.text(CHARACTERS), st.text("'=+-@\t\r\n,\"a;|", max_size=6))
@@ -125,11 +125,11 @@ def test_fingerprints_and_causes_read_back_exactly(file, queries):
     assert read_fingerprints(write(file, "".join(format_fingerprints(queries, prints)))) == prints
 
     lost = [Loss("right", f"={query}") for query in queries]
-    found = read_causes(write(file, "".join(format_causes({"-s": lost}, queries))))
-    assert found == {
+    causes = read_causes(write(file, "".join(format_causes({"-s": lost}, queries))))
+    assert causes == {
         "-s": {
-            query: CauseRow(system="-s", query_id=query, cause=each.cause, why=each.why)
-            for query, each in zip(queries, lost, strict=True)
+            query: CauseRow(system="-s", query_id=query, cause=row.cause, why=row.why)
+            for query, row in zip(queries, lost, strict=True)
         }
     }
 
@@ -145,15 +145,17 @@ NUMBERS = st.sampled_from([0.0, -0.0, 0.5, 1e-7, 1e300]) | st.floats()
 )
 @example([("q\ud800", "", 0.5, math.nan), ("q\udcff", "a\nb", math.inf, -0.0)], ["s", "é"], 4096)
 def test_tables_by_columns_are_the_lines_of_their_rows(rows, systems, at_once):
-    """Numbers without a value and with few of them, bytes of ids, halves of characters."""
+    # Numbers without a value and with few of them, bytes of ids, halves of characters
     header = ["system", "query_id", "why", "map", "none", "=mrr"]
     by_rows = [
         [system, query, why, *(finite(x) for x in (one, math.nan, other))]
         for system in systems
         for query, why, one, other in rows
     ]
-    queries, whys, ones, others = zip(*rows, strict=True) if rows else ((), (), (), ())
-    tables = [[s, queries, whys, np.array(ones, float), None, np.array(others)] for s in systems]
+    queries, whys, ones, others_reasons = zip(*rows, strict=True) if rows else ((), (), (), ())
+    tables = [
+        [s, queries, whys, np.array(ones, float), None, np.array(others_reasons)] for s in systems
+    ]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_folder, "_ROWS", at_once)
@@ -161,7 +163,7 @@ def test_tables_by_columns_are_the_lines_of_their_rows(rows, systems, at_once):
 
     lines = list(csv_lines(header, by_rows))
     assert "".join(pieces) == "".join(lines)
-    encoded = [b"".join(map(run_folder._encode, each)) for each in (pieces, lines)]
+    encoded = [b"".join(map(run_folder._encode, part)) for part in (pieces, lines)]
     assert encoded[0] == encoded[1], "as the files of a run are written"
 
 

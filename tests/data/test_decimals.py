@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ragbench.data.files.trec_text import read_decimals, read_integers, read_number
 
 digits = st.text("0123456789", max_size=24)
-written = (
+decimals = (
     st.floats(allow_nan=False).map(repr)
     | st.floats(0, 1).map(repr)
     | st.builds(
@@ -22,12 +22,12 @@ written = (
 )
 
 
-def column(texts, before=b"q Q0 .d1 "):
+def column(texts, prefix=b"q Q0 .d1 "):
     """Lay texts out as a file does: with other text before, a space between, padding after."""
     raw = [text.encode() for text in texts]
     lengths = np.array([*map(len, raw)], np.int64)
-    starts = len(before) + np.cumsum(lengths + 1) - lengths - 1
-    data = np.frombuffer(before + b" ".join(raw) + b" " + bytes(8), np.uint8)
+    starts = len(prefix) + np.cumsum(lengths + 1) - lengths - 1
+    data = np.frombuffer(prefix + b" ".join(raw) + b" " + bytes(8), np.uint8)
     return data, starts, starts + lengths
 
 
@@ -36,18 +36,20 @@ def is_number(text):
 
 
 @settings(max_examples=30)
-@given(st.lists(written.filter(is_number), max_size=20))
+@given(st.lists(decimals.filter(is_number), max_size=20))
 @example(["1e-45", "-0.0", "1e38", "1e400", "inf", "-inf", ".5", "5.", "0.1", "00.10", "-.5"])
 @example(["9007199254740993", "9007199254740992.5", "99999999.9999999999", "0.1234567890123456789"])
 def test_reads_what_float_reads(texts):
     expected = np.array([*map(float, texts)], np.float64)
-    for before in (b"q Q0 .d1 ", b""):
-        found = read_decimals(*column(texts, before))
-        assert found.view(np.int64).tolist() == expected.view(np.int64).tolist(), "-0.0 is not 0.0"
+    for prefix in (b"q Q0 .d1 ", b""):
+        numbers = read_decimals(*column(texts, prefix))
+        assert numbers.view(np.int64).tolist() == expected.view(np.int64).tolist(), (
+            "-0.0 is not 0.0"
+        )
 
 
 def test_numbers_beside_the_borders_of_rounding():
-    """Half-way between two doubles, and one digit off it, where one division rounds wrongly."""
+    # Half-way between two doubles, and one digit off it, where one division rounds wrongly
     rng = random.Random(4)
     texts = []
     for _ in range(2000):
@@ -63,16 +65,16 @@ def test_numbers_beside_the_borders_of_rounding():
 @pytest.mark.parametrize("least", [-9, 0])
 @pytest.mark.parametrize("places", [0, 1, 4, 6, 7, 8, 9, 17])
 def test_columns_of_one_width_with_a_few_others(places, least):
-    """What most files hold: one number of digits after the point, now and then a wider number."""
+    # Most files hold one number of digits after the point, and now and then a wider number
     rng = random.Random(places)
     texts = [f"{rng.uniform(least, 99):.{places}f}" for _ in range(1000)]
     texts[17], texts[500] = f"{-123456:.{places}f}", f"{12345678:.{places}f}"
 
-    others = [[], ["1e-45"], ["-0.0"], [".5"], ["7"]]
-    for column_of in (texts[:15], *([*texts, *other] for other in others)):
+    mixed_widths = [[], ["1e-45"], ["-0.0"], [".5"], ["7"]]
+    for column_of in (texts[:15], *([*texts, *other] for other in mixed_widths)):
         expected = np.array([*map(float, column_of)])
-        found = read_decimals(*column(column_of))
-        assert found.view(np.int64).tolist() == expected.view(np.int64).tolist()
+        numbers = read_decimals(*column(column_of))
+        assert numbers.view(np.int64).tolist() == expected.view(np.int64).tolist()
 
 
 @pytest.mark.parametrize("wrong", ["1x.000000", "1.0000x0", "1.2.3000000", "-.", "1 .000000"])

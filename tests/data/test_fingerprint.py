@@ -72,9 +72,9 @@ def test_absent_parts_have_none():
     ],
 )
 def test_a_change_moves_its_part_alone(part, change):
-    before, after = fingerprint_collection(WHOLE), fingerprint_collection(replace(WHOLE, **change))
+    first, after = fingerprint_collection(WHOLE), fingerprint_collection(replace(WHOLE, **change))
 
-    assert {name for name in before if before[name] != after[name]} == {part}
+    assert {name for name in first if first[name] != after[name]} == {part}
 
 
 def test_missing_and_empty_are_told_apart():

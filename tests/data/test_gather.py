@@ -54,7 +54,7 @@ def line_by_line(source):
 
 
 def outcome(read, text):
-    """Return what reading gives, rows in order and -0.0 apart from 0.0, or the message."""
+    """Return the rows of a file in order, -0.0 apart from 0.0, or the message of the error."""
     try:
         scores, duplicates, tag = read(io.BytesIO(text))
     except DataError as error:
@@ -89,22 +89,23 @@ def test_any_run_is_what_its_lines_are(text, bom, cut_last_end, size):
 
 @in_peace
 @given(texts, st.sampled_from(WRONG), texts, st.integers(1, 200))
-def test_errors_are_those_of_the_first_bad_line(before, wrong, after, size):
-    text = before + wrong + after
+def test_errors_are_those_of_the_first_bad_line(preceding, wrong, after, size):
+    text = preceding + wrong + after
 
     assert outcome(in_pieces(size), text) == outcome(line_by_line, text)
 
 
 @pytest.mark.parametrize("keep", [40, -20, -8])
-def test_a_gzip_file_that_breaks_off_says_where(tmp_path, keep):
+def test_a_gzip_file_that_breaks_off_says_where(tmp_path, keep, assert_message):
     path = tmp_path / "run.gz"
     path.write_bytes(gzip.compress(b"".join(LINES[:3]) * 999)[:keep])
 
-    with pytest.raises(DataError, match="truncated gzip after line") as expected:
+    with pytest.raises(DataError) as expected:
         line_by_line(path)
-    with pytest.raises(DataError) as found:
+    assert_message(expected.value)
+    with pytest.raises(DataError) as caught:
         read_run(path)
-    assert str(found.value) == str(expected.value)
+    assert str(caught.value) == str(expected.value)
 
 
 def test_regular_runs_take_the_quick_way(monkeypatch):
@@ -133,7 +134,7 @@ def test_a_run_from_a_file_scores_as_its_dictionaries(text):
         return
     qrels = {query: dict.fromkeys(hits, 1) for query, hits in run.to_dict().items()} | {"x": {}}
 
-    found, expected = rank(qrels, run), rank(qrels, Run.from_dict(run.to_dict()))
+    ranked, expected = rank(qrels, run), rank(qrels, Run.from_dict(run.to_dict()))
 
-    assert found.rank.tolist() == expected.rank.tolist()
-    assert found.missing == expected.missing
+    assert ranked.rank.tolist() == expected.rank.tolist()
+    assert ranked.missing == expected.missing

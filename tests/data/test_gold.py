@@ -56,7 +56,7 @@ def grades(collection):
 
 
 @pytest.mark.parametrize(
-    "written",
+    "ids",
     [
         f"{VENERA};{IO}",
         f"{VENERA} | {IO}",
@@ -74,9 +74,9 @@ def grades(collection):
         "venus\\venera 13.md;io.md;io",
     ],
 )
-def test_ids_in_any_usual_writing(load, written):
+def test_ids_in_any_usual_writing(load, ids):
     for suffix in (".csv", ".jsonl", ".json"):
-        assert grades(load([{"relevant": written}], suffix)) == [{VENERA: 1, IO: 1}]
+        assert grades(load([{"relevant": ids}], suffix)) == [{VENERA: 1, IO: 1}]
 
 
 @pytest.mark.parametrize(
@@ -111,15 +111,11 @@ def test_grades(load, relevant, graded, expected):
     assert grades(load([row], ".csv")) == [expected]
 
 
-def test_rows_without_gold_are_counted_and_repeated_ids_too(load):
+def test_rows_without_gold_are_counted_and_repeated_ids_too(load, assert_message):
     collection = load([{"relevant": "io.md;io"}, {"relevant": ""}, {"relevant": "nan"}], ".csv")
 
     assert grades(collection) == [{IO: 1}]
-    assert "2 of 3 rows name no gold document" in collection.notes
-    assert "1 gold ids stand twice in their row and count once" in collection.notes
-    assert (
-        "1 gold document spelled otherwise than in the corpus: 'io' is 'io.md'" in collection.notes
-    )
+    assert_message(collection.notes)
 
 
 def test_what_the_corpus_lacks_keeps_its_place(load):
@@ -132,49 +128,48 @@ def test_what_the_corpus_lacks_keeps_its_place(load):
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    ("row", "place"),
     [
+        # a truth value
         (
             {"relevant": True},
-            "column 'relevant': a truth value; "
-            "allowed: an id, a JSON list of ids, ids between ;, or an object {id: grade}; "
-            "columns: {relevant: null} if 'relevant' holds no gold documents",
+            "qa.jsonl:2: column 'relevant'",
         ),
         (
             {"relevant": ["io", {"id": "x"}]},
-            "column 'relevant': ['io', {'id': 'x'}]; allowed: an id",
+            "qa.jsonl:2: column 'relevant'",
         ),
-        ({"relevant": ["io", None]}, "column 'relevant': ['io', None]; allowed: an id"),
+        ({"relevant": ["io", None]}, "qa.jsonl:2: column 'relevant'"),
+        # two ids for one grade
         (
             {"relevant": {"id": "io.md;io"}},
-            "column 'relevant': an object with several ids; allowed",
+            "qa.jsonl:2: column 'relevant'",
         ),
-        ({"relevant": '["io"'}, "column 'relevant': bad JSON at column 6: Expecting ',' delimiter"),
+        ({"relevant": '["io"'}, "qa.jsonl:2: column 'relevant'"),  # not closed
+        # two documents fit
         (
             {"relevant": "maps.txt"},
-            "column 'relevant': 'maps.txt' fits 'moon/maps.txt' or 'venus/maps.txt'; "
-            "allowed: the whole path in the corpus folder",
+            "qa.jsonl:2: column 'relevant'",
         ),
-        ({"relevant": {"io": 1, "io.md": 2}}, "column 'relevant': 'io.md' has two grades"),
-        ({"relevant": {"io": 0.5}}, "column 'relevant': grade 0.5; allowed: an integer"),
+        # one document, two spellings, two grades
+        ({"relevant": {"io": 1, "io.md": 2}}, "qa.jsonl:2: column 'relevant'"),
+        ({"relevant": {"io": 0.5}}, "qa.jsonl:2: column 'relevant'"),
+        # a grade is missing
         (
             {"relevant": ["io", "venera 13"], "grades": [1]},
-            "column 'grades': 1 grades for 2 gold documents; allowed: one grade for each",
+            "qa.jsonl:2: column 'grades'",
         ),
-        ({"relevant": "io", "grades": "good"}, "column 'grades': grade 'good'; allowed: an"),
+        ({"relevant": "io", "grades": "good"}, "qa.jsonl:2: column 'grades'"),
     ],
 )
-def test_bad_gold_is_named(load, problem, row, expected):
-    assert problem(lambda: load([{"relevant": "io"}, row])).startswith(f"qa.jsonl:2: {expected}")
+def test_bad_gold_is_named(load, problem, row, place, assert_message):
+    assert_message(problem(lambda: load([{"relevant": "io"}, row])), place)
 
 
-def test_a_named_column_without_any_gold(load, problem):
+def test_a_named_column_without_any_gold(load, problem, assert_message):
     rows = [{"gold": ""}, {"gold": ""}]
 
-    assert problem(lambda: load(rows, ".csv", {"relevant": "gold"})) == (
-        "qa.csv: gold: no row has any gold; "
-        "allowed: the ids of gold documents, or gold passages, in one row at least"
-    )
+    assert_message(problem(lambda: load(rows, ".csv", {"relevant": "gold"})), "qa.csv: gold")
 
 
 def test_likely_columns_are_gold_where_the_corpus_knows_them(load):
@@ -207,7 +202,7 @@ def test_rows_of_systems_must_agree_on_gold(load, problem):
     assert problem(lambda: load(rows)).startswith(expected)
 
 
-def test_quotes_are_found_in_the_corpus(load):
+def test_quotes_are_found_in_the_corpus(load, assert_message):
     rows = [
         {"reference_contexts": ["IT WORKED for 127 minutes"]},
         {"reference_contexts": "<1-hop>\n\nradar looks through\nclouds"},
@@ -222,14 +217,7 @@ def test_quotes_are_found_in_the_corpus(load):
     # the third quote stands in two documents, none of which the row names: its question has no gold
     assert grades(collection) == [{VENERA: 1}, {RADAR: 1}, {IO: 1}]
     assert [*collection.ambiguous_gold.values()] == [[IO, RADAR]]
-    assert collection.warnings == [
-        "3 of 7 gold passages stand in no document of the corpus and are left out: "
-        "line 4: 'The far side of the Moon was unknown to any probe'; "
-        "line 5: 'worked for 127 hours'; line 6: 'nowhere at all'",
-        "1 of 7 gold passages stand in several documents, and their questions have no gold "
-        "document (ambiguous_quote): name it in a column `relevant`: line 3: 'it mapped most of "
-        f"Venus from orbit' in {IO}, {RADAR}",
-    ]
+    assert_message(collection.warnings)
 
 
 def test_a_long_quote_with_an_error_is_placed_and_counted(load):
@@ -240,11 +228,9 @@ def test_a_long_quote_with_an_error_is_placed_and_counted(load):
     assert any("1 of them not word for word" in note for note in collection.notes)
 
 
-def test_quotes_that_all_are_lost_are_an_error(load, problem):
-    assert problem(lambda: load([{"reference_contexts": "not there"}])) == (
-        "qa.jsonl: reference_contexts: none of the 1 gold passages stands in the corpus, such as "
-        "line 1: 'not there'; "
-        "allowed: texts that documents of the corpus hold, or ids in `relevant`"
+def test_quotes_that_all_are_lost_are_an_error(load, problem, assert_message):
+    assert_message(
+        problem(lambda: load([{"reference_contexts": "not there"}])), "qa.jsonl: reference_contexts"
     )
 
 
@@ -259,13 +245,13 @@ def test_any_part_of_a_document_is_placed_there(data):
     quote = " ".join(chosen[start : data.draw(st.integers(start + 1, len(chosen)))])
     documents = [Document(str(n), text) for n, text in enumerate(texts)]
 
-    found, exactly = QuotedPassages([quote], documents).place(quote)
+    span, exactly = QuotedPassages([quote], documents).place(quote)
 
-    assert str(number) in found
+    assert str(number) in span
     assert exactly
     padded = [f" {' '.join(text.replace('漢字', '漢 字').split())} " for text in texts]
     line = f" {quote.replace('漢字', '漢 字')} "
-    assert found == [str(n) for n, text in enumerate(padded) if line in text]
+    assert span == [str(n) for n, text in enumerate(padded) if line in text]
 
 
 @given(st.lists(st.text("ab./ ", min_size=1, max_size=6), unique=True))
@@ -277,7 +263,7 @@ def test_an_id_always_means_itself(ids):
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("spelling", "expected"),
     [
         ("7", ["007"]),
         ("7.0", ["007"]),
@@ -287,14 +273,14 @@ def test_an_id_always_means_itself(ids):
         ("17", []),
     ],
 )
-def test_zeros_blanks_and_case_are_no_difference_of_names(written, expected):
+def test_zeros_blanks_and_case_are_no_difference_of_names(spelling, expected):
     ids = ["007", "docs/my%20plan/Plan%207.md", "08.md", "docs/8.txt"]
 
-    assert DocumentNames([Document(name) for name in ids]).resolve(written) == expected
+    assert DocumentNames([Document(name) for name in ids]).resolve(spelling) == expected
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
-def test_a_row_for_each_gold_document(load, suffix):
+def test_a_row_for_each_gold_document(load, suffix, assert_message):
     rows = [
         {"question": "Which?", "reference": "Io", "relevant": "io.md"},
         {"question": "Which?", "reference": "Io", "relevant": "moon/maps.txt"},
@@ -308,10 +294,10 @@ def test_a_row_for_each_gold_document(load, suffix):
     assert grades(collection) == [{IO: 1, FAR: 1}, {IO: 1}]
     assert list(collection.answers.values()) == [["Io"], ["Ann"]]
     assert not collection.recorded_answers
-    assert "3 of the rows repeat a question; their gold is put together" in collection.notes
+    assert_message(collection.notes)
 
 
-def test_a_row_for_each_judgement_with_its_grade(load, problem):
+def test_a_row_for_each_judgement_with_its_grade(load, problem, assert_message):
     rows = [
         {"query_id": "q1", "question": "Which?", "doc_id": "io.md", "relevance": "2"},
         {"query_id": "q1", "question": "Which?", "doc_id": "moon/maps.txt", "relevance": "0"},
@@ -319,15 +305,15 @@ def test_a_row_for_each_judgement_with_its_grade(load, problem):
 
     assert grades(load(rows, ".csv")) == [{IO: 2, FAR: 0}]
     again = {**rows[0], "relevance": "1"}
-    assert "csv:4: 'q1': 'io.md' has two grades" in problem(lambda: load([*rows, again], ".csv"))
+    assert_message(problem(lambda: load([*rows, again], ".csv")), "qa.csv:4: 'q1'")
 
 
-def test_one_question_with_two_gold_answers_is_told_with_its_text(load, problem):
+def test_one_question_with_two_gold_answers_is_told_with_its_text(load, problem, assert_message):
     rows = [{"question": "Who?", "reference": name, "relevant": "io.md"} for name in ("Ann", "Bo")]
 
-    said = problem(lambda: load(rows))
+    message = problem(lambda: load(rows))
 
-    assert "has another reference at line 1 than here, where the question is 'Who?'" in said
+    assert_message(message, "qa.jsonl:2")
 
 
 def test_a_question_may_have_several_ids(load):
@@ -340,7 +326,7 @@ def test_a_question_may_have_several_ids(load):
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("path", "expected"),
     [
         (r"C:\Users\me\docs\venus\venera 13.md", VENERA),
         ("/home/me/docs/io.md", IO),
@@ -351,10 +337,10 @@ def test_a_question_may_have_several_ids(load):
         ("mars/io.md", None),
     ],
 )
-def test_absolute_paths_are_known_by_their_end(written, expected):
+def test_absolute_paths_are_known_by_their_end(path, expected):
     documents = [Document(name, "text") for name in (VENERA, RADAR, FAR, IO)]
 
-    assert DocumentNames(documents, "docs").resolve(written) == ([expected] if expected else [])
+    assert DocumentNames(documents, "docs").resolve(path) == ([expected] if expected else [])
 
 
 @pytest.mark.parametrize("key", ["is_relevant", "relevant", "label"])

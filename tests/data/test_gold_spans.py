@@ -109,9 +109,9 @@ def test_a_quote_is_not_searched_outside_the_named_document(load):
     ids=["not there", "behind the end", "other text at the positions", "no such document"],
 )
 def test_a_question_has_no_span_if_a_part_of_its_gold_is_lost(load, lost):
-    kept = {"document": "io", "start": 0, "end": 2}
+    span = {"document": "io", "start": 0, "end": 2}
 
-    gold = load({"reference_spans": [kept, lost]}, {"reference_spans": [kept]}).gold_spans
+    gold = load({"reference_spans": [span, lost]}, {"reference_spans": [span]}).gold_spans
 
     assert gold == {"q0": [], "q1": [Span("io.md", 0, 2, "Io")]}
 
@@ -127,14 +127,15 @@ def test_further_rows_of_a_question_add_spans_and_repeated_ones_count_once(load)
     assert [span.quote for span in gold] == ["Io has", "It is hot"]
 
 
-def test_positions_need_no_corpus_and_quotes_do(load):
+def test_positions_need_no_corpus_and_quotes_do(load, assert_message):
     place = {"document": "io.md", "start": 0, "end": 2}
     assert load({"reference_spans": [place]}, corpus=False).gold_spans == {
         "q0": [Span("io.md", 0, 2)]
     }
 
-    with pytest.raises(DataError, match=r"jsonl:1: .*no corpus to look it up"):
+    with pytest.raises(DataError) as caught:
         load({"reference_spans": [{"document": "io.md", "quote": "Io"}]}, corpus=False)
+    assert_message(caught.value, "TMP/qa.jsonl:1: column 'reference_spans'")
 
 
 @pytest.mark.parametrize(
@@ -152,21 +153,22 @@ def test_positions_need_no_corpus_and_quotes_do(load):
     ],
     ids=str,
 )
-def test_other_forms_are_refused_with_their_line(load, span):
-    with pytest.raises(DataError, match=r"jsonl:2: .*'reference_spans'.*\{document, start, end\}"):
+def test_other_forms_are_refused_with_their_line(load, span, assert_message):
+    with pytest.raises(DataError) as caught:
         load({"reference_spans": None}, {"reference_spans": [span]})
+    assert_message(caught.value, "TMP/qa.jsonl:2: column 'reference_spans'")
 
 
 def test_the_fingerprint_is_that_of_the_quotes_wherever_they_stand(load, write):
     row = {"reference_spans": [{"document": "io", "quote": "It is hot"}]}
-    before = load(row).fingerprints["spans"]
+    fingerprint = load(row).fingerprints["spans"]
 
     write("docs/io.md", f"A moon. {IO}")
-    assert load(row).fingerprints["spans"] == before
+    assert load(row).fingerprints["spans"] == fingerprint
 
     write("docs/io.md", IO.replace("hot", "cold"))
     other = {"reference_spans": [{"document": "io", "quote": "It is cold"}]}
-    assert load(other).fingerprints["spans"] != before
+    assert load(other).fingerprints["spans"] != fingerprint
 
 
 def test_rows_of_no_gold_have_no_span(load):

@@ -1,4 +1,4 @@
-"""One list of what was retrieved and read: joins, places, marks, and ranks of gold."""
+"""The list of retrieved and read documents: joins, places, marks, and ranks of gold."""
 
 import pytest
 from hypothesis import example, given
@@ -153,7 +153,7 @@ def test_a_ranking_of_documents_is_its_own_gold(tmp_path):
 
 
 def test_hits_of_equal_scores_stand_in_the_order_that_was_scored():
-    """A run file sorts equal scores by id, descending: d, c, b, a."""
+    # A run file sorts equal scores by id, descending: d, c, b, a
     row = HitsRow(query_id="q", hits=(StoredHit(rank=3, id="d"), StoredHit(rank=1, id="b")))
 
     assert StoredRanking.of("s", [(name, 1.0) for name in "dcba"], row).ids == ["b", "c", "d", "a"]

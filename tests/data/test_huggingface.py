@@ -42,11 +42,11 @@ RAGBENCH = {
 @pytest.fixture
 def folder(tmp_path):
     """A folder in the hub's layout: a file a split."""
-    made = tmp_path / "moons"
-    made.mkdir()
+    data_folder = tmp_path / "moons"
+    data_folder.mkdir()
     for split in ("train", "test"):
-        write(made / f"{split}.jsonl", [RAGBENCH | {"id": f"{split}-{n}"} for n in range(4)])
-    return made
+        write(data_folder / f"{split}.jsonl", [RAGBENCH | {"id": f"{split}-{n}"} for n in range(4)])
+    return data_folder
 
 
 def write(path, rows):
@@ -90,32 +90,35 @@ def test_parquet(folder):
     assert HuggingFace(path=str(folder)).load().answers == {"q": ["!"]}
 
 
-def test_a_random_split_of_the_only_one(folder):
-    with pytest.raises(DataError, match="drawn at random, but there are splits: test, train"):
+def test_a_random_split_of_the_only_one(folder, assert_message):
+    with pytest.raises(DataError) as caught:
         HuggingFace(path=str(folder), split={"test": 0.5, "seed": 1}).load()
+    assert_message(caught.value)
     (folder / "test.jsonl").unlink()
 
     assert len(HuggingFace(path=str(folder), split={"test": 0.5, "seed": 1}).load().queries) == 2
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"split": "dev"}, "split: no split 'dev'; .*allowed: test, train"),
-        ({"columns": {"question": "frage"}}, "no column 'frage'"),
-        ({"subset": "covidqa"}, "subset: no folder 'covidqa'"),
+        {"split": "dev"},
+        {"columns": {"question": "frage"}},
+        {"subset": "covidqa"},
     ],
 )
-def test_mistakes_name_the_data_set(folder, options, message):
-    with pytest.raises(DataError, match=f"moons.*{message}"):
+def test_mistakes_name_the_data_set(folder, options, assert_message):
+    with pytest.raises(DataError) as caught:
         HuggingFace(path=str(folder), **options).load()
+    assert_message(caught.value)
 
 
-def test_a_wrong_row_has_its_number(folder):
+def test_a_wrong_row_has_its_number(folder, assert_message):
     write(folder / "test.jsonl", [RAGBENCH, RAGBENCH | {"question": " ", "id": "8"}])
 
-    with pytest.raises(DataError, match=r"moons/test.jsonl:2: no question in column 'question'"):
+    with pytest.raises(DataError) as caught:
         HuggingFace(path=str(folder)).load()
+    assert_message(caught.value, "TMP/moons/test.jsonl:2")
 
 
 def test_options_are_checked_without_the_package():
@@ -123,7 +126,8 @@ def test_options_are_checked_without_the_package():
         HuggingFace(path="x", columns={"questio": "q"})
 
 
-def test_the_missing_package_is_named(monkeypatch):
+def test_the_missing_package_is_named(monkeypatch, assert_message):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtra, match=r"datasets: pip install 'ragbench-eval\[huggingface\]'"):
+    with pytest.raises(MissingExtra) as caught:
         HuggingFace(path="x").load()
+    assert_message(caught.value)

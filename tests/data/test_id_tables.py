@@ -67,7 +67,9 @@ def read_csv(tmp_path, *cells):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "json", "parquet"])
-def test_all_formats_give_the_numbers_of_evaluate_run(tmp_path, monkeypatch, suffix):
+def test_all_formats_give_the_numbers_of_evaluate_run(
+    tmp_path, monkeypatch, suffix, assert_message
+):
     monkeypatch.chdir(tmp_path)
     path = write_table(tmp_path / f"ids.{suffix}", ROWS)
     CliRunner().invoke(init, ["--from", path.name], catch_exceptions=False)
@@ -85,11 +87,11 @@ def test_all_formats_give_the_numbers_of_evaluate_run(tmp_path, monkeypatch, suf
         assert tuple(system["scores"][name]["interval"]) == expected.interval[name]
         assert list(values[name].values()) == expected.columns[name].values.tolist()
     assert values["ndcg@10"][list(values["ndcg@10"])[2]] == 0, "an empty cell retrieved nothing"
-    assert experiment.record.warnings == ("given: 1 of 4 queries got no hit",)
+    assert_message(experiment.record.warnings)
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_runs(repository, warm, tmp_path):
+def test_the_example_of_the_page_runs(repository, warm, tmp_path, assert_message):
     page = (repository / "docs" / "data.md").read_text(encoding="utf-8")
     section = page.partition("## A table of ids\n")[2].partition("\n## ")[0]
     (table,), (script,) = (blocks(section, language) for language in ("csv", "bash"))
@@ -110,10 +112,10 @@ def test_the_example_of_the_page_runs(repository, warm, tmp_path):
     values = [float(value) for value in re.findall(r"(\S+) \[", line)]
     # two of the three find gold in their first hits
     assert values == pytest.approx([2 / 3, ndcg, 2 / 3, 2 / 3], abs=5e-4)
-    assert "next: ragbench run ragbench.yaml" in done.stderr
+    assert_message(done.stderr, "note: columns")
 
 
-def test_a_missing_value_is_a_missing_prediction(tmp_path, monkeypatch):
+def test_a_missing_value_is_a_missing_prediction(tmp_path, monkeypatch, assert_message):
     monkeypatch.chdir(tmp_path)
     rows = {**ROWS, "Who fails?": (None, ["d1"])}
     write_table(tmp_path / "ids.jsonl", rows)
@@ -121,7 +123,7 @@ def test_a_missing_value_is_a_missing_prediction(tmp_path, monkeypatch):
 
     done = CliRunner().invoke(run_command, ["ragbench.yaml"], catch_exceptions=False)
 
-    assert "failed: 1 of given (missing_answer 1)" in done.stdout
+    assert_message(done.stdout)
     assert done.exit_code == 3, "a failed item, as any missing prediction"
 
 
@@ -151,20 +153,20 @@ def test_lists_in_a_cell(tmp_path, retrieved, expected):
 def test_a_row_that_ends_early_is_a_missing_prediction(tmp_path):
     (tmp_path / "ids.csv").write_text("relevant,question,retrieved\na,Why?\nb,Who?,\n")
 
-    found = ids_of(Records(path=tmp_path / "ids.csv").load())
+    ids = ids_of(Records(path=tmp_path / "ids.csv").load())
 
-    assert found == {"Why?": (None, ["a"]), "Who?": ([], ["b"])}
+    assert ids == {"Why?": (None, ["a"]), "Who?": ([], ["b"])}
 
 
 def test_a_comma_within_an_id_that_stands_in_a_list(tmp_path):
-    found = read_csv(
+    ids = read_csv(
         tmp_path,
         ["Why?", '"[""Doe, Jane.md"", ""b""]"', '"Doe, Jane.md"'],
         ["Who?", '"b, c"', '"c, d"'],
         ["How?", '"Roe, Ann; b"', '"Roe, Ann"'],
     )
 
-    assert found == {
+    assert ids == {
         "Why?": (["Doe,%20Jane.md", "b"], ["Doe,%20Jane.md"]),
         "Who?": (["b", "c"], ["c", "d"]),
         "How?": (["Roe,%20Ann", "b"], ["Roe,%20Ann"]),
@@ -202,7 +204,7 @@ RAGAS = {
 
 
 def test_ids_of_ragas_beside_texts(tmp_path, monkeypatch):
-    """Ids score the ranking, texts are there for answers and judges."""
+    # Ids score the ranking, texts are there for answers and judges
     monkeypatch.chdir(tmp_path)
     code = "def supported(contexts, answer):\n    return contexts.index(answer) / 2\n"
     (tmp_path / "own_judge.py").write_text(code, encoding="utf-8")
@@ -224,38 +226,25 @@ def test_ids_of_ragas_beside_texts(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    "row",
     [
-        (
-            {**RAGAS, "retrieved_context_ids": ["a"]},
-            "item 1: column 'retrieved_context_ids': 1 ids of 2 passages; allowed: an id for each",
-        ),
-        (
-            {"question": "Why?", "retrieved": {"a": 0.9}},
-            "item 1: column 'retrieved': an object; allowed: an id, a JSON list of ids, or ids "
-            "between ;, best first; hits with texts: `contexts`",
-        ),
-        (
-            {"question": "Why?", "retrieved": ["word " * 60]},
-            "has 299 characters, as texts have; allowed: an id",
-        ),
-        (
-            {"question": "Why?", "retrieved": 1.5},
-            "columns: {retrieved: null} if 'retrieved' holds no ids",
-        ),
+        {**RAGAS, "retrieved_context_ids": ["a"]},  # one id for two passages
+        {"question": "Why?", "retrieved": {"a": 0.9}},
+        {"question": "Why?", "retrieved": ["word " * 60]},  # a text, not an id
+        {"question": "Why?", "retrieved": 1.5},
     ],
 )
-def test_what_is_no_table_of_ids_is_refused(tmp_path, row, expected):
+def test_what_is_no_table_of_ids_is_refused(tmp_path, row, assert_message):
     (tmp_path / "ids.json").write_text(json.dumps([row]), encoding="utf-8")
 
     with pytest.raises(DataError) as caught:
         Records(path=tmp_path / "ids.json").load()
 
-    assert expected in str(caught.value)
+    assert_message(caught.value, "TMP/ids.json")
 
 
-def test_texts_come_from_a_corpus_alone(tmp_path, monkeypatch):
-    """Ids without a text are no passages that a judge or answer_hit could read."""
+def test_texts_come_from_a_corpus_alone(tmp_path, monkeypatch, assert_message):
+    # Ids without a text are no passages that a judge or answer_hit could read
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("The answer is five.", encoding="utf-8")
@@ -271,7 +260,8 @@ def test_texts_come_from_a_corpus_alone(tmp_path, monkeypatch):
 
     assert passages(None) is None
     assert passages(tmp_path / "docs") == ["a.md The answer is five.", ""]
-    with pytest.raises(DataError, match="1 of 1 passages have no text for answer_hit@1"):
+    with pytest.raises(DataError) as caught:
         rb.run_experiment({"dataset": dataset, "metrics": metrics})
+    assert_message(caught.value)
     experiment = rb.run_experiment({"dataset": {**dataset, "corpus": "docs"}, "metrics": metrics})
     assert list(experiment.per_query["given"]["answer_hit@1"].values()) == [1.0]

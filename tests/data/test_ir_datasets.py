@@ -79,7 +79,7 @@ def registered(monkeypatch):
     return register
 
 
-def test_documents_queries_and_judgements(registered):
+def test_documents_queries_and_judgements(registered, assert_message):
     collection = registered(Parts(DOCS, TOPICS, QRELS)).load()
 
     first, second = collection.documents
@@ -90,10 +90,7 @@ def test_documents_queries_and_judgements(registered):
     assert (query.id, query.text) == ("1", TOPICS[0].default_text())
     assert query.metadata["narrative"] == "..."
     assert collection.qrels.to_dict() == {"1": {"d1": 2, "d2": 0}}
-    assert collection.notes == [
-        "1 query without a judgement left out",
-        "judgements of 1 queries that the collection lacks left out",
-    ]
+    assert_message(collection.notes)
     assert set(collection.fingerprints) >= {"corpus", "queries", "qrels"}
 
 
@@ -127,21 +124,23 @@ def test_a_random_split(registered):
     assert list(collection.qrels.query_ids) == [collection.queries[0].id]
 
 
-def test_what_cannot_be_had_says_why(registered):
-    with pytest.raises(DataError, match="ragbench-moons: cannot be read: OSError: no network"):
+def test_what_cannot_be_had_says_why(registered, assert_message):
+    with pytest.raises(DataError) as caught:
         registered(Parts(DOCS, OSError("no network"), QRELS)).load()
-    with pytest.raises(DataError, match="ragbench-moons: no queries"):
+    assert_message(caught.value)
+    with pytest.raises(DataError) as caught:
         registered(type("Docs", (BaseDocs,), {"docs_iter": lambda self: iter(DOCS)})()).load()
+    assert_message(caught.value)
 
 
-def test_an_unknown_name_has_a_near_one():
-    with pytest.raises(OptionError, match=r"name: found 'beir/scifct/test'.*'beir/scifact/test'"):
+def test_an_unknown_name_has_a_near_one(assert_message):
+    with pytest.raises(OptionError) as caught:
         IrDatasets(name="beir/scifct/test").load()
+    assert_message(caught.value, "ir_datasets: name")
 
 
-def test_the_missing_package_is_named(monkeypatch):
+def test_the_missing_package_is_named(monkeypatch, assert_message):
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(
-        MissingExtra, match=r"needs ir-datasets: pip install 'ragbench-eval\[ir-data"
-    ):
+    with pytest.raises(MissingExtra) as caught:
         IrDatasets(name="x").load()
+    assert_message(caught.value)

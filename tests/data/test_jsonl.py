@@ -21,7 +21,7 @@ values = st.recursive(
 @settings(max_examples=15)
 @given(st.lists(st.dictionaries(texts, values, max_size=4), min_size=1), st.booleans())
 def test_agrees_with_the_json_module(rows, ascii_only):
-    """Any Unicode, escaped or not, line separators of Unicode included; no key is empty."""
+    # Any Unicode, escaped or not, line separators of Unicode included; no key is empty
     lines = [json.dumps(row, ensure_ascii=ascii_only) for row in rows]
 
     entries = list(read_jsonl(io.BytesIO("\n".join(lines).encode())))
@@ -42,36 +42,34 @@ def test_blank_lines_count_but_hold_nothing(write):
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    "line",
     [
-        ('{"a": 1,}', "bad JSON at column "),
-        ('{"a" 1}', "bad JSON at column 6: Expecting ':' delimiter"),
-        ('{"a": 1} {"b": 2}', "bad JSON at column 10: Extra data"),
-        ('{"a": NaN}', "bad JSON: NaN is no JSON number, write null"),
-        ('{"a": -Infinity}', "bad JSON: -Infinity is no JSON number, write null"),
-        ('{"a": 1, "b": 2, "a": 3}', "bad JSON: key 'a' is repeated"),
-        ('{"a": {"b": 1, "b": 1}}', "bad JSON: key 'b' is repeated"),
-        (r'{"a": "x\ud83d"}', r"bad JSON: \ud83d is half of a surrogate pair"),
-        ("[1, 2]", 'a list, expected an object; allowed: {"key": ...}'),
-        ('"text"', 'text, expected an object; allowed: {"key": ...}'),
-        ("null", 'null, expected an object; allowed: {"key": ...}'),
-        ("[" * 100_000, "bad JSON: nested more than 100 deep"),
+        '{"a": 1,}',  # a comma too many
+        '{"a" 1}',
+        '{"a": 1} {"b": 2}',  # two objects on a line
+        '{"a": NaN}',  # Python writes it, JSON has no such number
+        '{"a": -Infinity}',
+        '{"a": 1, "b": 2, "a": 3}',  # a key twice
+        '{"a": {"b": 1, "b": 1}}',
+        r'{"a": "x\ud83d"}',  # half of a surrogate pair
+        "[1, 2]",
+        '"text"',
+        "null",
+        "[" * 100_000,  # deeper than any record
     ],
 )
-def test_bad_lines_are_named(write, problem, line, expected):
+def test_bad_lines_are_named(write, problem, line, assert_message):
     path = write("a.jsonl", '{"ok": 1}\n\n' + line + "\n")
 
     text = problem(lambda: list(read_jsonl(path)))
 
-    assert text.startswith(f"a.jsonl:3: {expected}")
+    assert_message(text, "a.jsonl:3")
 
 
-def test_a_file_of_blank_lines(write, problem):
+def test_a_file_of_blank_lines(write, problem, assert_message):
     path = write("a.jsonl", "\n \n")
 
-    assert problem(lambda: list(read_jsonl(path))) == (
-        "a.jsonl: the file has no records, only blank lines"
-    )
+    assert_message(problem(lambda: list(read_jsonl(path))), "a.jsonl")
 
 
 def test_surrogate_pairs_are_characters():
@@ -79,21 +77,21 @@ def test_surrogate_pairs_are_characters():
 
 
 @pytest.mark.parametrize(
-    ("fields", "expected"),
+    "fields",
     [
-        ({"id": "a"}, "no '_id' (keys: id); did you mean 'id'?"),
-        ({"_id": 1.5}, "'_id' is 1.5; allowed: text or an integer"),
-        ({"_id": True}, "'_id' is a truth value; allowed: text or an integer"),
-        ({"_id": None}, "'_id' is null; allowed: text or an integer"),
-        ({"_id": ""}, "'_id' is empty: ''; allowed: an id without white space"),
-        ({"_id": "a b"}, "'_id' holds white space: 'a b'; allowed: an id without white space"),
-        ({"_id": "a\0"}, "'_id' holds a NUL character: 'a\\x00'; allowed"),
+        {"id": "a"},
+        {"_id": 1.5},  # a float
+        {"_id": True},  # True is an integer in Python
+        {"_id": None},
+        {"_id": ""},
+        {"_id": "a b"},
+        {"_id": "a\0"},  # run files end an id there
     ],
 )
-def test_ids(write, problem, fields, expected):
+def test_ids(write, problem, fields, assert_message):
     [entry] = read_jsonl(write("a.jsonl", [fields]))
 
-    assert problem(lambda: entry.id("_id")).startswith(f"a.jsonl:1: {expected}")
+    assert_message(problem(lambda: entry.id("_id")), "a.jsonl:1")
 
 
 @given(st.integers())

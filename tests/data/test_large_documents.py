@@ -75,5 +75,5 @@ def test_it_is_named_before_the_index(tmp_path):
     rb.run_experiment(config, progress=Progress(stream=stream))
 
     lines = stream.getvalue().splitlines()
-    named = next(n for n, line in enumerate(lines) if "'long.txt' has 51 MB" in line)
-    assert named < next(n for n, line in enumerate(lines) if line.startswith("index"))
+    position = next(n for n, line in enumerate(lines) if "'long.txt' has 51 MB" in line)
+    assert position < next(n for n, line in enumerate(lines) if line.startswith("index"))

@@ -15,7 +15,7 @@ NO_TEXT = "allowed: text; this may be UTF-16, or a binary file"
 
 @given(st.lists(st.binary().map(lambda raw: raw.translate(None, b"\0\n")), min_size=1))
 def test_agrees_with_the_file_iterator(parts):
-    """Any bytes but NUL; the oracle is Python's own iteration over a file."""
+    # Any bytes but NUL; the oracle is Python's own iteration over a file
     raw = b"x" + b"\n".join(parts)
 
     lines = list(read_lines(io.BytesIO(raw)))
@@ -45,24 +45,24 @@ def test_a_stream_stays_open():
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "expected"),
+    ("name", "raw", "place"),
     [
-        ("empty.txt", b"", "empty.txt: the file is empty"),
-        ("empty.txt.gz", b"", "empty.txt.gz: the file is empty"),
-        ("nul.txt", b"ok\nab\0c\n", f"nul.txt:2: NUL byte at column 3; {NO_TEXT}"),
-        ("utf16.txt", "a".encode("utf-16"), f"utf16.txt:1: NUL byte at column 4; {NO_TEXT}"),
-        ("bad.txt", b"ok\na\xff\n", "bad.txt:2: bad UTF-8: 0xff at byte 2 of the line"),
-        ("cut.txt", b"ok\n\xe2\x82", "cut.txt:2: bad UTF-8: 0xe2 0x82 at byte 1 of the line"),
+        ("empty.txt", b"", "empty.txt"),
+        ("empty.txt.gz", b"", "empty.txt.gz"),
+        ("nul.txt", b"ok\nab\0c\n", "nul.txt:2"),
+        ("utf16.txt", "a".encode("utf-16"), "utf16.txt:1"),  # UTF-16 has NUL bytes in Latin letters
+        ("bad.txt", b"ok\na\xff\n", "bad.txt:2"),  # Latin 1
+        ("cut.txt", b"ok\n\xe2\x82", "cut.txt:2"),  # a character that the end of the file cuts
     ],
 )
-def test_bad_bytes_are_named_with_their_place(write, problem, name, raw, expected):
+def test_bad_bytes_are_named_with_their_place(write, problem, name, raw, place, assert_message):
     path = write(name, raw)
 
-    assert problem(lambda: list(text_lines(path))) == expected
+    assert_message(problem(lambda: list(text_lines(path))), place)
 
 
 @pytest.mark.costly
-def test_truncated_gzip(write, tmp_path, problem):
+def test_truncated_gzip(write, tmp_path, problem, assert_message):
     # random-looking lines, so that the first ones are flushed before the cut
     whole = gzip.compress("".join(f"{n * n}\n" for n in range(30_000)).encode())
     (tmp_path / "cut.gz").write_bytes(whole[: len(whole) // 2])
@@ -70,44 +70,38 @@ def test_truncated_gzip(write, tmp_path, problem):
     text = problem(lambda: list(read_lines(tmp_path / "cut.gz")))
 
     assert text.startswith("cut.gz:")
-    assert "truncated gzip after line " in text
+    assert_message(text, "cut.gz:15489")
     # every line before the cut is read: zlib finds no more of them
-    before = zlib.decompressobj(31).decompress(whole[: len(whole) // 2])
-    assert int(text.rpartition(" ")[2]) == before.count(b"\n")
+    prefix = zlib.decompressobj(31).decompress(whole[: len(whole) // 2])
+    assert int(text.rpartition(" ")[2]) == prefix.count(b"\n")
 
 
-def test_broken_gzip(tmp_path, problem):
+def test_broken_gzip(tmp_path, problem, assert_message):
     whole = bytearray(gzip.compress(b"line\n" * 1000))
     whole[-6] ^= 0xFF  # the checksum
     (tmp_path / "broken.gz").write_bytes(bytes(whole))
 
-    assert "broken gzip (CRC check failed" in problem(
-        lambda: list(read_lines(tmp_path / "broken.gz"))
-    )
+    assert_message(problem(lambda: list(read_lines(tmp_path / "broken.gz"))), "broken.gz:1000")
 
 
-def test_plain_text_with_a_gzip_name(tmp_path, problem):
+def test_plain_text_with_a_gzip_name(tmp_path, problem, assert_message):
     (tmp_path / "plain.gz").write_bytes(b"plain\n")
 
-    assert problem(lambda: list(read_lines(tmp_path / "plain.gz"))) == (
-        "plain.gz: not a gzip file, though its name ends in .gz"
-    )
+    assert_message(problem(lambda: list(read_lines(tmp_path / "plain.gz"))), "plain.gz")
 
 
-def test_absent_files_and_folders(tmp_path, problem):
+def test_absent_files_and_folders(tmp_path, problem, assert_message):
     assert problem(lambda: list(read_lines(tmp_path / "no.txt"))) == "no.txt: no such file"
-    assert problem(lambda: list(read_lines(tmp_path))) == "FOLDER: a folder, expected a file"
+    assert_message(problem(lambda: list(read_lines(tmp_path))), "FOLDER")
 
 
-def test_find_file_refuses_to_choose(write, tmp_path, problem):
+def test_find_file_refuses_to_choose(write, tmp_path, problem, assert_message):
     assert find_file(tmp_path, "a.txt") is None
     zipped = write("a.txt.gz", b"x")
     assert find_file(tmp_path, "a.txt") == zipped
     write("a.txt", b"y")
 
-    assert problem(lambda: find_file(tmp_path, "a.txt")) == (
-        "FOLDER: both a.txt and a.txt.gz exist; allowed: one of the two"
-    )
+    assert_message(problem(lambda: find_file(tmp_path, "a.txt")), "FOLDER")
 
 
 def test_plain_suffix(tmp_path):

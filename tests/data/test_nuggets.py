@@ -12,14 +12,14 @@ VITAL = {"text": "it opened in 1932", "importance": "vital"}
 OKAY = {"text": "it is red", "importance": "okay"}
 
 
-def written(tmp_path, *lines):
+def write_nuggets(tmp_path, *lines):
     path = tmp_path / "nuggets.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     return path
 
 
 def test_what_autonuggetizer_writes(tmp_path):
-    path = written(
+    path = write_nuggets(
         tmp_path,
         {"query": "When?", "qid": "2024-1", "nuggets": [VITAL, OKAY]},
         {"query_id": 7, "nuggets": []},
@@ -30,40 +30,44 @@ def test_what_autonuggetizer_writes(tmp_path):
     }
 
 
-def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path):
+def test_assignments_of_several_answers_are_of_the_same_nuggets(tmp_path, assert_message):
     one = {"qid": "q", "run_id": "a", "nuggets": [{**VITAL, "assignment": "support"}]}
     two = {"qid": "q", "run_id": "b", "nuggets": [{**VITAL, "assignment": "not_support"}]}
-    assert read_nuggets(written(tmp_path, one, two))["q"][0].assignment == "support"
+    assert read_nuggets(write_nuggets(tmp_path, one, two))["q"][0].assignment == "support"
 
     two["nuggets"][0]["text"] = "it opened in 1923"
-    with pytest.raises(DataError, match=r"nuggets.jsonl:2: query 'q' has other nuggets"):
-        read_nuggets(written(tmp_path, one, two))
+    with pytest.raises(DataError) as caught:
+        read_nuggets(write_nuggets(tmp_path, one, two))
+    assert_message(caught.value, "TMP/nuggets.jsonl:2")
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "place"),
     [
-        ({"nuggets": []}, r":1: no 'qid'"),
-        ({"qid": "q"}, r":1: no 'nuggets'"),
-        ({"qid": "q", "nuggets": {}}, r":1: nuggets: found an object; allowed: a list of objects"),
-        ({"qid": "q", "nuggets": ["a"]}, r":1: nuggets.0: found text; allowed: an object"),
-        ({"qid": "q", "nuggets": [VITAL, {"text": "a"}]}, r":1: nuggets.1: no 'importance'"),
-        ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, r":1: nugget '' is empty or repeated"),
+        ({"nuggets": []}, "TMP/nuggets.jsonl:1"),  # no query
+        ({"qid": "q"}, "TMP/nuggets.jsonl:1"),
+        ({"qid": "q", "nuggets": {}}, "TMP/nuggets.jsonl:1: nuggets"),
+        # a text alone has no importance
+        ({"qid": "q", "nuggets": ["a"]}, "TMP/nuggets.jsonl:1: nuggets.0"),
+        # the second nugget has no importance
+        ({"qid": "q", "nuggets": [VITAL, {"text": "a"}]}, "TMP/nuggets.jsonl:1: nuggets.1"),
+        ({"qid": "q", "nuggets": [{**VITAL, "text": " "}]}, "TMP/nuggets.jsonl:1"),
         (
             {"qid": "q", "nuggets": [{**VITAL, "importance": "vitl"}]},
-            r"nuggets.0.importance: found 'vitl'; did you mean 'vital'\? allowed: vital, okay",
+            "TMP/nuggets.jsonl:1: nuggets.0.importance",
         ),
         (
             {"qid": "q", "nuggets": [{**VITAL, "importance": None}]},
-            "importance: found null; allowed: vital, okay",
+            "TMP/nuggets.jsonl:1: nuggets.0.importance",
         ),
         (
             {"qid": "q", "nuggets": [{**VITAL, "assignment": True}]},
-            "assignment: found a truth value; allowed: support, partial_support, not_support",
+            "TMP/nuggets.jsonl:1: nuggets.0.assignment",
         ),
-        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "nugget 'it opened in 1932' is empty or rep"),
+        ({"qid": "q", "nuggets": [VITAL, VITAL]}, "TMP/nuggets.jsonl:1"),  # the same nugget twice
     ],
 )
-def test_mistakes(tmp_path, line, message):
-    with pytest.raises(DataError, match=message):
-        read_nuggets(written(tmp_path, line))
+def test_mistakes(tmp_path, line, place, assert_message):
+    with pytest.raises(DataError) as caught:
+        read_nuggets(write_nuggets(tmp_path, line))
+    assert_message(caught.value, place)

@@ -27,58 +27,53 @@ def test_by_query_id_or_question(write):
 def test_csv(write):
     path = write("p.csv", 'query_id,answer,contexts,system\na,one,"[""p""]",s\nb,,,s\n')
 
-    found = read_predictions(str(path))
+    answers = read_predictions(str(path))
 
-    assert found["a"].answer == "one"
-    assert [document.text for document in found["a"].contexts or ()] == ["p"]
-    assert found["b"] == Answered("b", "")
+    assert answers["a"].answer == "one"
+    assert [document.text for document in answers["a"].contexts or ()] == ["p"]
+    assert answers["b"] == Answered("b", "")
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
+    "row",
     [
-        ({"query_id": "a", "answer": "y"}, "query 'a' is repeated, first at line 1"),
-        (
-            {"name": "b", "answer": "y"},
-            "no query_id, id or question (keys: name, answer); allowed: one of them",
-        ),
-        ({"query_id": "b", "response": "y"}, "no 'answer' (keys: query_id, response)"),
-        ({"query_id": "b", "answer": ["y"]}, "column 'answer' is a list; allowed: text"),
-        (
-            {"query_id": "b", "answer": "y", "system": "t"},
-            "system 't' after system 's'; allowed: the answers of one system per file",
-        ),
+        {"query_id": "a", "answer": "y"},
+        {"name": "b", "answer": "y"},
+        {"query_id": "b", "response": "y"},
+        {"query_id": "b", "answer": ["y"]},
+        {"query_id": "b", "answer": "y", "system": "t"},
     ],
 )
-def test_bad_lines_are_named(write, problem, row, expected):
+def test_bad_lines_are_named(write, problem, row, assert_message):
     path = write(
         "p.jsonl", [{"query_id": "a", "answer": "x", "system": "s"}, {"system": "s"} | row]
     )
 
     text = problem(lambda: read_predictions(path)).replace("system, ", "")
 
-    assert text == f"p.jsonl:2: {expected}"
+    assert_message(text, "p.jsonl:2")
 
 
 @pytest.mark.parametrize(
-    ("samples", "message"),
+    ("samples", "place"),
     [
-        ((0, 0), "p.jsonl:2: query 'q' is repeated, first at line 1"),
-        ((0, 2), "p.jsonl: the samples are numbered 0, 2; allowed: 0, 1, 2, ... without gaps"),
-        ((0, "1.5"), "p.jsonl:2: sample '1.5'; allowed: a whole number from 0"),
-        ((0, -1), "p.jsonl:2: sample -1; allowed: a whole number from 0"),
-        ((0, True), "p.jsonl:2: sample True; allowed: a whole number from 0"),
+        ((0, 0), "p.jsonl:2"),  # two answers with one number
+        ((0, 2), "p.jsonl"),  # number 1 is missing
+        ((0, "1.5"), "p.jsonl:2"),  # a number of a sample is an integer
+        ((0, -1), "p.jsonl:2"),  # numbers begin at 0
+        ((0, True), "p.jsonl:2"),  # True is an integer in Python
     ],
 )
-def test_wrong_numbers_of_samples_are_named(write, problem, samples, message):
+def test_wrong_numbers_of_samples_are_named(write, problem, samples, place, assert_message):
     path = write("p.jsonl", [{"query_id": "q", "sample": n, "answer": "a"} for n in samples])
 
-    assert problem(lambda: read_samples(path)) == message
+    assert_message(problem(lambda: read_samples(path)), place)
 
 
-def test_who_wants_one_answer_refuses_several(write):
+def test_who_wants_one_answer_refuses_several(write, assert_message):
     path = write("p.jsonl", [{"query_id": "q", "sample": n, "answer": "a"} for n in (0, 1)])
 
     assert len(read_samples(path)) == 2
-    with pytest.raises(DataError, match="2 answers to query 'q'; allowed: one; a generator"):
+    with pytest.raises(DataError) as caught:
         read_predictions(path)
+    assert_message(caught.value, "TMP/p.jsonl")

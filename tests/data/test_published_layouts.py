@@ -298,9 +298,9 @@ def _(folder):
 @layout("SQuAD 2, JSON", **RIGHT)
 def _(folder):
     def paragraph(name, question, text, answer):
-        found = [{"text": answer, "answer_start": 0}]
-        asked = {"id": name, "question": question, "answers": found, "is_impossible": False}
-        return {"context": text, "qas": [asked]}
+        gold = [{"text": answer, "answer_start": 0}]
+        entry = {"id": name, "question": question, "answers": gold, "is_impossible": False}
+        return {"context": text, "qas": [entry]}
 
     paragraphs = [paragraph("1", Q1, T1, A1), paragraph("2", Q2, T2, A2)]
     unanswered = {"id": "3", "question": "Why?", "answers": [], "is_impossible": True}
@@ -610,23 +610,23 @@ def test_there_are_more_than_twenty():
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_published_layout_is_scored_or_ends_with_one_line(tmp_path, name):
     write, expected = LAYOUTS[name]
-    data, here = tmp_path / "data", tmp_path / "here"
+    data, work_folder = tmp_path / "data", tmp_path / "here"
     data.mkdir()
-    here.mkdir()
-    written = run_command("init", *write(data), cwd=here)
+    work_folder.mkdir()
+    result = run_command("init", *write(data), cwd=work_folder)
 
-    assert written.returncode in (0, 2), written.stderr
-    if written.returncode == 2:
+    assert result.returncode in (0, 2), result.stderr
+    if result.returncode == 2:
         assert not expected
-        [_] = error_lines(written.stderr)
+        [_] = error_lines(result.stderr)
         return
-    ran = run_command("run", "ragbench.yaml", "--quiet", cwd=here)
+    ran = run_command("run", "ragbench.yaml", "--quiet", cwd=work_folder)
     if ran.returncode == 2:
         assert not expected
         assert "1 error" in ran.stderr, ran.stderr
         return
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    summary = json.loads((here / "runs/ragbench/latest/summary.json").read_text())
+    summary = json.loads((work_folder / "runs/ragbench/latest/summary.json").read_text())
     means = {
         score: column["mean"]
         for system in summary["systems"]
@@ -636,15 +636,15 @@ def test_a_published_layout_is_scored_or_ends_with_one_line(tmp_path, name):
     assert means
 
 
-def test_excluded_documents_are_told(tmp_path):
-    """One of the two questions has a copy of itself in the corpus."""
+def test_excluded_documents_are_told(tmp_path, assert_message):
+    # One of the two questions has a copy of itself in the corpus
     arguments = LAYOUTS["BRIGHT"][0](tmp_path)
     run_command("init", *arguments, cwd=tmp_path)
     run_command("run", "ragbench.yaml", cwd=tmp_path)
 
     run = tmp_path / "runs/ragbench/latest"
     notes = json.loads((run / "summary.json").read_text())["notes"]
-    assert "bm25: hits that are excluded documents, dropped before scoring: 1" in notes
+    assert_message(notes)
     [ranking] = run.glob("rankings/*")
     assert "0 Q0 copy.txt" not in ranking.read_text()
     assert "1 Q0 copy.txt" in ranking.read_text(), "it counts for the other question"
@@ -664,7 +664,7 @@ def test_excluded_documents_count_in_no_door(tmp_path, excluded, mrr):
     rows = [{**row, "excluded": excluded}, {**row, "question": Q2, "excluded": []}]
     config = {"metrics": {"retrieval": {"measures": ["mrr"]}}, "output": str(tmp_path)}
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         evaluation = rb.evaluate(rows, ["mrr"])
     experiment = rb.run_experiment(config, dataset=rows)
@@ -673,12 +673,12 @@ def test_excluded_documents_count_in_no_door(tmp_path, excluded, mrr):
     assert (evaluation.mean["mrr"], ours) == pytest.approx(((mrr + 1 / 3) / 2,) * 2)
     n_dropped = len({*excluded} & {"a", "c", "d"})
     note = f"hits that are excluded documents, dropped before scoring: {n_dropped}"
-    assert (note in map(str, (warning.message for warning in told))) == bool(n_dropped)
+    assert (note in map(str, (warning.message for warning in warned))) == bool(n_dropped)
     assert (f"given: {note}" in experiment.summary["notes"]) == bool(n_dropped)
 
 
-def test_the_example_of_the_docs_runs_as_written(tmp_path, repository):
-    """In a working directory with the data set in its folder, since the hub is elsewhere."""
+def test_the_example_of_the_docs_runs_as_written(tmp_path, repository, assert_message):
+    # The data set lies in a folder of the working directory, as the hub cannot be reached
     LAYOUTS["RAGBench"][0](tmp_path)
     (tmp_path / "rungalileo" / "ragbench").mkdir(parents=True)
     (tmp_path / "moons").rename(tmp_path / "rungalileo" / "ragbench" / "covidqa")
@@ -689,7 +689,7 @@ def test_the_example_of_the_docs_runs_as_written(tmp_path, repository):
     ran = run_command("run", "ragbench.yaml", "--quiet", cwd=tmp_path)
 
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.startswith("given finds the gold of 2 of 2 questions")
+    assert_message(ran.stdout)
 
 
 def test_each_layout_of_a_set_gives_the_same_data(tmp_path):
@@ -699,16 +699,16 @@ def test_each_layout_of_a_set_gives_the_same_data(tmp_path):
         folder.mkdir()
         LAYOUTS[name][0](folder)
 
-    first, *others = (Beir(path=folder).load().fingerprints for folder in folders.values())
-    assert [*others] == [first, first]
+    first, *fingerprints = (Beir(path=folder).load().fingerprints for folder in folders.values())
+    assert [*fingerprints] == [first, first]
 
 
-def test_the_places_of_parquet_are_rows(tmp_path):
+def test_the_places_of_parquet_are_rows(tmp_path, assert_message):
     LAYOUTS["mteb, Parquet"][0](tmp_path)
 
     places = Beir(path=tmp_path).places()
 
-    assert places.queries["q2"].endswith("queries/test-00000-of-00001.parquet: row 2")
+    assert_message(places.queries["q2"], "TMP/queries/test-00000-of-00001.parquet")
     assert places.judgements["q2", "d2"].endswith("qrels/test-00000-of-00001.parquet:2")
 
 
@@ -729,27 +729,24 @@ def test_wrong_judgements_are_named(tmp_path, problem, name, changes, message):
     assert message in problem(lambda: Beir(path=tmp_path).load())
 
 
-def test_a_form_that_another_row_lacks_is_named(tmp_path, problem):
+def test_a_form_that_another_row_lacks_is_named(tmp_path, problem, assert_message):
     path = LAYOUTS["HotpotQA, JSON"][0](tmp_path)[1]
     rows = json.loads(path.read_text())
     del rows[1]["context"]
     whole(path, rows)
 
-    assert problem(lambda: Records(path=path).load()).startswith(
-        f"{path.name}: item 2: not as rows of HotpotQA are (KeyError: 'context')"
-    )
+    assert_message(problem(lambda: Records(path=path).load()), "hotpot_dev_distractor_v1.json")
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "message"),
+    ("name", "changes"),
     [
-        ("MuSiQue", {"paragraphs": [{"paragraph_text": "t", "title": "a", "is_supporting": "?"}]},
-         "'?' is neither true nor false"),
-        ("HotpotQA", {"supporting_facts": ["Tab"]}, "'Tab' is no list of a title and a number"),
-        ("BRIGHT", {"gold_ids": 7}, "7 is no list"),
+        ("MuSiQue", {"paragraphs": [{"paragraph_text": "t", "title": "a", "is_supporting": "?"}]}),
+        ("HotpotQA", {"supporting_facts": ["Tab"]}),
+        ("BRIGHT", {"gold_ids": 7}),
     ],
 )  # fmt: skip
-def test_values_of_another_type_are_named(tmp_path, problem, name, changes, message):
+def test_values_of_another_type_are_named(tmp_path, problem, name, changes, assert_message):
     rows = {
         "MuSiQue": {"question": Q1, "answer": A1, "paragraphs": []},
         "HotpotQA": {"question": Q1, "answer": A1, "context": [["a", ["t"]]]},
@@ -757,7 +754,7 @@ def test_values_of_another_type_are_named(tmp_path, problem, name, changes, mess
     }
     path = lines(tmp_path / "a.jsonl", [{**rows[name], **changes}])
 
-    assert message in problem(lambda: Records(path=path).load())
+    assert_message(problem(lambda: Records(path=path).load()), "a.jsonl:1")
 
 
 def test_a_text_in_place_of_a_list_is_one_item(tmp_path):
@@ -775,7 +772,7 @@ def test_a_text_in_place_of_a_list_is_one_item(tmp_path):
 
 
 def test_columns_that_the_user_names_stay_as_they_are(tmp_path):
-    """A form would make a gold passage of `context`; here a system retrieved it."""
+    # A form would make a gold passage of `context`; here a system retrieved it
     path = lines(
         tmp_path / "a.jsonl",
         [{"question": Q1, "context": T1, "answers": [{"text": A1, "answer_start": 0}]}],
@@ -795,14 +792,11 @@ def test_a_split_of_a_folder(tmp_path, split):
     assert list(collection.answers.values()) == [[A1], [A2]]
 
 
-def test_a_folder_of_several_tables_asks_for_one(tmp_path, problem):
+def test_a_folder_of_several_tables_asks_for_one(tmp_path, problem, assert_message):
     for name in ("first", "second"):
         lines(tmp_path / f"{name}.jsonl", [{"question": Q1, "reference": A1}])
 
-    assert problem(lambda: Records(path=tmp_path).load()) == (
-        "FOLDER: several tables: first, second; "
-        "allowed: one of them, or {type: huggingface, split: NAME}"
-    )
+    assert_message(problem(lambda: Records(path=tmp_path).load()), "FOLDER")
 
 
 # Keys of the forms, so that rows come near them, and of the usual columns
@@ -850,9 +844,9 @@ def error_lines(text):
 @settings(max_examples=25)
 @given(rows=rows_near_a_form(), in_folder=st.booleans(), with_corpus=st.booleans())
 def test_any_table_ends_well(tmp_path_factory, suffix, rows, in_folder, with_corpus):
-    """A table that is not ours is read, or refused by exit code 2 and one line."""
-    here = tmp_path_factory.mktemp("any")
-    data = here / "data"
+    # A table that is not ours is read, or refused by exit code 2 and one line
+    work_folder = tmp_path_factory.mktemp("any")
+    data = work_folder / "data"
     data.mkdir()
     path = data / f"test{suffix}"
     if suffix == ".parquet":
@@ -867,13 +861,13 @@ def test_any_table_ends_well(tmp_path_factory, suffix, rows, in_folder, with_cor
         lines(path, rows)
     corpus = ["--corpus", path] if with_corpus else []
 
-    written = run_command("init", "--from", data if in_folder else path, *corpus, cwd=here)
+    result = run_command("init", "--from", data if in_folder else path, *corpus, cwd=work_folder)
 
-    assert written.returncode in (0, 2), written.stderr
-    if written.returncode == 2:
-        [_] = error_lines(written.stderr)
+    assert result.returncode in (0, 2), result.stderr
+    if result.returncode == 2:
+        [_] = error_lines(result.stderr)
     else:
-        ran = run_command("run", "ragbench.yaml", "--quiet", cwd=here)
+        ran = run_command("run", "ragbench.yaml", "--quiet", cwd=work_folder)
         assert ran.returncode in (0, 2, 3), ran.stderr
 
 
@@ -893,16 +887,16 @@ def test_any_table_ends_well(tmp_path_factory, suffix, rows, in_folder, with_cor
     )
 )
 def test_any_folder_ends_well(tmp_path_factory, loader, files):
-    here = tmp_path_factory.mktemp("any")
+    work_folder = tmp_path_factory.mktemp("any")
     for name, content in files.items():
-        path = here / "data" / name
+        path = work_folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     options = {"type": loader, "path": "data"}
     if loader == "trec":
         options = {"type": "trec", "topics": "data/queries.jsonl", "qrels": "data/qrels/test.tsv"}
     config = {"dataset": options, "retrievers": {"bm25": {"type": "bm25"}}}
-    (here / "a.yaml").write_text(json.dumps(config))
+    (work_folder / "a.yaml").write_text(json.dumps(config))
 
-    assert run_command("validate", "a.yaml", cwd=here).returncode in (0, 2)
-    assert run_command("init", "--from", "data", cwd=here).returncode in (0, 2)
+    assert run_command("validate", "a.yaml", cwd=work_folder).returncode in (0, 2)
+    assert run_command("init", "--from", "data", cwd=work_folder).returncode in (0, 2)

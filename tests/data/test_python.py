@@ -14,7 +14,7 @@ MAPPING = {
 }
 
 
-class Mine:
+class NumberedQueries:
     def __init__(self, *, size=1):
         self.size = size
 
@@ -41,8 +41,8 @@ def test_a_mapping():
 @pytest.mark.parametrize(
     ("target", "options", "expected"),
     [
-        (Mine, {"size": 3}, ["q0", "q1", "q2"]),
-        (Mine(size=2), {}, ["q0", "q1"]),
+        (NumberedQueries, {"size": 3}, ["q0", "q1", "q2"]),
+        (NumberedQueries(size=2), {}, ["q0", "q1"]),
         (function, {"text": "other"}, ["q"]),
     ],
 )
@@ -52,16 +52,19 @@ def test_classes_objects_and_functions(target, options, expected):
     assert [query.id for query in collection.queries] == expected
 
 
-def test_failures_of_the_users_code():
+def test_failures_of_the_users_code(assert_message):
     def fails():
         raise KeyError("no such thing")
 
-    with pytest.raises(AdapterError, match="mine: KeyError: 'no such thing'"):
+    with pytest.raises(AdapterError) as caught:
         as_loader(fails, {}, "mine").load()
-    with pytest.raises(OptionError, match=r"mine: options: found 'sise'.*did you mean 'size'"):
-        as_loader(Mine, {"sise": 1}, "mine")
-    with pytest.raises(AdapterError, match="mine: found list instead of a data set"):
+    assert_message(caught.value, "mine: KeyError")
+    with pytest.raises(OptionError) as caught:
+        as_loader(NumberedQueries, {"sise": 1}, "mine")
+    assert_message(caught.value, "mine: options")
+    with pytest.raises(AdapterError) as caught:
         as_loader(lambda: [], {}, "mine").load()
+    assert_message(caught.value)
 
 
 def test_errors_of_ours_pass_unchanged():
@@ -73,32 +76,29 @@ def test_errors_of_ours_pass_unchanged():
 
 
 @pytest.mark.parametrize(
-    ("change", "expected"),
+    "change",
     [
-        ({"corpus": []}, "unknown part 'corpus'; allowed: queries, documents, qrels, answers"),
-        ({"queries": {"q1": "one"}}, "'queries' is a mapping; allowed: a list"),
-        ({"queries": [("q1", "one")]}, "queries[0]: found tuple; allowed: a mapping with id and"),
-        ({"queries": [{"id": "q1"}]}, "queries[0]: no 'text' (keys: id)"),
-        ({"queries": [Query("q1", "a"), Query("q1", "b")]}, "queries[1]: id 'q1' is repeated, "),
-        ({"queries": [Query("q 1", "a")]}, "queries[0]: id holds white space: 'q 1'; allowed"),
-        ({"queries": [Query(1, "a")]}, "queries[0]: found Query(id=1,"),
-        ({"documents": [{"id": "d", "text": 1}]}, "documents[0]: 'text' is an integer; allowed"),
-        (
-            {"documents": [{"id": "d", "text": "", "title": 1}]},
-            "documents[0]: 'title' is an integer",
-        ),
-        ({"documents": [{"id": "d", "text": "", "metadata": 1}]}, "documents[0]: 'metadata' is an"),
-        ({"qrels": {"q11": {"d2": 1}}}, "qrels['q11']: query 'q11' is not in the queries; did you"),
-        ({"qrels": {"q1": ["d2"]}}, "'qrels' is no mapping of mappings; allowed: {query id:"),
-        ({"answers": {"q12": ["a"]}}, "answers['q12']: query 'q12' is not in the queries; did you"),
-        ({"answers": {"q1": [1]}}, "answers['q1']: found [1]; allowed: texts"),
-        ({"answers": ["a"]}, "'answers' is a list; allowed: {query id: [answer, ...]}"),
+        {"corpus": []},
+        {"queries": {"q1": "one"}},  # queries are a list
+        {"queries": [("q1", "one")]},
+        {"queries": [{"id": "q1"}]},
+        {"queries": [Query("q1", "a"), Query("q1", "b")]},  # the same id twice
+        {"queries": [Query("q 1", "a")]},
+        {"queries": [Query(1, "a")]},  # an id is a text
+        {"documents": [{"id": "d", "text": 1}]},  # a text is a text
+        {"documents": [{"id": "d", "text": "", "title": 1}]},
+        {"documents": [{"id": "d", "text": "", "metadata": 1}]},
+        {"qrels": {"q11": {"d2": 1}}},  # misspelt query
+        {"qrels": {"q1": ["d2"]}},
+        {"answers": {"q12": ["a"]}},
+        {"answers": {"q1": [1]}},
+        {"answers": ["a"]},  # answers belong to a query
     ],
 )
-def test_bad_records_are_named(problem, change, expected):
+def test_bad_records_are_named(problem, change, assert_message):
     text = problem(lambda: as_collection(MAPPING | change, "mine"))
 
-    assert text.startswith(f"mine: {expected}")
+    assert_message(text)
 
 
 def test_grades_that_are_no_integers():
@@ -107,36 +107,32 @@ def test_grades_that_are_no_integers():
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
-def test_documents_of_a_collection_are_checked_whatever_holds_them(problem, kind):
+def test_documents_of_a_collection_are_checked_whatever_holds_them(problem, kind, assert_message):
     documents = kind([Document("d1", "one"), Document("d1", "two")])
 
     text = problem(lambda: as_collection(Collection([Query("q1", "?")], documents), "mine"))
 
-    assert text.startswith("mine: documents[1]: id 'd1' is repeated, first at documents[0]")
+    assert_message(text)
 
 
-def test_a_collection_is_checked_too(problem):
+def test_a_collection_is_checked_too(problem, assert_message):
     queries = [Query("q1", "one")]
 
-    assert (
+    assert_message(
         problem(
             lambda: as_collection(
                 Collection(queries, recorded_answers={"s": [Answered("q2", "x")]}), "mine"
             )
         )
-        == "mine: recorded_answers['s']: query 'q2' is not in the queries"
     )
     qrels = Qrels.from_dict({"x": {"d1": 1}})
-    assert (
+    assert_message(
         problem(lambda: as_collection(Collection(queries, [Document("d1")], qrels), "mine"))
-        == "mine: qrels['x']: query 'x' is not in the queries"
     )
 
 
-def test_no_queries(problem):
-    assert problem(lambda: as_collection({}, "mine")).startswith(
-        "mine: a mapping without 'queries' (no keys); allowed: {"
-    )
+def test_no_queries(problem, assert_message):
+    assert_message(problem(lambda: as_collection({}, "mine")))
 
 
 def test_a_collection_with_plain_qrels_is_read():
@@ -198,12 +194,12 @@ def test_a_folder_of_documents_beside_a_file_of_questions(tmp_path):
 
 
 @pytest.mark.parametrize("chunks", [[*TEXTS.values()], langchain])
-def test_texts_and_chunks_of_one_file_have_hashes_as_ids(chunks):
+def test_texts_and_chunks_of_one_file_have_hashes_as_ids(chunks, assert_message):
     documents = chunks(TEXTS, lambda name: "all.md") if callable(chunks) else chunks
     collection = collection_of([{"question": "?", "reference": "hot"}], documents=documents)
 
     assert len({document.id for document in collection.documents}) == 2
-    assert "2 documents have no id: hashes of their texts" in collection.notes
+    assert_message(collection.notes)
 
 
 def test_documents_in_place_of_those_of_a_data_set():
@@ -222,16 +218,16 @@ def test_a_folder_of_beir_as_data_set(repository):
 
 
 @pytest.mark.parametrize(
-    ("documents", "message"),
+    ("documents", "place"),
     [
-        ([], "documents: no documents; allowed: at least one"),
-        ([3], "documents: found an integer; allowed: a text, a mapping with text"),
-        ([{"txt": "a"}], "documents: documents[0]: no text (columns: txt); allowed: text"),
-        (3, "run_experiment: documents: found int, allowed: a path, a data frame, {id: text}"),
-        ("no", "no: no such file or folder"),
+        ([], "documents"),
+        ([3], "documents"),  # a number is no document
+        ([{"txt": "a"}], "documents"),
+        (3, "run_experiment: documents"),
+        ("no", "no"),
     ],
 )
-def test_documents_that_cannot_be_read(documents, message):
+def test_documents_that_cannot_be_read(documents, place, assert_message):
     with pytest.raises((DataError, OptionError)) as caught:
         collection_of(ROWS, documents=documents)
-    assert str(caught.value).startswith(message)
+    assert_message(caught.value, place)

@@ -44,9 +44,9 @@ def test_any_qrels_are_read_as_line_by_line(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(judgements, "_CHUNK_BYTES", chunk_bytes)
         patch.setattr(judgements, "_ROWS_AT_ONCE", rows_at_once)
-        found = outcome(read_qrels, path)
+        qrels = outcome(read_qrels, path)
 
-    assert found == outcome(lambda name: read_judgements(name).qrels(), path)
+    assert qrels == outcome(lambda name: read_judgements(name).qrels(), path)
 
 
 @pytest.mark.parametrize(

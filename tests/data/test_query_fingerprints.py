@@ -25,7 +25,7 @@ PRINTS = st.text("0123456789abcdef", min_size=12, max_size=12)
 )
 def test_reads_back_what_was_written(tmp_path_factory, prints):
     path = tmp_path_factory.getbasetemp() / "fingerprints.csv"
-    ids = sorted({query for each in prints.values() for query in each})
+    ids = sorted({query for fingerprints in prints.values() for query in fingerprints})
 
     path.write_bytes("".join(format_fingerprints(ids, prints)).encode("utf-8", "surrogateescape"))
 
@@ -37,34 +37,40 @@ def test_one_changed_character_is_seen_and_the_order_of_answers_is_not():
     answers = {"q1": ["a", "b"], "q2": ["b", "a"], "q3": ["ab"], "nobody asked": ["a"]}
     qrels = Qrels.from_dict({"q1": {"d": 1}, "nobody asked": {"d": 1}})
 
-    found = fingerprint_queries(queries, Collection(queries, answers=answers), qrels)
+    fingerprints = fingerprint_queries(queries, Collection(queries, answers=answers), qrels)
 
-    who, again, other = found["question"].values()
+    who, again, other = fingerprints["question"].values()
     assert who == again != other
-    assert found["answers"]["q1"] == found["answers"]["q2"] != found["answers"]["q3"]
-    assert [*found["answers"]] == ["q1", "q2", "q3"]
-    assert [*found["judgements"]] == ["q1"]
+    assert (
+        fingerprints["answers"]["q1"]
+        == fingerprints["answers"]["q2"]
+        != fingerprints["answers"]["q3"]
+    )
+    assert [*fingerprints["answers"]] == ["q1", "q2", "q3"]
+    assert [*fingerprints["judgements"]] == ["q1"]
 
 
-def test_a_run_folder_without_them_is_not_whole(tmp_path):
-    with pytest.raises(DataError, match=r"fingerprints\.csv: no such file; allowed: a whole run"):
+def test_a_run_folder_without_them_is_not_whole(tmp_path, assert_message):
+    with pytest.raises(DataError) as caught:
         read_fingerprints(tmp_path / "fingerprints.csv")
+    assert_message(caught.value, "TMP/fingerprints.csv")
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "place"),
     [
-        ("", "columns: ; allowed: query_id first"),
-        ("query,question\n", "columns: query, question; allowed: query_id first"),
-        ("query_id,questoin\n", "with the parts questoin; allowed: .* each part once"),
-        ("query_id,question,question\n", "with the parts question, question; allowed: "),
-        ("query_id,question\nq1\n", "cells of query 'q1'; allowed: a cell for each part"),
-        ('query_id,question\n"q1,12\n', "not CSV: unexpected end of data"),
+        ("", "TMP/fingerprints.csv: columns"),
+        ("query,question\n", "TMP/fingerprints.csv: columns"),
+        ("query_id,questoin\n", "TMP/fingerprints.csv"),
+        ("query_id,question,question\n", "TMP/fingerprints.csv"),
+        ("query_id,question\nq1\n", "TMP/fingerprints.csv"),
+        ('query_id,question\n"q1,12\n', "TMP/fingerprints.csv"),
     ],
 )
-def test_anything_else_is_refused(tmp_path, text, message):
+def test_anything_else_is_refused(tmp_path, text, place, assert_message):
     path = tmp_path / "fingerprints.csv"
     path.write_text(text)
 
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         read_fingerprints(path)
+    assert_message(caught.value, place)

@@ -49,10 +49,10 @@ def test_formats_and_row_orders_read_alike(tmp_path_factory, table, random):
     assert one.fingerprints == other.fingerprints
     assert [query.text for query in one.queries] == [row["question"] for row in table]
     assert list(one.answers.values()) == [row["reference"] for row in table]
-    given_ = one.recorded_answers["given"]
-    assert [answered.answer for answered in given_] == [row["answer"] for row in table]
-    assert [[d.text for d in a.contexts] for a in given_] == [row["contexts"] for row in table]
-    assert [query.id for query in one.queries] == [answered.query_id for answered in given_]
+    predictions = one.recorded_answers["given"]
+    assert [answered.answer for answered in predictions] == [row["answer"] for row in table]
+    assert [[d.text for d in a.contexts] for a in predictions] == [row["contexts"] for row in table]
+    assert [query.id for query in one.queries] == [answered.query_id for answered in predictions]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_cell_on_whether_a_question_has_an_answer_is_a_boolean(tmp_path, colum
     assert query.metadata[column] is value
 
 
-def test_a_cell_that_is_no_boolean_is_an_error_and_a_typed_value_is_not(tmp_path):
+def test_a_cell_that_is_no_boolean_is_an_error_and_a_typed_value_is_not(tmp_path, assert_message):
     (tmp_path / "a.csv").write_text("question,reference,answerable\nWhy?,So,yes\nHow?,So,partly\n")
     row = {"question": "Why?", "reference": "So", "answerable": "partly", "is_impossible": 0}
     (tmp_path / "a.jsonl").write_text(json.dumps(row))
@@ -81,10 +81,7 @@ def test_a_cell_that_is_no_boolean_is_an_error_and_a_typed_value_is_not(tmp_path
         Records(path=tmp_path / "a.csv").load()
     (query,) = Records(path=tmp_path / "a.jsonl").load().queries
 
-    assert str(raised.value) == (
-        f"{tmp_path / 'a.csv'}:3: column 'answerable' has 'partly'; "
-        "allowed: true, false, yes, no, 1, 0, or an empty cell"
-    )
+    assert_message(raised.value, "TMP/a.csv:3")
     assert query.metadata == {"answerable": "partly", "is_impossible": False}
 
 
@@ -107,7 +104,7 @@ def test_parquet_reads_alike(tmp_path):
     ]
 
 
-def test_everything_that_a_record_can_say(write):
+def test_everything_that_a_record_can_say(write, assert_message):
     path = write(
         "logs.jsonl",
         [
@@ -139,12 +136,7 @@ def test_everything_that_a_record_can_say(write):
     assert answered.queries == ["who is it", "who"]
     assert answered.contexts is not None
     assert answered.contexts[1] == Document("p%202", "t", "T", {"page": 3})
-    assert collection.notes == [
-        "columns: id = id, question = question, contexts = contexts, answer = answer, "
-        "reference = reference, queries = queries",
-        "further columns, kept as metadata: topic, metadata",
-        "system given: 1 of 2 questions",
-    ]
+    assert_message(collection.notes)
 
 
 def test_equal_passages_have_equal_ids(write):
@@ -196,7 +188,7 @@ def test_empty_documents_are_noted_once(write):
     assert notes.count("1 empty document: d1") == 1
 
 
-def test_a_system_per_value(write):
+def test_a_system_per_value(write, assert_message):
     path = write(
         "a.jsonl",
         [
@@ -212,25 +204,31 @@ def test_a_system_per_value(write):
         "org-one": 1,
         "two": 2,
     }
-    assert "system org-one: 1 of 2 questions" in collection.notes
+    assert_message(collection.notes)
     assert [dict(query.metadata) for query in collection.queries] == [{}, {"cost": 2}]
     assert len(collection.answers) == 1
 
 
-def test_a_log_may_hold_a_question_again(write):
-    """Each row counts; where rows have ids or systems, a repeated one is a mistake."""
+def test_a_log_may_hold_a_question_again(write, assert_message):
+    # Each row counts; where rows have ids or systems, a repeated row is a mistake
     rows = [{"question": "Who?", "response": text} for text in ("Me", "You", "Me")]
     read = Records(path=write("a.jsonl", [*rows, {"question": "When?", "response": "Now"}])).load()
 
     first, second, third, other = (query.id for query in read.queries)
     assert [second, third] == [f"{first}-2", f"{first}-3"]
     assert other not in (first, second, third)
-    assert [each.answer for each in read.recorded_answers["given"]] == ["Me", "You", "Me", "Now"]
+    assert [prediction.answer for prediction in read.recorded_answers["given"]] == [
+        "Me",
+        "You",
+        "Me",
+        "Now",
+    ]
     assert [query.text for query in read.queries] == ["Who?", "Who?", "Who?", "When?"]
     assert any("2 rows with an earlier question" in note for note in read.notes)
     again = write("b.jsonl", [{**row, "system": "s"} for row in rows])
-    with pytest.raises(DataError, match="is repeated, first at line 1"):
+    with pytest.raises(DataError) as caught:
         Records(path=again).load()
+    assert_message(caught.value, "TMP/b.jsonl:2")
 
 
 def test_questions_alone_are_no_system(write):
@@ -249,13 +247,13 @@ def test_an_empty_csv_answer_is_an_answer(write):
     assert collection.answers == {}
 
 
-def test_split(write):
+def test_split(write, assert_message):
     path = write("a.jsonl", [{"question": f"{n}?", "reference": "r"} for n in range(10)])
 
     collection = Records(path=path, split={"test": 0.3}).load()
 
     assert len(collection.queries) == len(collection.answers) == 3
-    assert collection.notes[-1] == "random test set: 3 of 10 queries (test: 0.3, seed: 13)"
+    assert_message(collection.notes[-1])
 
 
 def test_preview(write):
@@ -331,7 +329,7 @@ def test_hotpotqa(lent_data):
     assert {document.title for document in collection.documents} == titles
 
 
-def test_rows_that_people_dropped_are_left_out(tmp_path):
+def test_rows_that_people_dropped_are_left_out(tmp_path, assert_message):
     (tmp_path / "a.csv").write_text(
         "id,question,reference,keep\n1,Who?,Galle,\n2,When?,1846,No\n3,Where?,Berlin,yes\n"
     )
@@ -340,7 +338,7 @@ def test_rows_that_people_dropped_are_left_out(tmp_path):
 
     assert [query.id for query in collection.queries] == ["1", "3"]
     assert [*collection.answers] == ["1", "3"]
-    assert "1 row with keep = no left out" in collection.notes
+    assert_message(collection.notes)
 
 
 def test_a_column_keep_without_yes_and_no_is_metadata(tmp_path):
@@ -352,17 +350,17 @@ def test_a_column_keep_without_yes_and_no_is_metadata(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("cells", "place"),
     [
-        (("no", "maybe"), "a.csv:3: column 'keep' has 'maybe'; allowed: yes, no, an empty cell"),
-        (("no", "No"), "every row has no in column 'keep'"),
+        (("no", "maybe"), "TMP/a.csv:3"),
+        (("no", "No"), "TMP/a.csv"),
     ],
 )
-def test_a_column_keep_that_cannot_be_followed_is_refused(tmp_path, cells, message):
+def test_a_column_keep_that_cannot_be_followed_is_refused(tmp_path, cells, place, assert_message):
     rows = "".join(f"Who {n}?,Galle,{cell}\n" for n, cell in enumerate(cells))
     (tmp_path / "a.csv").write_text(f"question,reference,keep\n{rows}")
 
     with pytest.raises(DataError) as caught:
         Records(path=tmp_path / "a.csv").load()
 
-    assert message in str(caught.value)
+    assert_message(caught.value, place)

@@ -17,7 +17,7 @@ cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\
 
 @given(rows=st.lists(st.tuples(cells, cells), min_size=1), end=st.sampled_from(["\n", "\r\n"]))
 def test_agrees_with_the_csv_module(tmp_path_factory, rows, end):
-    """Any Unicode, quotes, commas and line ends inside of cells."""
+    # Any Unicode, quotes, commas and line ends inside of cells
     stream = io.StringIO()
     csv.writer(stream, lineterminator=end, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
     path = tmp_path_factory.getbasetemp() / "rows.csv"
@@ -80,52 +80,46 @@ def test_a_json_array(write):
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
+    "raw",
     [
-        ('{"a": 1}', "a.json: an object with the keys a, expected an array of objects"),
-        ('[{"a": 1}, 2]', "a.json: item 2: an integer, expected an object"),
-        ("[]", "a.json: the array is empty"),
-        (
-            '{"a": 1}\n[2]\n',
-            "a.json: bad JSON at column 1: Extra data; allowed: one JSON array; "
-            "if each line is an object",
-        ),
-        (
-            '{"a": [{"x": 1}], "b": [{"x": 1}]}',
-            "a.json: an object with the keys a, b, expected an array of objects",
-        ),
+        '{"a": 1}',
+        '[{"a": 1}, 2]',  # a number among objects
+        "[]",
+        '{"a": 1}\n[2]\n',  # lines and an array
+        '{"a": [{"x": 1}], "b": [{"x": 1}]}',  # two arrays: either may be the rows
     ],
 )
-def test_json_that_is_no_array_of_objects(write, problem, raw, expected):
+def test_json_that_is_no_array_of_objects(write, problem, raw, assert_message):
     path = write("a.json", raw)
 
-    assert problem(lambda: list(read_rows(path, "records"))).startswith(expected)
+    assert_message(problem(lambda: list(read_rows(path, "records"))), "a.json")
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
+    ("raw", "place"),
     [
-        ("a,b\n1,2\n3,4,5\n", "a.csv:3: 3 cells, expected 2 (a, b)"),
+        ("a,b\n1,2\n3,4,5\n", "a.csv:3"),  # a cell without a column
+        # two columns of one name
         (
             "a,b,a\n1,2,3\n",
-            "a.csv:1: column 'a' is repeated; allowed: a name of its own for each column",
+            "a.csv:1",
         ),
-        ('a,b\n1,2\n"open,3\n4,5\n', "a.csv:3: bad CSV: unexpected end of data"),
-        ('a,b\n"x"y,2\n', "a.csv:2: bad CSV: ',' expected after '\"'"),
-        ("a,b\n", "a.csv: the file has no rows below its header"),
-        ("", "a.csv: the file is empty"),
-        ("a;b\n1;2;3\n", "a.csv:2: 3 cells, expected 2 (a, b)"),
+        ('a,b\n1,2\n"open,3\n4,5\n', "a.csv:3"),  # the end of the file closes no quote
+        ('a,b\n"x"y,2\n', "a.csv:2"),  # text behind a closing quote
+        ("a,b\n", "a.csv"),
+        ("", "a.csv"),
+        ("a;b\n1;2;3\n", "a.csv:2"),
+        # Latin 1
         (
             b"a,b\n1,\xe9\n",
-            "a.csv:2: bad UTF-8: 0xe9 at byte 3 of the line; allowed: UTF-8; in a spreadsheet, "
-            "save the table as 'CSV UTF-8'",
+            "a.csv:2",
         ),
     ],
 )
-def test_bad_csv_is_named_with_its_line(write, problem, raw, expected):
+def test_bad_csv_is_named_with_its_line(write, problem, raw, place, assert_message):
     path = write("a.csv", raw)
 
-    assert problem(lambda: list(read_csv(path))) == expected
+    assert_message(problem(lambda: list(read_csv(path))), place)
 
 
 def test_parquet(tmp_path):
@@ -142,36 +136,33 @@ def test_parquet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
+    "raw",
     [
-        (b"", "a.parquet: the file is empty"),
-        (b"not parquet at all", "a.parquet: cannot be read as Parquet: "),
+        b"",
+        b"not parquet at all",
     ],
 )
-def test_bad_parquet(write, problem, raw, expected):
+def test_bad_parquet(write, problem, raw, assert_message):
     path = write("a.parquet", raw)
 
-    assert problem(lambda: list(read_rows(path, "records"))).startswith(expected)
+    assert_message(problem(lambda: list(read_rows(path, "records"))), "a.parquet")
 
 
-def test_parquet_without_pyarrow(write, monkeypatch):
+def test_parquet_without_pyarrow(write, monkeypatch, assert_message):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     path = write("a.parquet", b"PAR1")
 
     with pytest.raises(
         MissingExtra,
-        match=r"records: a\.parquet needs pyarrow: pip install 'ragbench-eval\[parquet\]'",
-    ):
+    ) as caught:
         list(read_rows(path, "records"))
+    assert_message(caught.value)
 
 
-def test_an_unknown_suffix(write, problem):
+def test_an_unknown_suffix(write, problem, assert_message):
     path = write("a.xlsx", b"x")
 
-    assert problem(lambda: list(read_rows(path, "records"))) == (
-        "a.xlsx: cannot tell the format from 'a.xlsx'; "
-        "allowed: .jsonl, .json, .csv, .tsv (also with .gz), .parquet"
-    )
+    assert_message(problem(lambda: list(read_rows(path, "records"))), "a.xlsx")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_a_run_in_json_is_the_run(tmp_path_factory, run):
 
 @given(grades=GRADES, whole=st.booleans())
 def test_qrels_in_json_are_the_qrels(tmp_path_factory, grades, whole):
-    """BEIR writes integers, data frames whole floats."""
+    # BEIR writes integers, data frames whole floats
     path = tmp_path_factory.getbasetemp() / "qrels.json"
     values = grades if whole else json.loads(json.dumps(grades), parse_int=float)
     path.write_text(json.dumps(values))
@@ -58,28 +58,28 @@ def test_ranks_of_ms_marco_give_the_scores_of_trec_eval(tmp_path_factory, rankin
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "place"),
     [
-        ("a.json", "[]", "a.json: a list; allowed: {query id: {document id: number}}"),
-        ("a.json", "{}", "a.json: an object; allowed: {query id: {document id: number}}"),
-        ("a.json", '{"q": ["d"]}', "a.json: 'q' has a list; allowed"),
-        ("a.json", '{"q": {"d": "1"}}', "a.json: document 'd' of query 'q' has text"),
-        ("a.json", '{"q": {"d": true}}', "a.json: document 'd' of query 'q' has a truth value"),
-        ("a.json", f'{{"q": {{"d": 1{"0" * 400}}}}}', "a.json: document 'd' of query 'q' has"),
-        ("a.json", '{"q": {"big plan": 1}}', "run file: document holds white space: 'big plan'"),
-        ("a.json", '{"#q": {"d": 1}}', "a.json: query '#q' begins with #"),
-        ("a.tsv", "1\t2\t0\n", "a.tsv:1: rank '0'; allowed: an integer from 1"),
-        ("a.tsv", "1\t2\t1\n1\t3\n", "a.tsv:2: 2 columns, expected 3 (query document rank)"),
-        ("a.tsv", "1\tQ0\t7\n", "a.tsv:1: 3 columns, expected 6"),
+        ("a.json", "[]", "a.json"),
+        ("a.json", "{}", "a.json"),  # nothing to score
+        ("a.json", '{"q": ["d"]}', "a.json"),  # hits without scores
+        ("a.json", '{"q": {"d": "1"}}', "a.json"),  # a score in quotes
+        ("a.json", '{"q": {"d": true}}', "a.json"),  # True is 1 in Python
+        ("a.json", f'{{"q": {{"d": 1{"0" * 400}}}}}', "a.json"),  # 1e400 is infinite
+        ("a.json", '{"q": {"big plan": 1}}', ""),  # a blank in an id
+        ("a.json", '{"#q": {"d": 1}}', "a.json"),  # a comment in run files
+        ("a.tsv", "1\t2\t0\n", "a.tsv:1"),  # ranks begin at 1
+        ("a.tsv", "1\t2\t1\n1\t3\n", "a.tsv:2"),
+        ("a.tsv", "1\tQ0\t7\n", "a.tsv:1"),  # neither MS MARCO's three columns nor TREC's six
     ],
 )
-def test_other_values_are_named(write, problem, name, content, message):
+def test_other_values_are_named(write, problem, name, content, place, assert_message):
     path = write(name, content)
 
-    assert problem(lambda: read_run(path)).startswith(message)
+    assert_message(problem(lambda: read_run(path)), place)
 
 
-def test_a_wrong_grade_of_json_is_named(write, problem):
+def test_a_wrong_grade_of_json_is_named(write, problem, assert_message):
     path = write("qrels.json", '{"q": {"d": 0.5}}')
 
-    assert problem(lambda: read_qrels(path)).startswith("qrels.json:1: grade '0.5'")
+    assert_message(problem(lambda: read_qrels(path)), "qrels.json:1")

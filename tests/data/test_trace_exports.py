@@ -25,12 +25,12 @@ FORMS = {
 
 
 def loaded(name, **options):
-    given = {"gold": EXPORTS / "gold.jsonl", **FORMS[name], **options}
-    return Traces(path=EXPORTS / name, **given)
+    settings = {"gold": EXPORTS / "gold.jsonl", **FORMS[name], **options}
+    return Traces(path=EXPORTS / name, **settings)
 
 
-def said(collection):
-    """What a collection says, without ids of traces and what forms cannot say."""
+def summary_of(collection):
+    """Return the rows of a collection without trace ids and fields that only some forms have."""
     queries = {query.id: query for query in collection.queries}
     return {
         system: sorted(
@@ -58,12 +58,12 @@ def said(collection):
 @pytest.mark.costly
 @pytest.mark.parametrize("name", FORMS)
 def test_all_forms_say_the_same(name):
-    expected, found = loaded("phoenix.jsonl.gz").load(), loaded(name).load()
+    expected, traces = loaded("phoenix.jsonl.gz").load(), loaded(name).load()
 
-    assert said(found) == said(expected)
-    assert found.warnings == []
-    assert len(found.queries) == 20
-    assert {system: len(rows) for system, rows in found.recorded_answers.items()} == {
+    assert summary_of(traces) == summary_of(expected)
+    assert traces.warnings == []
+    assert len(traces.queries) == 20
+    assert {system: len(rows) for system, rows in traces.recorded_answers.items()} == {
         "given": 20,
         "given-union": 19,
         "given-hop-1": 19,
@@ -73,7 +73,7 @@ def test_all_forms_say_the_same(name):
 
 @pytest.mark.costly
 def test_each_retrieval_is_scored(tmp_path):
-    """Of one form: what the others say is the same, so that their scores are."""
+    # One form is enough: the other forms give the same rows, and therefore the same scores
     config = {
         "name": "shop",
         "dataset": {
@@ -88,7 +88,7 @@ def test_each_retrieval_is_scored(tmp_path):
         },
         "statistics": {"resamples": 100},
     }
-    found = {
+    scores = {
         system["name"]: {
             key: (s["mean"], s["n"], s["failed"], s["not_applicable"])
             for key, s in system["scores"].items()
@@ -96,16 +96,16 @@ def test_each_retrieval_is_scored(tmp_path):
         for system in rb.run_experiment(config).summary["systems"]
     }
 
-    assert found["given-union"]["recall@10"][0] == pytest.approx(13 / 19)
-    assert found["given-hop-1"]["recall@10"][0] == 0
-    assert found["given-hop-2"]["recall@10"][:2] == (1.0, 13)
-    assert found["given"]["rouge1"][2] == {"error": 1}
-    assert "rouge1" not in found["given-union"]
+    assert scores["given-union"]["recall@10"][0] == pytest.approx(13 / 19)
+    assert scores["given-hop-1"]["recall@10"][0] == 0
+    assert scores["given-hop-2"]["recall@10"][:2] == (1.0, 13)
+    assert scores["given"]["rouge1"][2] == {"error": 1}
+    assert "rouge1" not in scores["given-union"]
 
 
 def test_what_the_application_did(tmp_path):
     collection = loaded("phoenix.jsonl.gz").load()
-    given = {row.query_id: row for row in collection.recorded_answers["given"]}
+    answers = {row.query_id: row for row in collection.recorded_answers["given"]}
     by_text = {}
     for query in collection.queries:
         by_text.setdefault(query.text, []).append(query)
@@ -120,18 +120,18 @@ def test_what_the_application_did(tmp_path):
     ]
     assert tent.metadata["session"] == "visit-7"
     # the failed call keeps what it retrieved
-    [failed] = [row for row in given.values() if row.error]
+    [failed] = [row for row in answers.values() if row.error]
     assert failed.answer is None
     assert failed.error == "TimeoutError: the model did not answer in 30 seconds"
     assert len(failed.contexts) == 6
     # held back by the guard: an answer without a retrieval
-    [held] = [row for row in given.values() if row.contexts is None]
-    assert held.answer == "I cannot help with that."
+    [guarded] = [row for row in answers.values() if row.contexts is None]
+    assert guarded.answer == "I cannot help with that."
     [chair] = by_text["What is the weight of the chair?"]
     assert (chair.metadata["hops"], chair.metadata["model"]) == (2, "gpt-4o-mini")
-    assert given[chair.id].usage.input_tokens == 201
-    assert given[chair.id].latency_ms == pytest.approx(900)
-    assert given[chair.id].queries == ["chair data sheet"]
+    assert answers[chair.id].usage.input_tokens == 201
+    assert answers[chair.id].latency_ms == pytest.approx(900)
+    assert answers[chair.id].queries == ["chair data sheet"]
 
 
 def rows_of(name):
@@ -168,7 +168,7 @@ SHAPES = {
 def test_attributes_may_be_columns_mappings_or_json(write, shape):
     path = write("spans.jsonl", [SHAPES[shape](row) for row in rows_of("phoenix.jsonl.gz")])
 
-    assert said(Traces(path=path).load()) == said(loaded("phoenix.jsonl.gz").load())
+    assert summary_of(Traces(path=path).load()) == summary_of(loaded("phoenix.jsonl.gz").load())
 
 
 def test_a_table_of_spans(tmp_path):
@@ -178,7 +178,7 @@ def test_a_table_of_spans(tmp_path):
         writer.writeheader()
         writer.writerows(rows)
 
-    assert said(Traces(path=tmp_path / "spans.csv").load()) == said(
+    assert summary_of(Traces(path=tmp_path / "spans.csv").load()) == summary_of(
         loaded("phoenix.jsonl.gz").load()
     )
 
@@ -193,16 +193,16 @@ def test_a_parquet_table_of_spans(tmp_path):
         frame[column] = pandas.to_datetime(frame[column], format="ISO8601")
     frame.to_parquet(tmp_path / "spans.parquet")
 
-    found = Traces(path=tmp_path / "spans.parquet").load()
+    traces = Traces(path=tmp_path / "spans.parquet").load()
 
-    assert said(found) == said(loaded("phoenix.jsonl.gz").load())
+    assert summary_of(traces) == summary_of(loaded("phoenix.jsonl.gz").load())
 
 
 @pytest.mark.costly
 def test_the_order_of_spans_does_not_matter(write):
     path = write("spans.jsonl", rows_of("phoenix.jsonl.gz")[::-1])
 
-    assert said(Traces(path=path).load()) == said(loaded("phoenix.jsonl.gz").load())
+    assert summary_of(Traces(path=path).load()) == summary_of(loaded("phoenix.jsonl.gz").load())
 
 
 def test_traces_of_langfuse_with_their_observations(write):
@@ -214,19 +214,16 @@ def test_traces_of_langfuse_with_their_observations(write):
         trace["observations"].append(row)
     path = write("traces.jsonl", list(traces.values()))
 
-    found = Traces(path=path, kinds={"rerank": "reranker"}).load()
+    with_kinds = Traces(path=path, kinds={"rerank": "reranker"}).load()
 
-    assert said(found) == said(loaded("phoenix.jsonl.gz").load())
+    assert summary_of(with_kinds) == summary_of(loaded("phoenix.jsonl.gz").load())
 
 
-def test_a_step_that_returns_passages_is_named_and_not_guessed():
+def test_a_step_that_returns_passages_is_named_and_not_guessed(assert_message):
     collection = loaded("langfuse.jsonl.gz", kinds=None).load()
 
     [warning] = collection.warnings
-    assert warning == (
-        "'rerank' (chain, 18 times) returns passages, but is no retriever by its kind: "
-        "if it is one, set kinds: {rerank: retriever}, or reranker"
-    )
+    assert_message(warning)
 
 
 def test_hops_may_be_joined():
@@ -244,8 +241,8 @@ def span(number, kind, parent=None, trace="t", name=None, error=None, **attribut
         "status_code": "ERROR" if error else "OK",
         "status_message": error,
     }
-    given = {key.replace("__", "."): value for key, value in attributes.items()}
-    return {**values, "attributes": {"openinference.span.kind": kind, **given}}
+    attributes_of = {key.replace("__", "."): value for key, value in attributes.items()}
+    return {**values, "attributes": {"openinference.span.kind": kind, **attributes_of}}
 
 
 def root(trace="t", **more):
@@ -281,7 +278,7 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("case", UNCLEAR)
-def test_what_is_not_clear_is_left_out_with_its_cause(write, case, problem):
+def test_what_is_not_clear_is_left_out_with_its_cause(write, case, problem, assert_message):
     spans, cause = UNCLEAR[case]
 
     collection = Traces(path=write("spans.jsonl", CLEAR + spans)).load()
@@ -292,7 +289,7 @@ def test_what_is_not_clear_is_left_out_with_its_cause(write, case, problem):
     assert cause in warning
     assert warning.endswith(" (t)")
     refused = problem(lambda: Traces(path=write("alone.jsonl", spans)).load())
-    assert refused.startswith("alone.jsonl: no trace can be read: 1 trace is left out")
+    assert_message(refused, "alone.jsonl")
 
 
 def test_a_prompt_that_holds_the_query_tells_the_question(write):
@@ -352,13 +349,13 @@ def test_chunks_with_the_id_of_their_document_are_all_kept(write):
 
 @pytest.mark.parametrize("role", ["assistant", "ai", "model"])
 def test_messages_before_the_question_are_its_turns(write, role):
-    said = [
+    messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Which moon is hot?"},
         {"role": role, "content": "Io."},
         {"role": "user", "content": "Why?"},
     ]
-    spans = [root(input__value=json.dumps({"messages": said}))]
+    spans = [root(input__value=json.dumps({"messages": messages}))]
 
     [query] = Traces(path=write("spans.jsonl", spans)).load().queries
 
@@ -383,23 +380,20 @@ def test_calls_of_tools_are_told(write):
     )
 
 
-def test_what_is_no_export_is_refused(write, problem):
+def test_what_is_no_export_is_refused(write, problem, assert_message):
     refused = problem(lambda: Traces(path=write("x.jsonl", [{"question": "Why?"}])).load())
 
-    assert refused == (
-        "x.jsonl:1: no spans (keys: question); allowed: an export of openinference, otlp, "
-        "langfuse, langsmith, mlflow"
-    )
+    assert_message(refused, "x.jsonl:1")
 
 
-def test_an_integer_of_otlp_that_is_none_is_refused_with_its_row(write, problem):
+def test_an_integer_of_otlp_that_is_none_is_refused_with_its_row(write, problem, assert_message):
     attributes = [{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "many"}}]
     span = {"traceId": "t", "spanId": "s", "attributes": attributes}
     export = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
 
     refused = problem(lambda: Traces(path=write("x.jsonl", [export])).load())
 
-    assert refused == "x.jsonl:1: intValue 'many'; allowed: an integer"
+    assert_message(refused, "x.jsonl:1")
 
 
 @pytest.mark.parametrize(
@@ -412,13 +406,13 @@ def test_an_integer_of_otlp_that_is_none_is_refused_with_its_row(write, problem)
         ({"events": {"name": "e"}}, "found {'name': 'e'}"),
     ],
 )
-def test_lists_of_otlp_have_objects(write, problem, span, fault):
+def test_lists_of_otlp_have_objects(write, problem, span, fault, assert_message):
     spans = [{"traceId": "t", "spanId": "s", **span} if isinstance(span, dict) else span]
     export = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
 
     refused = problem(lambda: Traces(path=write("x.jsonl", [export])).load())
 
-    assert refused == f"x.jsonl:1: {fault}; allowed: a list of objects, as OTLP exports it"
+    assert_message(refused, "x.jsonl:1")
 
 
 @pytest.mark.parametrize(
@@ -439,25 +433,26 @@ def test_odd_attributes_of_otlp_are_no_error(write, attributes):
     assert [q.text for q in Traces(path=write("x.jsonl", [export])).load().queries] == ["Why?"]
 
 
-def test_spans_of_mlflow_are_objects(write, problem):
+def test_spans_of_mlflow_are_objects(write, problem, assert_message):
     export = {"info": {"trace_id": "t"}, "data": {"spans": ["a text"]}}
 
     refused = problem(lambda: Traces(path=write("x.jsonl", [export]), format="mlflow").load())
 
-    assert refused.startswith("x.jsonl:1: no spans; allowed: a trace per row")
+    assert_message(refused, "x.jsonl:1")
 
 
-def test_recorded_arguments_of_another_form_are_no_question(write, problem):
+def test_recorded_arguments_of_another_form_are_no_question(write, problem, assert_message):
     spans = [root(input__value=json.dumps({"args": 5, "kwargs": "k"}))]
 
     refused = problem(lambda: Traces(path=write("spans.jsonl", spans)).load())
 
-    assert "its input does not say what the question is" in refused
+    assert_message(refused, "spans.jsonl")
 
 
-def test_names_of_steps_are_checked():
-    with pytest.raises(DataError, match=r"no step is named 'reranc'.*did you mean 'rerank'"):
+def test_names_of_steps_are_checked(assert_message):
+    with pytest.raises(DataError) as caught:
         loaded("langfuse.jsonl.gz", kinds={"reranc": "reranker"}).load()
+    assert_message(caught.value, "REPOSITORY/tests/data/exports/langfuse.jsonl.gz: kinds")
 
 
 def test_columns_are_of_gold():
@@ -465,11 +460,12 @@ def test_columns_are_of_gold():
         Traces(path=EXPORTS / "phoenix.jsonl.gz", columns={"question": "q"}).load()
 
 
-def test_gold_of_other_questions_is_refused(write):
+def test_gold_of_other_questions_is_refused(write, assert_message):
     gold = write("gold.jsonl", [{"question": "Quite another?", "reference": "Yes."}])
 
-    with pytest.raises(DataError, match="no trace asks a question of this table"):
+    with pytest.raises(DataError) as caught:
         loaded("phoenix.jsonl.gz", gold=gold).load()
+    assert_message(caught.value, "TMP/gold.jsonl")
 
 
 def test_gold_spans_are_those_of_the_traces(write):
@@ -478,9 +474,9 @@ def test_gold_spans_are_those_of_the_traces(write):
 
     collection = loaded("phoenix.jsonl.gz", gold=write("gold.jsonl", [row])).load()
 
-    asked = [query.id for query in collection.queries if query.text == row["question"]]
-    assert asked
-    assert collection.gold_spans == {name: [Span("lamp-weight", 0, 3)] for name in asked}
+    ids = [query.id for query in collection.queries if query.text == row["question"]]
+    assert ids
+    assert collection.gold_spans == {name: [Span("lamp-weight", 0, 3)] for name in ids}
 
 
 def test_validate_prints_how_traces_were_read(tmp_path):
@@ -524,7 +520,7 @@ def test_traces_keep_the_time_at_which_they_started(name):
 
 
 @pytest.mark.parametrize(
-    ("start", "own", "time"),
+    ("start", "metadata_time", "time"),
     [
         (1760343300123456789, None, "2025-10-13T08:15:00Z"),
         ("2025-10-13T10:15:00.5+02:00", "noon", "2025-10-13T08:15:00Z"),
@@ -534,8 +530,8 @@ def test_traces_keep_the_time_at_which_they_started(name):
         (None, "2025-10-13", "2025-10-13"),
     ],
 )
-def test_the_time_of_a_trace(tmp_path, start, own, time):
-    attributes = {"input.value": "Why?", "output.value": "So.", "metadata": {"time": own}}
+def test_the_time_of_a_trace(tmp_path, start, metadata_time, time):
+    attributes = {"input.value": "Why?", "output.value": "So.", "metadata": {"time": metadata_time}}
     span = {
         "context": {"trace_id": "t", "span_id": "s"},
         "start_time": start,

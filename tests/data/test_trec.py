@@ -33,7 +33,7 @@ def files(write):
     }
 
 
-def test_a_collection(files):
+def test_a_collection(files, assert_message):
     collection = Trec(**files).load()
 
     assert collection.queries == [Query("1", "salt"), Query("2", "sea")]
@@ -43,10 +43,7 @@ def test_a_collection(files):
     ]
     assert collection.qrels is not None
     assert collection.qrels.to_dict() == {"1": {"AB-1": 1, "\udcff2": 0}, "2": {"AB-1": -1}}
-    assert collection.notes == [
-        "1 topic without a judgement left out",
-        "judgements with a negative grade, which count as not relevant: 1",
-    ]
+    assert_message(collection.notes)
     assert set(collection.fingerprints) == {"queries", "corpus", "qrels"}
 
 
@@ -66,21 +63,19 @@ def test_hidden_files_and_folders_hold_no_documents(files, write):
     assert len(Trec(**files).load().documents) == 2
 
 
-def test_no_corpus_and_a_random_split(files):
+def test_no_corpus_and_a_random_split(files, assert_message):
     del files["corpus"]
     collection = Trec(**files, split={"test": 0.5}).load()
 
     assert collection.documents is None
     assert len(collection.queries) == 1
-    assert collection.notes[0] == "no corpus: only stored rankings can be scored"
+    assert_message(collection.notes[0])
 
 
-def test_subtopics_as_iterations(files, write):
+def test_subtopics_as_iterations(files, write, assert_message):
     files["qrels"] = write("diversity.txt", "1 1 AB-1 0\n1 2 AB-1 1\n")
 
-    assert Trec(**files).load().notes[-1] == (
-        "judgements that repeat a pair under another subtopic, whose best grade counts: 1"
-    )
+    assert_message(Trec(**files).load().notes[-1])
 
 
 def test_json_corpus_is_the_same_corpus(files, write):
@@ -95,43 +90,41 @@ def test_json_corpus_is_the_same_corpus(files, write):
 
 
 @pytest.mark.parametrize(
-    ("qrels", "expected"),
+    ("qrels", "place"),
     [
-        ("1 0 AB-1 1\n30 0 AB-1 1\n", "qrels.txt:2: query '30' is not in topics.tsv; did you mean"),
-        ("1 0 AB-1 x\n", "qrels.txt:1: grade 'x'; allowed: an integer"),
+        ("1 0 AB-1 1\n30 0 AB-1 1\n", "qrels.txt:2"),  # no such topic
+        ("1 0 AB-1 x\n", "qrels.txt:1"),  # a word
     ],
 )
-def test_bad_references_are_named(files, write, problem, qrels, expected):
+def test_bad_references_are_named(files, write, problem, qrels, place, assert_message):
     files["qrels"] = write("qrels.txt", qrels)
 
-    assert problem(lambda: Trec(**files).load()).startswith(expected)
+    assert_message(problem(lambda: Trec(**files).load()), place)
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
+    ("raw", "place"),
     [
-        ("<DOC>\n<TEXT>x</TEXT>\n</DOC>\n", "a.sgml:1: no <DOCNO> id </DOCNO> in the document"),
-        ("<DOC>\n<DOCNO>a b</DOCNO>\n</DOC>\n", "a.sgml:1: no <DOCNO> id </DOCNO> in the document"),
-        ("\n<DOC>\n<DOCNO>a</DOCNO>\n", "a.sgml:2: <DOC> is not closed; allowed: </DOC> on a line"),
-        ("<DOC>\n<DOC>\n", "a.sgml:1: <DOC> is not closed; allowed: </DOC> on a line"),
-        ("stray\n", "a.sgml:1: text outside of a document; allowed: <DOC>"),
-        ("\n", "a.sgml: no documents; allowed: <DOC> <DOCNO> ... </DOC>, or .jsonl"),
+        ("<DOC>\n<TEXT>x</TEXT>\n</DOC>\n", ""),
+        ("<DOC>\n<DOCNO>a b</DOCNO>\n</DOC>\n", ""),  # a blank in an id
+        ("\n<DOC>\n<DOCNO>a</DOCNO>\n", ""),  # the file ends first
+        ("<DOC>\n<DOC>\n", ""),
+        ("stray\n", ""),
+        ("\n", "a.sgml"),
         (
             "<DOC>\n<DOCNO>a</DOCNO>\n</DOC>\n" * 2,
-            "a.sgml:4: DOCNO 'a' is repeated, first at line 1",
+            "",
         ),
     ],
 )
-def test_bad_documents_are_named(write, problem, raw, expected):
+def test_bad_documents_are_named(write, problem, raw, place, assert_message):
     path = write("a.sgml", raw)
 
-    assert problem(lambda: list(read_trec_corpus(path))) == expected
+    assert_message(problem(lambda: list(read_trec_corpus(path))), place)
 
 
-def test_a_number_repeated_in_another_file(write, problem):
+def test_a_number_repeated_in_another_file(write, problem, assert_message):
     write("docs/a", "<DOC>\n<DOCNO>x</DOCNO>\n</DOC>\n")
     path = write("docs/b", "<DOC>\n<DOCNO>x</DOCNO>\n</DOC>\n").parent
 
-    assert problem(lambda: list(read_trec_corpus(path))) == (
-        "docs/b:1: DOCNO 'x' is repeated, first at line 1 of docs/a"
-    )
+    assert_message(problem(lambda: list(read_trec_corpus(path))))

@@ -49,7 +49,7 @@ def test_a_written_run_reads_back_exactly(scores_by_query):
 @settings(max_examples=15)
 @given(runs, st.booleans(), st.integers(1, 40))
 def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, table_bytes):
-    """However many rows are written at once, out of a file or a mapping."""
+    # The number of rows per block, and a file or a mapping as source, make no difference
     run = Run.from_dict(scores_by_query, "mine")
     if from_file and scores_by_query:
         run = read(format_run(run))
@@ -64,9 +64,9 @@ def test_lines_are_those_of_a_loop_over_the_hits(scores_by_query, from_file, tab
         mock.patch.object(trec_files, "_TABLE_BYTES", table_bytes),
         mock.patch.object(trec_files, "_LINES_AT_ONCE", 1 + table_bytes // 10),
     ):
-        written = format_run(run)
+        text = format_run(run)
 
-    assert written == ("".join(lines) or "# a run without hits\n")
+    assert text == ("".join(lines) or "# a run without hits\n")
 
 
 @settings(max_examples=15)
@@ -93,9 +93,9 @@ def test_pytrec_eval_reads_what_we_write(run):
 def test_qrels_agree_with_pytrec_eval(qrels):
     text = "".join(f"{q} 0\t{d}  {g}\n" for q, judged in qrels.items() for d, g in judged.items())
 
-    found = read_qrels(io.BytesIO(text.encode()))
+    read = read_qrels(io.BytesIO(text.encode()))
 
-    assert found.to_dict() == pytrec_eval.parse_qrel(io.StringIO(text)) == qrels
+    assert read.to_dict() == pytrec_eval.parse_qrel(io.StringIO(text)) == qrels
 
 
 def test_a_written_run_is_in_trec_eval_order(tmp_path):
@@ -158,57 +158,41 @@ def test_a_repeated_document_counts_once_at_its_best():
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    "line",
     [
-        (
-            "q12 Q0 d7 3 11.2",
-            "5 columns, expected 6 (query Q0 document rank score tag): 'q12 Q0 d7 3 11.2'",
-        ),
-        ("q", "1 column, expected 6 (query Q0 document rank score tag): 'q'"),
-        ("q Q0 d 1 NaN t", "score 'NaN'; allowed: a number, inf, -inf"),
-        ("q Q0 d 1 high t", "score 'high'; allowed: a number, inf, -inf"),
-        ("q Q0 d 1 1_0 t", "score '1_0'; allowed: a number, inf, -inf"),
-        ("q Q0 d 1 1,5 t", "score '1,5'; allowed: a number, inf, -inf"),
-        (
-            "q Q0 d\0 1 1 t",
-            "NUL byte at column 7; allowed: text; this may be UTF-16, or a binary file",
-        ),
+        "q12 Q0 d7 3 11.2",
+        "q",
+        "q Q0 d 1 NaN t",  # no order among NaN
+        "q Q0 d 1 high t",
+        "q Q0 d 1 1_0 t",  # Python reads it as 10
+        "q Q0 d 1 1,5 t",  # a decimal comma
+        "q Q0 d\0 1 1 t",
     ],
 )
-def test_bad_run_lines(write, problem, line, expected):
+def test_bad_run_lines(write, problem, line, assert_message):
     path = write("run.txt", f"# head\nq Q0 ok 1 1 t\n\n{line}\n")
 
-    assert problem(lambda: read_run(path)) == f"run.txt:4: {expected}"
+    assert_message(problem(lambda: read_run(path)), "run.txt:4")
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"),
+    "line",
     [
-        ("q 0 d", "3 columns, expected 4 (query iteration document grade): 'q 0 d'"),
-        (
-            "q Q0 d 1 0.5 t",
-            "6 columns, expected 4 (query iteration document grade): 'q Q0 d 1 0.5 t'",
-        ),
-        ("q 0 d x", "grade 'x'; allowed: an integer from -2147483647 to 2147483647"),
-        (
-            "q 0 d 1.5",
-            "grade '1.5'; allowed: an integer from -2147483647 to 2147483647; "
-            "write 15, and 10 times all other grades",
-        ),
-        (
-            "q 0 d 1.0",
-            "grade '1.0'; allowed: an integer from -2147483647 to 2147483647; write 1",
-        ),
-        ("q 0 d 1_0", "grade '1_0'; allowed: an integer from -2147483647 to 2147483647"),
-        ("q 0 d 2147483648", "grade '2147483648'; allowed: an integer from -214"),
-        ("q 0 d " + "9" * 5000, "grade '" + "9" * 40 + "'; allowed: an integer from -214"),
-        ("q 0 ok 1", "document 'ok' of query 'q' is judged twice, first at line 2"),
+        "q 0 d",
+        "q Q0 d 1 0.5 t",  # a run in place of judgements
+        "q 0 d x",
+        "q 0 d 1.5",
+        "q 0 d 1.0",  # a float, also a whole one
+        "q 0 d 1_0",  # Python reads it as 10
+        "q 0 d 2147483648",  # beyond 32 bits
+        "q 0 d " + "9" * 5000,  # int() refuses so many digits
+        "q 0 ok 1",  # the same pair as in line 2
     ],
 )
-def test_bad_qrels_lines(write, problem, line, expected):
+def test_bad_qrels_lines(write, problem, line, assert_message):
     path = write("qrels.txt", f"# head\nq 0 ok 1\n\n{line}\n")
 
-    assert problem(lambda: read_qrels(path)).startswith(f"qrels.txt:4: {expected}")
+    assert_message(problem(lambda: read_qrels(path)), "qrels.txt:4")
 
 
 def test_the_largest_and_smallest_grades():
@@ -218,7 +202,7 @@ def test_the_largest_and_smallest_grades():
 
 
 def test_iterations_tell_judgements_apart():
-    """Diversity qrels hold the subtopic there; a pair counts once, at its best grade."""
+    # Diversity qrels hold the subtopic there; a pair counts once, at its best grade
     qrels = read_qrels(io.BytesIO(b"q 1 d 0\nq 2 d 3\nq 3 d 1\n"))
 
     assert qrels.to_dict() == {"q": {"d": 3}}
@@ -233,8 +217,8 @@ def test_the_beir_table_is_told_by_its_header():
 @pytest.mark.parametrize(
     ("read_file", "form"), [(read_run, "q Q0 d{} 1 1 t\n"), (read_qrels, "q 0 d{} 1\n")]
 )
-def test_files_without_content(write, problem, tmp_path, read_file, form):
-    assert problem(lambda: read_file(write("empty.txt", b""))) == "empty.txt: the file is empty"
+def test_files_without_content(write, problem, tmp_path, read_file, form, assert_message):
+    assert_message(problem(lambda: read_file(write("empty.txt", b""))), "empty.txt")
     assert problem(lambda: read_file(write("blank.txt", b"\n\n"))).startswith("blank.txt: no ")
     assert problem(lambda: read_file(tmp_path / "absent")) == "absent: no such file"
     whole = gzip.compress("".join(form.format(n) for n in range(10)).encode())
@@ -277,7 +261,7 @@ def test_robust03_counts(lent_data):
 
 @pytest.mark.costly
 def test_many_queries_are_written_as_each_by_itself():
-    """More than become text together, with scores that come again, 0.0 beside -0.0."""
+    # More than become text together, with scores that come again, 0.0 beside -0.0
     run = {
         f"q{n}": {f"d{d}": [0.1, -0.0, 0.0, 1 / 3, 5e-324][(d + n) % 5] for d in range(n % 4)}
         for n in range(250)
@@ -291,7 +275,7 @@ def test_many_queries_are_written_as_each_by_itself():
 
 @pytest.mark.costly
 def test_a_long_query_id_makes_no_wide_table():
-    """Beside other rows it would be as wide for each of them: 60 MB here."""
+    # Beside other rows it would be as wide for each of them: 60 MB here
     hits = {f"d{number}": float(number) for number in range(1_500)}
     run = Run.from_dict({"q1": hits, "q" * 20_000: {"d1": 1.0}, "q2": hits})
     tracemalloc.start()

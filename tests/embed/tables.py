@@ -29,9 +29,9 @@ def encoded_texts(monkeypatch):
     """The texts that models encode from now on."""
     texts, encode = [], SentenceTransformerEmbedder.encode
 
-    def watched(self, asked, **options):
-        texts.extend(asked)
-        return encode(self, asked, **options)
+    def watched(self, inputs, **options):
+        texts.extend(inputs)
+        return encode(self, inputs, **options)
 
     monkeypatch.setattr(SentenceTransformerEmbedder, "encode", watched)
     return texts

@@ -59,7 +59,7 @@ def together(model):
 
 
 def test_no_result_depends_on_the_place_or_the_neighbours(model, together):
-    """Texts of one or two padded lengths, so that nearly all share their batches."""
+    # Texts of one or two padded lengths, so that nearly all share their batches
     import torch
 
     usual, rng = torch.get_num_threads(), random.Random(5)
@@ -74,7 +74,7 @@ def test_no_result_depends_on_the_place_or_the_neighbours(model, together):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_no_architecture_sees_the_neighbours_or_the_padding(architecture, tiny_bert, tmp_path):
-    """Models with positions by the padding id, relative positions, memory, shared layers."""
+    # Models with positions by the padding id, relative positions, memory, shared layers
     import torch
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -114,26 +114,26 @@ def test_no_vector_of_a_trained_model_depends_on_its_batch(kind, minilm):
 def test_no_result_depends_on_the_number_of_threads(model):
     import torch
 
-    usual, found = torch.get_num_threads(), []
+    usual, results = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            found.append(model(TEXTS))
+            results.append(model(TEXTS))
             assert torch.get_num_threads() == threads, "as it was before"
     finally:
         torch.set_num_threads(usual)
-    assert found[0] == found[1] == found[2]
+    assert results[0] == results[1] == results[2]
 
 
 @pytest.mark.parametrize("scorer", ["bertscore", "semantic_similarity"])
 def test_a_score_does_not_depend_on_the_rows_beside_it(scorer, tiny_bert, tiny_embedder):
     def scores(rows):
-        made = (
+        scorer_made = (
             BERTScorer(tiny_bert, num_layers=2, device="cpu")
             if scorer == "bertscore"
             else SemanticSimilarity(tiny_embedder, device="cpu")
         )
-        return made.score([TEXTS[row] for row in rows], [TEXTS[row - 1] for row in rows])
+        return scorer_made.score([TEXTS[row] for row in rows], [TEXTS[row - 1] for row in rows])
 
     together = scores(range(len(TEXTS)))
 
@@ -146,7 +146,7 @@ def test_a_score_does_not_depend_on_the_rows_beside_it(scorer, tiny_bert, tiny_e
 def test_a_cache_that_was_filled_in_parts_gives_what_a_fresh_run_does(
     tiny_embedder, tmp_path_factory, parts, corpus
 ):
-    """Stopped anywhere, another corpus before, other documents in between."""
+    # A run may stop anywhere, after another corpus, with other documents in between
     model = SentenceTransformerEmbedder(tiny_embedder, device="cpu")
     path = tmp_path_factory.mktemp("cache") / "e.sqlite"
     for part in parts:
@@ -154,11 +154,11 @@ def test_a_cache_that_was_filled_in_parts_gives_what_a_fresh_run_does(
     fresh = CachedEmbedder(model, None).encode(corpus)
 
     with pytest.MonkeyPatch.context() as patch:
-        left = encoded_texts(patch)
+        encoded = encoded_texts(patch)
         resumed = CachedEmbedder(model, path).encode(corpus)
 
     assert resumed.tobytes() == fresh.tobytes()
-    assert len(left) == len(corpus) - len({text for part in parts for text in part})
+    assert len(encoded) == len(corpus) - len({text for part in parts for text in part})
 
 
 def test_vectors_of_batches_are_not_taken_for_those_of_texts_alone(
@@ -173,17 +173,19 @@ def test_vectors_of_batches_are_not_taken_for_those_of_texts_alone(
     fresh = CachedEmbedder(alone, None)
 
     assert cached.encode(TEXTS).tobytes() == fresh.encode(TEXTS).tobytes()
-    left = encoded_texts(monkeypatch)
+    encoded = encoded_texts(monkeypatch)
     CachedEmbedder(batched, path).encode(TEXTS)
-    assert left == []
+    assert encoded == []
 
 
 def test_scores_are_those_of_the_model_itself(tiny_embedder):
-    """Alone or together, within what rounding moves."""
+    # Alone or together, within what rounding moves
     from sentence_transformers import SentenceTransformer
 
     expected = SentenceTransformer(tiny_embedder, device="cpu").encode(TEXTS, batch_size=8)
 
-    found = SentenceTransformerEmbedder(tiny_embedder, device="cpu").encode(TEXTS, normalize=False)
+    vectors = SentenceTransformerEmbedder(tiny_embedder, device="cpu").encode(
+        TEXTS, normalize=False
+    )
 
-    np.testing.assert_allclose(found, expected, atol=2e-6)
+    np.testing.assert_allclose(vectors, expected, atol=2e-6)

@@ -50,7 +50,7 @@ def test_every_text_is_in_one_batch_of_its_length_within_the_limits(lengths, dev
 
 @pytest.mark.slow(torch=True)
 def test_a_text_has_company_or_none_by_its_length_only():
-    """1024 // 24 = 42: 40 texts; 1024 // 320 = 3, less than 4: one text."""
+    # 1024 // 24 = 42: 40 texts; 1024 // 320 = 3, less than 4: one text
     calls = []
 
     def compute(batch, length):
@@ -117,7 +117,7 @@ def test_a_cpu_whose_rows_depend_on_their_place_computes_each_text_alone(monkeyp
 @pytest.mark.slow(torch=True)
 def test_a_text_that_fails_ends_the_others_and_the_threads():
     torch = pytest.importorskip("torch")
-    usual, before = torch.get_num_threads(), threading.active_count()
+    usual, n_threads = torch.get_num_threads(), threading.active_count()
 
     def compute(batch, length):
         if 50 in batch:
@@ -127,4 +127,4 @@ def test_a_text_that_fails_ends_the_others_and_the_threads():
     with pytest.raises(DataError, match="no such text"):
         Batches("cpu", 1).apply(compute, [1] * 100)
     assert torch.get_num_threads() == usual
-    assert threading.active_count() == before
+    assert threading.active_count() == n_threads

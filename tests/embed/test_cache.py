@@ -1,4 +1,4 @@
-"""What is encoded, what is read: counted on a real model, and on one whose vectors are known."""
+"""Texts that the cache encodes and reads, on a real model and on a model with known vectors."""
 
 import numpy as np
 import pytest
@@ -39,33 +39,33 @@ class Lengths:
 @settings(max_examples=15)  # each makes a file
 @given(TEXTS, TEXTS, st.sampled_from(["", "a"]), st.booleans())
 def test_tokens_are_counted_once_and_nothing_is_encoded(
-    tmp_path_factory, before, texts, prompt, kept
+    tmp_path_factory, first_texts, texts, prompt, is_stored
 ):
-    path = tmp_path_factory.mktemp("cache") / "e.sqlite" if kept else None
+    path = tmp_path_factory.mktemp("cache") / "e.sqlite" if is_stored else None
     model = Lengths()
-    CachedEmbedder(model, path).count_tokens(before, prompt=prompt)
+    CachedEmbedder(model, path).count_tokens(first_texts, prompt=prompt)
 
-    found = CachedEmbedder(model, path).count_tokens(texts, prompt=prompt)
+    counts = CachedEmbedder(model, path).count_tokens(texts, prompt=prompt)
 
-    assert found == [len(prompt + text) for text in texts]
-    asked = {*before, *texts} if kept else [*set(before), *set(texts)]
-    assert sorted(model.counted) == sorted(prompt + text for text in asked)
+    assert counts == [len(prompt + text) for text in texts]
+    counted = {*first_texts, *texts} if is_stored else [*set(first_texts), *set(texts)]
+    assert sorted(model.counted) == sorted(prompt + text for text in counted)
     assert model.asked == []
 
 
 @settings(max_examples=15)  # each makes a file
 @given(TEXTS, TEXTS, st.sampled_from(["", "a"]))
-def test_each_text_is_encoded_once_whoever_asks(tmp_path_factory, before, texts, prompt):
+def test_each_text_is_encoded_once_whoever_asks(tmp_path_factory, first_texts, texts, prompt):
     path = tmp_path_factory.mktemp("cache") / "e.sqlite"
     model = Lengths()
-    CachedEmbedder(model, path).encode(before, prompt=prompt)
-    second, told = CachedEmbedder(model, path), []
+    CachedEmbedder(model, path).encode(first_texts, prompt=prompt)
+    second, progress = CachedEmbedder(model, path), []
 
-    found = second.encode(texts, prompt=prompt, normalize=False, advance=told.append)
+    vectors = second.encode(texts, prompt=prompt, normalize=False, advance=progress.append)
 
-    assert [row.tolist() for row in found] == [[len(prompt + text), 1] for text in texts]
-    assert sorted(model.asked) == sorted(prompt + text for text in {*before, *texts})
-    assert sum(told) == len(texts)
+    assert [row.tolist() for row in vectors] == [[len(prompt + text), 1] for text in texts]
+    assert sorted(model.asked) == sorted(prompt + text for text in {*first_texts, *texts})
+    assert sum(progress) == len(texts)
 
 
 def test_another_prompt_or_model_is_encoded_anew(tmp_path):
@@ -84,9 +84,9 @@ def test_lengths_become_1_and_zeros_stay(tmp_path):
         def encode(self, texts, **options):
             return super().encode(texts, **options) * [[text != "0"] for text in texts]
 
-    found = CachedEmbedder(Zeros(), None).encode(["xxx", "0"])
+    vectors = CachedEmbedder(Zeros(), None).encode(["xxx", "0"])
 
-    assert found == pytest.approx(np.array([[3 / 10**0.5, 1 / 10**0.5], [0, 0]]), abs=1e-7)
+    assert vectors == pytest.approx(np.array([[3 / 10**0.5, 1 / 10**0.5], [0, 0]]), abs=1e-7)
 
 
 def test_a_vector_that_is_no_number_is_an_error_and_is_not_kept(tmp_path):
@@ -103,7 +103,7 @@ def test_a_vector_that_is_no_number_is_an_error_and_is_not_kept(tmp_path):
 
 
 def test_agrees_with_the_model_itself(tiny_embedder, tmp_path, monkeypatch):
-    """Texts of all lengths, one twice, one empty, one beyond the limit, one no Unicode."""
+    # Texts of all lengths, one twice, one empty, one beyond the limit, one no Unicode
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path))
     texts = ["the cat sat", "a dog", "", "the cat sat", "mat " * 900, "cat \ud800"]
     expected = SentenceTransformerEmbedder(tiny_embedder, device="cpu").encode(texts)

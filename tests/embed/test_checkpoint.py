@@ -16,13 +16,15 @@ from ragbench.errors import MissingExtra, OptionError
 @pytest.fixture
 def folder(tmp_path):
     """Files that look like a model."""
-    made = tmp_path / "here"
-    made.mkdir()
-    (made / "config.json").write_text('{"model_type": "bert", "_name_or_path": "/somewhere"}')
-    (made / "model.safetensors").write_bytes(b"weights")
-    (made / "tokenizer.json").write_text("{}")
-    (made / "README.md").write_text("a model")
-    return made
+    model_folder = tmp_path / "here"
+    model_folder.mkdir()
+    (model_folder / "config.json").write_text(
+        '{"model_type": "bert", "_name_or_path": "/somewhere"}'
+    )
+    (model_folder / "model.safetensors").write_bytes(b"weights")
+    (model_folder / "tokenizer.json").write_text("{}")
+    (model_folder / "README.md").write_text("a model")
+    return model_folder
 
 
 def test_a_copy_elsewhere_is_the_same_model(folder, tmp_path):
@@ -40,10 +42,10 @@ def test_a_copy_elsewhere_is_the_same_model(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_other_content_is_another_model(folder, name):
-    before = folder_digest(folder)
+    digest = folder_digest(folder)
     (folder / name).write_text('{"model_type": "roberta"}')
 
-    assert folder_digest(folder) != before
+    assert folder_digest(folder) != digest
 
 
 def test_a_name_on_the_hub_stands_for_itself():
@@ -52,23 +54,28 @@ def test_a_name_on_the_hub_stands_for_itself():
     )
 
 
-@pytest.mark.parametrize("model", ["./absent", "/absent/model", "~/absent", "a/b/c", "", " "])
-def test_a_path_without_a_model_is_refused(model):
-    with pytest.raises(OptionError, match=r"bertscore: model: found .*, allowed: a folder with"):
+@pytest.mark.parametrize(
+    "model", ["./absent", "/absent/model", "~/absent", "a/b/c", "", " ", None, 5, ["a"]]
+)
+def test_a_path_without_a_model_is_refused(model, assert_message):
+    with pytest.raises(OptionError) as caught:
         find_checkpoint("bertscore", model)
+    assert_message(caught.value, "bertscore: model")
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch):
+def test_a_folder_without_a_model_is_refused(tmp_path, monkeypatch, assert_message):
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(OptionError, match=r"allowed: a folder with config\.json"):
+    with pytest.raises(OptionError) as caught:
         find_checkpoint("bertscore", "empty")
+    assert_message(caught.value, "bertscore: model")
 
 
-def test_what_is_absent_is_named_with_its_extra():
-    with pytest.raises(MissingExtra, match=r"needs nope: pip install 'ragbench-eval\[bertscore\]'"):
+def test_what_is_absent_is_named_with_its_extra(assert_message):
+    with pytest.raises(MissingExtra) as caught:
         need_packages("metric 'bertscore'", "bertscore", {"json": "json", "no_such": "nope"})
+    assert_message(caught.value)
 
 
 ABSENT = """
@@ -85,16 +92,12 @@ for name in ("bertscore", "semantic_similarity"):
 
 
 @pytest.mark.costly
-def test_without_the_packages_the_extra_is_named():
+def test_without_the_packages_the_extra_is_named(assert_message):
     done = subprocess.run(
         [sys.executable, "-c", ABSENT], capture_output=True, text=True, check=True
     )
 
-    assert done.stdout.splitlines() == [
-        "metric 'bertscore' needs torch: pip install 'ragbench-eval[bertscore]'",
-        "metric 'semantic_similarity' needs sentence-transformers: "
-        "pip install 'ragbench-eval[dense]'",
-    ]
+    assert_message(done.stdout.splitlines())
 
 
 OFFLINE = """
@@ -109,8 +112,8 @@ for sys.argv in json.loads(sys.argv[1]):
 
 
 @pytest.mark.slow
-def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path):
-    """Left alone, transformers would try for three quarters of a minute, and say so each time."""
+def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path, assert_message):
+    # Left alone, transformers would try for three quarters of a minute, and say so each time
     texts, rows = tmp_path / "texts.txt", tmp_path / "r.jsonl"
     texts.write_text("a cat\n")
     rows.write_text('{"question": "the cat", "contexts": ["a cat"], "answer": "a cat"}\n')
@@ -127,7 +130,12 @@ def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path):
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     environment.pop("HF_HUB_OFFLINE", None)
     done = subprocess.run(
-        [sys.executable, "-c", OFFLINE, json.dumps([["ragbench", *each] for each in commands])],
+        [
+            sys.executable,
+            "-c",
+            OFFLINE,
+            json.dumps([["ragbench", *command] for command in commands]),
+        ],
         env={**environment, "PYTHONPATH": str(Path(__file__).parents[2])},
         cwd=tmp_path,
         capture_output=True,
@@ -135,21 +143,14 @@ def test_a_hub_that_cannot_be_reached_is_one_line(minilm, tmp_path):
         check=False,
     )
 
-    *scored, judged, rest = done.stderr.split("ended with 2\n")
-    assert (done.returncode, rest) == (0, ""), done.stderr
-    absent = "is not in the cache of the Hugging Face hub"
-    for name, said in zip(names, scored, strict=True):
-        (line,) = said.strip().splitlines()
+    *scored, judged, last_output = done.stderr.split("ended with 2\n")
+    assert (done.returncode, last_output) == (0, ""), done.stderr
+    for name, output in zip(names, scored, strict=True):
+        (line,) = output.strip().splitlines()
         assert f"{name}: model '" in line
-        assert f"{absent}, and the hub cannot be reached" in line
+        assert_message(line)
     assert "Traceback" not in judged
-    assert f"nli: model 'someone/some-nli' {absent}" in judged
-
-
-@pytest.mark.parametrize("model", [None, 5, ["a"]])
-def test_a_model_that_is_no_text_is_refused(model):
-    with pytest.raises(OptionError, match=r"bertscore: model: found .*, allowed: a folder with"):
-        find_checkpoint("bertscore", model)
+    assert_message(judged)
 
 
 def test_a_model_may_be_a_path(folder):

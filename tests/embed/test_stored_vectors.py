@@ -67,24 +67,26 @@ def test_more_texts_than_one_query_of_the_file_takes(tmp_path):
     assert (other.encoded, stored_vectors(path)) == ([], 1201)
 
 
-def test_a_damaged_vector_is_encoded_and_stored_again(tmp_path):
+def test_a_damaged_vector_is_encoded_and_stored_again(tmp_path, assert_message):
     path, model = tmp_path / "e.sqlite", Table({"a": [1, 2], "b": [3, 4]})
     encode(model, path, "ab")
     damage(path, f"item = '{vector_key('m@', '', 'a')}'")
     model.encoded.clear()
 
-    with pytest.warns(DamagedCache, match=r"e.sqlite: 1 damaged in embed"):
+    with pytest.warns(DamagedCache, match="e") as caught:
         assert encode(model, path, "ab").tolist() == [[1, 2], [3, 4]]
+    assert_message(caught[0].message)
     assert model.encoded == ["a"]
     assert encode(Table(), path, "ab").tolist() == [[1, 2], [3, 4]]
 
 
-def test_a_file_of_another_program_is_refused(tmp_path):
+def test_a_file_of_another_program_is_refused(tmp_path, assert_message):
     path = tmp_path / "e.sqlite"
     path.write_bytes(b"not a database, but long enough to look like a header of one" * 9)
 
-    with pytest.raises(DataError, match=r"is damaged or no cache.*move it away"):
+    with pytest.raises(DataError) as caught:
         encode(Table(), path, "a")
+    assert_message(caught.value)
 
 
 WRITER = """
@@ -129,7 +131,7 @@ def test_kill_9_loses_nothing_that_was_stored(warm, tmp_path):
 
 @pytest.mark.costly
 def test_processes_write_at_once(warm, tmp_path):
-    """Both start without a file; half of their texts are the same."""
+    # Both start without a file; half of their texts are the same
     path = tmp_path / "e.sqlite"
     processes = [write(warm, path, start, start + 1000) for start in (0, 500)]
     for process in processes:
@@ -155,41 +157,43 @@ def stored_numbers(path, *also, texts="abc"):
 
 
 def test_further_files_serve_texts_that_the_first_one_lacks_and_are_never_written(tmp_path):
-    own, one, two = (tmp_path / f"{name}.sqlite" for name in ("own", "one", "two"))
-    fill(own, a=1), fill(one, a=2, b=3), fill(two, b=4, c=5)
-    before = one.read_bytes(), two.read_bytes()
+    main, one, two = (tmp_path / f"{name}.sqlite" for name in ("own", "one", "two"))
+    fill(main, a=1), fill(one, a=2, b=3), fill(two, b=4, c=5)
+    contents = one.read_bytes(), two.read_bytes()
 
     also = one, tmp_path / "none.sqlite", two
-    assert stored_numbers(own, *also, texts="abcd") == ([1, 3, 5, 0], [1, 3, 5, 0])
+    assert stored_numbers(main, *also, texts="abcd") == ([1, 3, 5, 0], [1, 3, 5, 0])
 
-    assert stored_vectors(own) == 2, "a, and d that no file had"
-    assert (one.read_bytes(), two.read_bytes()) == before
+    assert stored_vectors(main) == 2, "a, and d that no file had"
+    assert (one.read_bytes(), two.read_bytes()) == contents
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        pytest.param(b"no database" * 9, "is damaged or no cache", id="no database"),
-        pytest.param(None, "is a database, but no cache", id="another database"),
+        pytest.param(b"no database" * 9, id="no database"),
+        pytest.param(None, id="another database"),
     ],
 )
-def test_another_file_that_cannot_be_used_is_named_and_left_out(tmp_path, content, message):
-    own, bad, good = (tmp_path / f"{name}.sqlite" for name in ("own", "bad", "good"))
-    fill(own, a=1), fill(good, b=2)
+def test_another_file_that_cannot_be_used_is_named_and_left_out(tmp_path, content, assert_message):
+    main, bad, good = (tmp_path / f"{name}.sqlite" for name in ("own", "bad", "good"))
+    fill(main, a=1), fill(good, b=2)
     if content is None:
         with sqlite3.connect(bad) as connection:
             connection.execute("CREATE TABLE mine (x)")
     else:
         bad.write_bytes(content)
 
-    with pytest.warns(DamagedCache, match=rf"bad\.sqlite.* {message}.*left out"):
-        assert stored_numbers(own, bad, good, texts="ab") == ([1, 2], [1, 2])
+    with pytest.warns(DamagedCache, match="bad") as caught:
+        assert stored_numbers(main, bad, good, texts="ab") == ([1, 2], [1, 2])
+    assert_message(caught[0].message)
 
 
-def test_a_damaged_vector_of_another_file_is_named_and_stays_there(tmp_path):
-    own, other = fill(tmp_path / "own.sqlite", a=1), fill(tmp_path / "other.sqlite", b=2, c=3)
+def test_a_damaged_vector_of_another_file_is_named_and_stays_there(tmp_path, assert_message):
+    main, other = fill(tmp_path / "own.sqlite", a=1), fill(tmp_path / "other.sqlite", b=2, c=3)
     damage(other, f"key = '{VECTOR_ROWS}' AND item = '{vector_key('m@', '', 'b')}'")
 
-    with pytest.warns(DamagedCache, match=r"other\.sqlite: 1 damaged in embed"):
-        assert stored_numbers(own, other) == ([1, 0, 3], [1, 2, 3])
+    with pytest.warns(DamagedCache, match="other") as caught:
+        assert stored_numbers(main, other) == ([1, 0, 3], [1, 2, 3])
+    assert_message(caught[0].message)
     assert stored_vectors(other) == 2

@@ -36,7 +36,7 @@ ARCHITECTURES = {
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_layers_are_cut_as_bert_score_cuts_them(minilm, tmp_path, architecture):
-    """bert-score picks T5 by the folder's name, we by the configuration."""
+    # bert-score picks T5 by the folder's name, we by the configuration
     import torch
     from bert_score.utils import get_model
     from transformers import AutoConfig, AutoModel
@@ -54,8 +54,8 @@ def test_layers_are_cut_as_bert_score_cuts_them(minilm, tmp_path, architecture):
         theirs = get_model(str(folder), layer).eval()
         keep_layers(ours, layer)
         with torch.inference_mode():
-            found, expected = (m(ids, attention_mask=mask)[0].numpy() for m in (ours, theirs))
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+            outputs, expected = (m(ids, attention_mask=mask)[0].numpy() for m in (ours, theirs))
+        np.testing.assert_allclose(outputs, expected, atol=1e-6)
 
 
 class _Tokenizer:
@@ -129,18 +129,20 @@ def test_a_text_has_the_same_vectors_in_any_batch(encoder):
         np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-6)
 
 
-def test_a_layer_that_the_model_lacks_is_refused(tiny_bert):
-    with pytest.raises(OptionError, match=r"num_layers: found 3, allowed: an integer from 0 to 2"):
+def test_a_layer_that_the_model_lacks_is_refused(tiny_bert, assert_message):
+    with pytest.raises(OptionError) as caught:
         TokenEncoder(find_checkpoint("bertscore", tiny_bert), 3, device="cpu")
+    assert_message(caught.value, "bertscore: num_layers")
 
 
 @pytest.mark.slow(torch=True)
-def test_a_model_whose_configuration_names_no_layers_is_refused(tmp_path):
-    """CLIP has a configuration for each of its two encoders, and none of its own."""
+def test_a_model_whose_configuration_names_no_layers_is_refused(tmp_path, assert_message):
+    # CLIP has a configuration for each of its two encoders, and none of its own
     (tmp_path / "config.json").write_text('{"model_type": "clip"}')
     checkpoint = find_checkpoint("bertscore", str(tmp_path))
-    with pytest.raises(OptionError, match="from 0 to 0, the layers of"):
+    with pytest.raises(OptionError) as caught:
         check_layer(checkpoint, 1)
+    assert_message(caught.value, "bertscore: num_layers")
 
 
 def test_a_folder_that_holds_something_else_is_refused(minilm, tmp_path):

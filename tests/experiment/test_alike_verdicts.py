@@ -15,7 +15,7 @@ from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.messages import lines_with
-from tests.score.judge.scripted import Script, said
+from tests.score.judge.scripted import Script, user_text
 
 pytestmark = pytest.mark.slow  # whole runs against a server
 
@@ -152,7 +152,7 @@ def some_weighted(is_weighted):
 
     def script(body, times_asked):
         answer = Script(level=4, alternatives=CHANCES)(body, times_asked)
-        return answer if is_weighted(said(body)) else Answer(body=_without_logprobs(answer))
+        return answer if is_weighted(user_text(body)) else Answer(body=_without_logprobs(answer))
 
     return ChatServer(script)
 
@@ -236,7 +236,7 @@ def test_a_table_of_two_models_is_a_mixture(assert_message):
     with ChatServer(Script()) as server:
 
         def script(body, times_asked):
-            server.model = "day1" if "OLD" in said(body) else "day2"
+            server.model = "day1" if "OLD" in user_text(body) else "day2"
             return Script()(body, times_asked)
 
         server._script = script

@@ -32,61 +32,62 @@ def test_text_and_predictions_are_answers():
 )
 @pytest.mark.parametrize("shape", ["mapping", "Prediction"])
 def test_passages_in_every_shape(passage, shape):
-    given = {"answer": "yes", "contexts": [passage], "queries": ["Io?"]}
-    answer = given if shape == "mapping" else Prediction("yes", [passage], queries=["Io?"])
+    value = {"answer": "yes", "contexts": [passage], "queries": ["Io?"]}
+    answer = value if shape == "mapping" else Prediction("yes", [passage], queries=["Io?"])
 
-    found = read_answer(answer)
+    read = read_answer(answer)
 
-    [document] = found.contexts
-    assert (found.answer, found.queries) == ("yes", ["Io?"])
+    [document] = read.contexts
+    assert (read.answer, read.queries) == ("yes", ["Io?"])
     assert (document.id, document.text, document.title) == ("d1", "Io erupts.", "Io")
     assert type(document) is Document
 
 
 @given(st.lists(st.text(min_size=1), max_size=5, unique=True))
 def test_texts_are_passages_with_ids_of_their_own(texts):
-    found = read_answer({"answer": "yes", "contexts": texts}).contexts
+    passages = read_answer({"answer": "yes", "contexts": texts}).contexts
 
-    assert [document.text for document in found] == texts
-    assert len({document.id for document in found}) == len(texts)
-    assert found == read_answer({"answer": "no", "contexts": iter(texts)}).contexts
+    assert [document.text for document in passages] == texts
+    assert len({document.id for document in passages}) == len(texts)
+    assert passages == read_answer({"answer": "no", "contexts": iter(texts)}).contexts
 
 
 def test_ids_are_written_as_in_run_files():
-    found = read_answer({"answer": "yes", "contexts": [{"id": "my doc", "text": "Io"}]})
+    read = read_answer({"answer": "yes", "contexts": [{"id": "my doc", "text": "Io"}]})
 
-    assert [document.id for document in found.contexts] == ["my%20doc"]
+    assert [document.id for document in read.contexts] == ["my%20doc"]
 
 
 @pytest.mark.parametrize(
     "answer", [None, 3, ["text"], Prediction(None), {"answer": None}, {"result": "x"}]
 )
-def test_anything_else_is_no_answer(answer):
-    with pytest.raises(AdapterError, match="instead of an answer, allowed: text"):
+def test_anything_else_is_no_answer(answer, assert_message):
+    with pytest.raises(AdapterError) as caught:
         read_answer(answer)
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    "parts",
     [
-        ({"contexts": "Io"}, "found 'Io' as contexts, allowed: a list of texts"),
-        ({"contexts": 3}, "found 3 as contexts"),
-        ({"contexts": {"d1": "Io"}}, "found {'d1': 'Io'} as contexts"),
-        ({"contexts": ["Io", 3]}, "passage 2 is 3, allowed: texts, documents"),
-        ({"contexts": [{"txt": "Io"}]}, "passage 1 is {'txt': 'Io'}, allowed: texts"),
-        ({"contexts": [{"id": "d1", "text": 3}]}, "passage 1 is {'id': 'd1', 'text': 3}"),
-        ({"contexts": [""]}, "neither an id nor a text"),
-        ({"contexts": [{"id": "a\0b"}]}, "passage 1: the id 'a\\x00b' holds a NUL"),
-        ({"queries": "Io"}, "found 'Io' as queries, allowed: a list of texts"),
-        ({"queries": [1]}, "found [1] as queries"),
-        ({"usage": {"input": 3}}, "found {'input': 3} as usage"),
-        ({"latency_ms": float("nan")}, "found nan as latency_ms, allowed: a number >= 0"),
-        ({"latency_ms": "fast"}, "found 'fast' as latency_ms"),
-        ({"latency_ms": -1.0}, "found -1.0 as latency_ms"),
+        {"contexts": "Io"},  # one text is no list of passages
+        {"contexts": 3},
+        {"contexts": {"d1": "Io"}},  # a mapping has no order
+        {"contexts": ["Io", 3]},
+        {"contexts": [{"txt": "Io"}]},
+        {"contexts": [{"id": "d1", "text": 3}]},
+        {"contexts": [""]},  # neither id nor text
+        {"contexts": [{"id": "a\0b"}]},  # run files end an id there
+        {"queries": "Io"},
+        {"queries": [1]},
+        {"usage": {"input": 3}},
+        {"latency_ms": float("nan")},  # NaN is no time
+        {"latency_ms": "fast"},
+        {"latency_ms": -1.0},  # before the question
     ],
 )
-def test_refuses(parts, message):
+def test_refuses(parts, assert_message):
     with pytest.raises(AdapterError) as caught:
         read_answer(Prediction("yes", **parts))
 
-    assert message in str(caught.value)
+    assert_message(caught.value)

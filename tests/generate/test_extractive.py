@@ -65,20 +65,21 @@ def test_worked_by_hand(question, texts, n, expected):
 
 @given(TEXTS, st.lists(TEXTS, max_size=4), st.integers(1, 4))
 def test_an_answer_is_made_of_sentences_of_the_passages_in_order(question, texts, n):
-    found = sentences(answer(question, *texts, sentences=n))
+    parts = sentences(answer(question, *texts, sentences=n))
     everything = iter(" ".join(sentence.split()) for text in texts for sentence in sentences(text))
-    assert len(found) <= n
-    assert all(sentence in everything for sentence in found)
+    assert len(parts) <= n
+    assert all(sentence in everything for sentence in parts)
 
 
 @pytest.mark.parametrize("n", [0, 21, True, 2.0])
-def test_bad_options_say_what_is_allowed(n):
-    with pytest.raises(OptionError, match=r"extractive: sentences: found .*integer from 1 to 20"):
+def test_bad_options_say_what_is_allowed(n, assert_message):
+    with pytest.raises(OptionError) as caught:
         Extractive(sentences=n)
+    assert_message(caught.value, "extractive: sentences")
 
 
 def test_it_finds_answers_that_the_head_of_the_passage_lacks(lent_data):
-    """XQuAD: the first two sentences have 57 % of the answers, these two 90 % and more."""
+    # XQuAD: the first two sentences have 57 % of the answers, these two 90 % and more
     with gzip.open(lent_data / "xquad-en" / "test.jsonl.gz", "rt", encoding="utf-8") as stream:
         rows = [json.loads(line) for line in stream][::4]
 
@@ -93,7 +94,8 @@ def test_it_finds_answers_that_the_head_of_the_passage_lacks(lent_data):
     assert ours > 0.88
 
 
-def test_it_has_one_answer_only():
+def test_it_has_one_answer_only(assert_message):
     check_repeat(Extractive(), 1)
-    with pytest.raises(OptionError, match="extractive: repeat: found 2, allowed: 1: the same"):
+    with pytest.raises(OptionError) as caught:
         check_repeat(Extractive(), 2)
+    assert_message(caught.value, "extractive: repeat")

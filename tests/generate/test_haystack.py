@@ -14,7 +14,7 @@ DOCUMENTS = {"documents": [document("io"), document("b", "Europa.")]}
 SOCKETS = {"search": {"query": {}}, "prompt": {"question": {}, "template": {}}, "llm": {"seed": {}}}
 
 
-class Pipeline:
+class AnswerPipeline:
     """As a pipeline is asked: it returns the outputs that nothing takes, and those named."""
 
     def __init__(self, result=None, sockets=SOCKETS):
@@ -37,7 +37,7 @@ class Pipeline:
 
 
 def test_the_open_sockets_get_the_question_and_the_documents_are_the_passages():
-    pipeline = Pipeline()
+    pipeline = AnswerPipeline()
 
     prediction = as_app(pipeline, {}, "app 'mine'").answer("volcanoes?")
 
@@ -57,46 +57,48 @@ def test_the_open_sockets_get_the_question_and_the_documents_are_the_passages():
     ids=["message", "answer", "path"],
 )
 def test_what_pipelines_answer(llm, path):
-    """The name of a component is no output."""
-    prediction = HaystackApp(client=Pipeline({"answers": llm}), answer=path).answer("Which?")
+    # The name of a component is no output
+    prediction = HaystackApp(client=AnswerPipeline({"answers": llm}), answer=path).answer("Which?")
 
     assert prediction.answer == "Io."
     assert prediction.contexts is None, "unknown: nothing returned documents"
 
 
 def test_an_input_that_is_named_replaces_the_sockets():
-    pipeline = Pipeline()
+    pipeline = AnswerPipeline()
     HaystackApp(client=pipeline, input={"llm": {"prompt": "Q: {question}"}}).answer("Which?")
 
     assert pipeline.asked[0][0] == {"llm": {"prompt": "Q: Which?"}}
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "place"),
     [
-        ({"client": 3}, AdapterError, "found 3, allowed: a pipeline of Haystack"),
+        ({"client": 3}, AdapterError, ""),
         (
-            {"client": Pipeline(sockets={"llm": {"prompt": {}}})},
+            {"client": AnswerPipeline(sockets={"llm": {"prompt": {}}})},
             OptionError,
-            r"haystack: input: found None, allowed: .*with the open sockets llm\.prompt",
+            "haystack: input",
         ),
-        ({"client": Pipeline(), "input": {"a": "{qestion}"}}, OptionError, "mean 'question'"),
-        ({"client": Pipeline(), "answer": "$["}, OptionError, "haystack: answer: found"),
+        ({"client": AnswerPipeline(), "input": {"a": "{qestion}"}}, OptionError, "haystack: input"),
+        ({"client": AnswerPipeline(), "answer": "$["}, OptionError, "haystack: answer"),
     ],
 )
-def test_wrong_options_are_refused_before_the_first_question(options, error, message):
-    with pytest.raises(error, match=message):
+def test_wrong_options_are_refused_before_the_first_question(options, error, place, assert_message):
+    with pytest.raises(error) as caught:
         HaystackApp(**options)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize("result", [{"llm": {}}, {"llm": {"replies": []}}, {"llm": 3}])
-def test_no_answer_is_malformed(result):
-    with pytest.raises(AdapterError, match=r"instead of an answer, allowed: answers or replies"):
-        HaystackApp(client=Pipeline(result)).answer("Which?")
+def test_no_answer_is_malformed(result, assert_message):
+    with pytest.raises(AdapterError) as caught:
+        HaystackApp(client=AnswerPipeline(result)).answer("Which?")
+    assert_message(caught.value)
 
 
 def test_the_real_package(monkeypatch):
-    """Its own retriever, prompt builder and answer builder, with a model that echoes."""
+    # Its own retriever, prompt builder and answer builder, with a model that echoes
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "false")
     haystack = pytest.importorskip("haystack", reason="Haystack is not installed")
     from haystack.components.builders import AnswerBuilder, PromptBuilder

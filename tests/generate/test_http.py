@@ -15,10 +15,10 @@ PASSAGES = [Document("io", "It erupts.", "Io")]
 def test_question_and_passages_are_posted():
     reply = {"answer": "Io", "usage": {"in": 9, "out": 1}, "cost": 0.5}
     with SearchServer(lambda body: reply) as server:
-        made = HttpGenerator(
+        generator = HttpGenerator(
             url=server.url, input_tokens="$.usage.in", output_tokens="usage.out", usd="cost"
         )
-        prediction = made.generate("Which?", PASSAGES)
+        prediction = generator.generate("Which?", PASSAGES)
 
     assert server.received[0][2] == {
         "question": "Which?",
@@ -53,33 +53,35 @@ def test_an_app_tells_what_it_retrieved():
 
 
 @pytest.mark.parametrize(
-    ("reply", "message"),
+    "reply",
     [
-        ({"answr": "x"}, "no 'answer' .*did you mean 'answr'"),
-        ({"answer": None}, "found None instead of an answer"),
-        ({"answer": "x", "sources": [{"text": 3}]}, "passage 1 is 3, allowed: text"),
-        ({"answer": "x", "sources": [{}]}, r"no 'text' at \$.sources\[0\]"),
+        {"answr": "x"},  # misspelt
+        {"answer": None},
+        {"answer": "x", "sources": [{"text": 3}]},
+        {"answer": "x", "sources": [{}]},  # neither id nor text
     ],
 )
-def test_a_bad_reply_says_what_is_wrong(reply, message):
+def test_a_bad_reply_says_what_is_wrong(reply, assert_message):
     with SearchServer(lambda body: reply) as server:
         app = HttpApp(url=server.url, texts="sources[*].text")
-        with pytest.raises(AdapterError, match=message):
+        with pytest.raises(AdapterError) as caught:
             app.answer("Which?")
+        assert_message(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"answer": "a[*]"}, r"http: answer: found 'a\[\*\]', allowed: a path without"),
-        ({"texts": "a"}, r"http: texts: found 'a', allowed: a path with \[\*\]"),
-        ({"ids": "a[*]"}, "http: texts: found None"),
+        ({"answer": "a[*]"}, "http: answer"),  # several values
+        ({"texts": "a"}, "http: texts"),
+        ({"ids": "a[*]"}, "http: texts"),  # ids without texts
         ({"body": {"q": "{context}"}}, "http: body"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         HttpApp(url="http://127.0.0.1:1/", **options)
+    assert_message(caught.value, place)
 
 
 def test_apps_of_ones_own():

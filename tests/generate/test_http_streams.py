@@ -68,16 +68,17 @@ def test_any_pieces_come_back(pieces, end):
 
 
 @pytest.mark.parametrize(
-    ("body", "message"),
+    "body",
     [
-        ("event: error\ndata: too many\n\n", "event 'error': 'too many'"),
-        (as_sse(['{"other": "x"}']), "found None instead of an answer"),
-        ("", "found None instead of an answer"),
+        "event: error\ndata: too many\n\n",  # an error event of the server
+        as_sse(['{"other": "x"}']),  # no answer in any event
+        "",
     ],
 )
-def test_a_stream_without_an_answer_is_an_error(body, message):
-    with pytest.raises(AdapterError, match=message):
+def test_a_stream_without_an_answer_is_an_error(body, assert_message):
+    with pytest.raises(AdapterError) as caught:
         ask(body, stream="sse", answer="$.delta")
+    assert_message(caught.value)
 
 
 def test_a_broken_stream_is_a_failure():

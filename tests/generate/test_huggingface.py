@@ -20,16 +20,16 @@ def generator(model, **options):
 
 
 def test_greedy_answers_are_those_of_transformers(tiny_gpt):
-    """The library itself, asked with the same tokens."""
+    # The library itself, asked with the same tokens
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    made = generator(tiny_gpt)
-    prediction = made.generate("which moon ?", PASSAGES)
+    gpt = generator(tiny_gpt)
+    prediction = gpt.generate("which moon ?", PASSAGES)
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_gpt)
     model = AutoModelForCausalLM.from_pretrained(tiny_gpt)
-    text = made.prompt.messages("which moon ?", PASSAGES)[-1].content + "\n\nAnswer:"
+    text = gpt.prompt.messages("which moon ?", PASSAGES)[-1].content + "\n\nAnswer:"
     tokens = tokenizer.encode(text)
     for _ in range(5):
         with torch.no_grad():
@@ -47,19 +47,19 @@ def test_greedy_answers_are_those_of_transformers(tiny_gpt):
 def test_a_seed_fixes_an_answer_whatever_was_asked_before(tiny_gpt):
     import torch
 
-    made = generator(tiny_gpt, temperature=1.5, max_tokens=8)
+    gpt = generator(tiny_gpt, temperature=1.5, max_tokens=8)
     state = torch.random.get_rng_state()
-    first = made.generate("which moon ?", PASSAGES)
-    made.generate("ocean ?", [])
+    first = gpt.generate("which moon ?", PASSAGES)
+    gpt.generate("ocean ?", [])
 
-    assert made.generate("which moon ?", PASSAGES).answer == first.answer
-    others = {
+    assert gpt.generate("which moon ?", PASSAGES).answer == first.answer
+    other_answers = {
         generator(tiny_gpt, temperature=1.5, max_tokens=8, seed=seed)
         .generate("which moon ?", PASSAGES)
         .answer
         for seed in range(4)
     }
-    assert len(others) > 1
+    assert len(other_answers) > 1
     assert torch.equal(torch.random.get_rng_state(), state), "the caller's seed is untouched"
 
 
@@ -72,30 +72,30 @@ def test_passages_are_cut_by_the_models_own_tokens(tiny_gpt):
     ]
 
 
-def test_a_model_reads_no_more_than_it_can(tiny_gpt):
+def test_a_model_reads_no_more_than_it_can(tiny_gpt, assert_message):
     long = [Document(str(n), "io has volcanoes and more " * 4) for n in range(5)]
 
     prediction = generator(tiny_gpt).generate("which moon ?", long)
 
     assert 0 < len(prediction.contexts) < 5
     assert prediction.usage.input_tokens <= 59
-    with pytest.raises(
-        CallFailure, match=r"the question takes 7. tokens, .* has room for 59"
-    ) as caught:
+    with pytest.raises(CallFailure) as caught:
         generator(tiny_gpt).generate("moon " * 70, [])
+    assert_message(caught.value)
     assert caught.value.cause is Cause.TOO_LONG
 
 
-def test_reasoning_is_no_answer(tiny_gpt, monkeypatch):
-    """What a local model writes between tags; one whose tokens all went there has no answer."""
-    made = generator(tiny_gpt)
-    made.check()
+def test_reasoning_is_no_answer(tiny_gpt, monkeypatch, assert_message):
+    # A local model writes reasoning between tags; if all tokens are reasoning, there is no answer
+    gpt = generator(tiny_gpt)
+    gpt.check()
     texts = iter([("<think>which ?</think>\n\nio", 5), ("<think>which", 5)])
-    monkeypatch.setattr(made, "_continue", lambda *a, **o: next(texts))
+    monkeypatch.setattr(gpt, "_continue", lambda *a, **o: next(texts))
 
-    assert without_reasoning(made.generate("which moon ?", PASSAGES)).answer == "io"
-    with pytest.raises(CallFailure, match="all 5 tokens of the reply are reasoning") as caught:
-        made.generate("which moon ?", PASSAGES)
+    assert without_reasoning(gpt.generate("which moon ?", PASSAGES)).answer == "io"
+    with pytest.raises(CallFailure) as caught:
+        gpt.generate("which moon ?", PASSAGES)
+    assert_message(caught.value)
     assert caught.value.cause is Cause.OUT_OF_TOKENS
 
 
@@ -115,18 +115,20 @@ def test_what_an_answer_depends_on(tiny_gpt):
     assert parts["prompt"] != generator(tiny_gpt, system="Be rude.").signature_parts()["prompt"]
 
 
-def test_no_such_model():
-    with pytest.raises(OptionError, match="huggingface: model: found '/nowhere'"):
+def test_no_such_model(assert_message):
+    with pytest.raises(OptionError) as caught:
         generator("/nowhere")
+    assert_message(caught.value, "huggingface: model")
 
 
-def test_a_further_answer_takes_the_next_seed(tiny_gpt):
+def test_a_further_answer_takes_the_next_seed(tiny_gpt, assert_message):
     options = {"temperature": 1.5, "max_tokens": 8}
-    made, query = generator(tiny_gpt, seed=20, **options), Query("q", "which moon ?")
-    found = [made.generate_sample(query, PASSAGES, sample).answer for sample in range(3)]
+    gpt, query = generator(tiny_gpt, seed=20, **options), Query("q", "which moon ?")
+    answers = [gpt.generate_sample(query, PASSAGES, sample).answer for sample in range(3)]
 
     alone = [generator(tiny_gpt, seed=20 + n, **options) for n in range(3)]
-    assert found == [each.generate(query.text, PASSAGES).answer for each in alone]
-    check_repeat(made, 3)
-    with pytest.raises(OptionError, match="huggingfacegenerator: repeat: found 2, allowed: 1: at"):
+    assert answers == [other.generate(query.text, PASSAGES).answer for other in alone]
+    check_repeat(gpt, 3)
+    with pytest.raises(OptionError) as caught:
         check_repeat(generator(tiny_gpt), 2)
+    assert_message(caught.value, "huggingfacegenerator: repeat")

@@ -11,7 +11,7 @@ from ragbench.types import Document
 from tests.retrieve.test_llama_index import CHUNK, NodeWithScore
 
 
-class Engine:
+class QueryEngine:
     """As a query engine answers."""
 
     def __init__(self, text):
@@ -23,7 +23,7 @@ class Engine:
 
 @pytest.mark.parametrize(("text", "expected"), [(" Io.", "Io."), (None, ""), ("", "")])
 def test_the_response_is_the_answer_and_its_sources_are_the_passages(text, expected):
-    prediction = LlamaIndexApp(client=Engine(text)).answer("volcanoes?")
+    prediction = LlamaIndexApp(client=QueryEngine(text)).answer("volcanoes?")
 
     assert prediction.answer == expected, "no answer is empty, and not the word None"
     assert prediction.contexts == [Document("n1", "Io.", "", {"doc": "d1"})]
@@ -33,13 +33,13 @@ def test_the_response_is_the_answer_and_its_sources_are_the_passages(text, expec
     ("options", "expected"), [({"id": "ref_doc"}, "io"), ({"id_field": "doc"}, "d1")]
 )
 def test_whose_id_counts(options, expected):
-    [passage] = LlamaIndexApp(client=Engine("Io."), **options).answer("volcanoes?").contexts
+    [passage] = LlamaIndexApp(client=QueryEngine("Io."), **options).answer("volcanoes?").contexts
 
     assert passage.id == expected
 
 
 def test_an_engine_that_is_passed_is_recognised():
-    assert isinstance(as_app(Engine("Io."), {}, "app 'mine'"), LlamaIndexApp)
+    assert isinstance(as_app(QueryEngine("Io."), {}, "app 'mine'"), LlamaIndexApp)
 
 
 def test_a_function_with_a_method_query_is_called():
@@ -51,11 +51,13 @@ def test_a_function_with_a_method_query_is_called():
     assert as_app(ask, {}, "app 'mine'").answer("Which?").answer == "Io."
 
 
-def test_other_objects_are_refused():
-    with pytest.raises(AdapterError, match=r"found 3, allowed: a query engine, with query\(quest"):
+def test_other_objects_are_refused(assert_message):
+    with pytest.raises(AdapterError) as caught:
         LlamaIndexApp(client=3)
-    with pytest.raises(AdapterError, match="found 'Io' instead of an answer, allowed: a response"):
+    assert_message(caught.value)
+    with pytest.raises(AdapterError) as caught:
         LlamaIndexApp(client=SimpleNamespace(query=lambda question: "Io")).answer("Which?")
+    assert_message(caught.value)
 
 
 @pytest.mark.costly

@@ -35,33 +35,45 @@ def test_the_hash_moves_with_every_word(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "error", "message"),
+    ("name", "content", "error", "place"),
     [
-        ("qaa", None, OptionError, "openai: prompt: found 'qaa', allowed: qa, or .*mean 'qa'"),
-        ("a.yaml", "user: [", DataError, r"a\.yaml:\d: no YAML"),
-        ("a.yaml", "system: x", DataError, "no prompt: found {'system': 'x'}"),
-        ("a.yaml", "user: '{{ question }}'\nsytem: x", DataError, "'sytem': 'x'}"),
-        ("a.yaml", "user: '{{ question }}'\nsystem: 3", DataError, "'system': 3}"),
-        ("a.j2", "x\n{{ question", DataError, r"a\.j2:2: unexpected end"),
-        ("a.j2", "{{ qestion }}", DataError, "'qestion' is undefined; allowed: {{ question }}"),
-        ("a.j2", "{{ question }} {{ context }}", DataError, "'context' is .*allowed: .* passages"),
-        ("a.j2", "{{ question }} {{ passages[0].txt }}", DataError, "'txt'; allowed: .*, text"),
-        ("a.j2", "{{ passages[0].text }}", DataError, "does not ask the question"),
-        ("a.j2", "{{ question.__class__.mro() }}", DataError, "unsafe"),
-        ("a.j2", "{{ question }}{{ 1 / 0 }}", DataError, r"a\.j2: ZeroDivisionError: division"),
-        ("a.j2", "{{ question }}{{ 'a' + 1 }}", DataError, "TypeError: .*concatenate"),
-        ("a.j2", "{{ question }}{% include '/etc/hosts' %}", DataError, "TypeError: no loader"),
-        ("a.j2", "{{ question }}{{ 'x' * 2**60 }}", DataError, "MemoryError"),
-        ("a.j2", "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", DataError, "RecursionError"),
+        ("qaa", None, OptionError, "openai: prompt"),
+        ("a.yaml", "user: [", DataError, "a.yaml:2"),
+        ("a.yaml", "system: x", DataError, "a.yaml"),  # misspelt
+        ("a.yaml", "user: '{{ question }}'\nsytem: x", DataError, "a.yaml"),
+        ("a.yaml", "user: '{{ question }}'\nsystem: 3", DataError, "a.yaml"),
+        ("a.j2", "x\n{{ question", DataError, ""),
+        ("a.j2", "{{ qestion }}", DataError, "a.j2"),  # misspelt
+        ("a.j2", "{{ question }} {{ context }}", DataError, "a.j2"),
+        ("a.j2", "{{ question }} {{ passages[0].txt }}", DataError, "a.j2"),
+        ("a.j2", "{{ passages[0].text }}", DataError, "a.j2"),  # the question is missing
+        ("a.j2", "{{ question.__class__.mro() }}", DataError, "a.j2"),  # a way out of the sandbox
+        # also errors of a template name it
+        ("a.j2", "{{ question }}{{ 1 / 0 }}", DataError, "a.j2: ZeroDivisionError"),
+        ("a.j2", "{{ question }}{{ 'a' + 1 }}", DataError, "a.j2: TypeError"),
+        # a template reads no other file
+        ("a.j2", "{{ question }}{% include '/etc/hosts' %}", DataError, "a.j2: TypeError"),
+        # a template may ask for any memory
+        ("a.j2", "{{ question }}{{ 'x' * 2**60 }}", DataError, "a.j2"),
+        # a template may call itself for ever
+        (
+            "a.j2",
+            "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
+            DataError,
+            "a.j2: RecursionError",
+        ),
     ],
 )
-def test_anything_else_is_refused(tmp_path, monkeypatch, name, content, error, message):
+def test_anything_else_is_refused(
+    tmp_path, monkeypatch, name, content, error, place, assert_message
+):
     monkeypatch.chdir(tmp_path)
     if content is not None:
         (tmp_path / name).write_text(content)
 
-    with pytest.raises(error, match=message):
+    with pytest.raises(error) as caught:
         load_prompt(name, None, "openai")
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +89,18 @@ passages = st.lists(st.text("ab é\n", max_size=20), max_size=6).map(
 
 
 @given(passages, st.integers(0, 30))
-def test_what_is_kept_fits_and_is_the_best_that_does(given, budget):
-    kept = fit(given, budget)
+def test_what_is_kept_fits_and_is_the_best_that_does(all_passages, budget):
+    fitting = fit(all_passages, budget)
 
-    assert sum(estimate_tokens(document.full_text) for document in kept) <= budget
-    assert kept[:-1] == given[: len(kept)][:-1], "whole ones, in order"
-    if kept:
-        assert given[len(kept) - 1].text.startswith(kept[-1].text)
-    if kept != given:
-        following = given[len(kept)] if kept == given[: len(kept)] else given[len(kept) - 1]
-        spent = sum(estimate_tokens(document.text) for document in kept)
+    assert sum(estimate_tokens(document.full_text) for document in fitting) <= budget
+    assert fitting[:-1] == all_passages[: len(fitting)][:-1], "whole ones, in order"
+    if fitting:
+        assert all_passages[len(fitting) - 1].text.startswith(fitting[-1].text)
+    if fitting != all_passages:
+        following = (
+            all_passages[len(fitting)]
+            if fitting == all_passages[: len(fitting)]
+            else all_passages[len(fitting) - 1]
+        )
+        spent = sum(estimate_tokens(document.text) for document in fitting)
         assert spent + estimate_tokens(following.text) > budget

@@ -18,12 +18,12 @@ def test_a_function_with_options():
 
 def test_an_object_with_the_methods_that_the_docs_name_is_a_generator_that_asks():
     page = Path(__file__).parents[2] / "docs" / "adapters.md"
-    _, _, told = page.read_text(encoding="utf-8").partition("Your own generator can also use")
-    named = re.findall(r"`(\w+)\(\w*\)`", told.partition("\n\n")[0])
-    methods = dict.fromkeys(["generate", *named], lambda self, *given: None)
+    _, _, section = page.read_text(encoding="utf-8").partition("Your own generator can also use")
+    names = re.findall(r"`(\w+)\(\w*\)`", section.partition("\n\n")[0])
+    methods = dict.fromkeys(["generate", *names], lambda self, *arguments: None)
 
-    made = type("Mine", (), methods)()
+    generator = type("Mine", (), methods)()
 
-    assert declared(made).asks
-    del methods[named[1]]
+    assert declared(generator).asks
+    del methods[names[1]]
     assert not declared(type("Mine", (), methods)()).asks

@@ -68,7 +68,7 @@ def quick_backoff(monkeypatch):
 
 @pytest.fixture
 def logged():
-    """What any library logs, at any level: a list of lines that grows."""
+    """Collect the lines that any library logs, at any level."""
     lines = []
 
     class Handler(logging.Handler):

@@ -27,14 +27,14 @@ def azure(monkeypatch):
 
 
 def test_the_server_is_one_that_azures_own_client_takes(azure):
-    """The oracle: the client that Microsoft's pages show, by its own options."""
+    # Oracle: the client of Microsoft's documentation, with its own options
     client = openai.AzureOpenAI(
         azure_endpoint=azure.azure_endpoint, api_version="2024-10-21", api_key=KEY, max_retries=0
     )
-    said = client.chat.completions.create(
+    completion = client.chat.completions.create(
         model="gpt-4o", messages=[{"role": "user", "content": "?"}]
     )
-    assert said.choices[0].message.content == LEVEL
+    assert completion.choices[0].message.content == LEVEL
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="another").chat.completions.create(model="m", messages=[])
 
@@ -104,7 +104,7 @@ def test_a_ready_client_of_azures(azure):
 
 
 def test_another_query_goes_with_every_request(monkeypatch):
-    """A gateway's version at an address of the OpenAI form; the key stays a bearer."""
+    # A gateway's version at an address of the OpenAI form; the key stays a bearer
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ChatServer(GOOD, key=KEY) as server:
         model = OpenAIChat(base_url=f"{server.url}?api-version=preview&team=rag")
@@ -141,55 +141,54 @@ def test_a_key_in_the_query_is_found_nowhere(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"azure_endpoint": "http://a", "base_url": "http://b/v1"}, "either azure_endpoint or"),
-        ({"azure_endpoint": "http://a"}, "api_version: found None, allowed: with azure_endpoint"),
-        ({"api_version": "2024-10-21"}, "api_version: found '2024-10-21', allowed: only with"),
-        ({"azure_deployment": "x"}, "azure_deployment: found 'x', allowed: only with"),
+        # two addresses
+        ({"azure_endpoint": "http://a", "base_url": "http://b/v1"}, "openai: azure_endpoint"),
+        ({"azure_endpoint": "http://a"}, "openai: api_version"),  # Azure needs a version
+        ({"api_version": "2024-10-21"}, "openai: api_version"),
+        ({"azure_deployment": "x"}, "openai: azure_deployment"),
     ],
 )
-def test_options_that_do_not_fit_together(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_options_that_do_not_fit_together(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         Judge("m", **options)
+    assert_message(caught.value, place)
 
 
-def test_azure_needs_a_key(monkeypatch):
+def test_azure_needs_a_key(monkeypatch, assert_message):
     monkeypatch.delenv("AZURE_OPENAI_API_KEY", raising=False)
-    with pytest.raises(OptionError, match=r"'AZURE_OPENAI_API_KEY', which is not set"):
+    with pytest.raises(OptionError) as caught:
         Judge(
             "m",
             azure_endpoint="http://127.0.0.1:9",
             api_version="2024-10-21",
             api_key_env="AZURE_OPENAI_API_KEY",
         )
+    assert_message(caught.value, "openai: api_key_env")
 
 
 @pytest.mark.parametrize(
-    ("answer", "cause", "detail"),
+    ("answer", "cause"),
     [
         pytest.param(
             filter_prompt(hate="high", violence="medium"),
             Cause.REFUSED,
-            "a content filter held back the prompt: .*The response was filtered",
             id="Azure's filter",
         ),
         pytest.param(
             Answer("Flagged", status=400, error_code="content_policy_violation"),
             Cause.REFUSED,
-            "a content filter held back the prompt: .*Flagged",
             id="a gateway's",
         ),
         pytest.param(
             exceed_context(5000, 4096),
             Cause.TOO_LONG,
-            "too long for the model: .*4096",
             id="OpenAI's words",
         ),
         pytest.param(
             exceed_context(5000, 4096, "llama.cpp"),
             Cause.TOO_LONG,
-            "too long for the model: .*4096",
             id="llama.cpp",
         ),
         pytest.param(
@@ -199,13 +198,11 @@ def test_azure_needs_a_key(monkeypatch):
                 status=400,
             ),
             Cause.TOO_LONG,
-            "too long for the model: .*4096.*2048 tokens",
             id="vLLM",
         ),
         pytest.param(
             Answer("prompt is too long: 215000 tokens > 200000 maximum", status=400),
             Cause.TOO_LONG,
-            "too long for the model: .*215000 tokens > 200000",
             id="Anthropic",
         ),
         pytest.param(
@@ -215,7 +212,6 @@ def test_azure_needs_a_key(monkeypatch):
                 status=400,
             ),
             Cause.TOO_LONG,
-            "too long for the model: .*1200000.*1048576",
             id="Gemini",
         ),
         pytest.param(
@@ -225,28 +221,26 @@ def test_azure_needs_a_key(monkeypatch):
                 status=400,
             ),
             Cause.TOO_LONG,
-            "too long for the model: .*40000 tokens.*32768",
             id="Mistral",
         ),
         pytest.param(
             Answer("Please reduce the length", status=400, error_code="context_length_exceeded"),
             Cause.TOO_LONG,
-            r"too long for the model: .*Please reduce the length",
             id="a code alone",
         ),
         pytest.param(
             Answer("Request too large: tokens per minute, limit 6000", status=413),
             Cause.SERVER_ERROR,
-            "413",
             id="a rate is no length",
         ),
     ],
 )
-def test_what_no_repetition_mends_has_a_cause_of_its_own(serve, answer, cause, detail):
+def test_what_no_repetition_mends_has_a_cause_of_its_own(serve, answer, cause, assert_message):
     server, engine = serve(answer, engine={"limits": Limits(retries=2)})
 
-    with pytest.raises(CallFailure, match=detail) as caught:
+    with pytest.raises(CallFailure) as caught:
         engine.ask(asking(max_tokens=50))
+    assert_message(caught.value)
 
     assert caught.value.cause is cause
     assert server.counters.requests == 1

@@ -44,8 +44,8 @@ def start(tmp_path):
 
         def start(script=None, *, batches=None, rubrics=None, **options):
             if script is not None or not servers:
-                made = ChatServer(script or Script(), batches=batches)
-                servers.append(stack.enter_context(made))
+                server = ChatServer(script or Script(), batches=batches)
+                servers.append(stack.enter_context(server))
             options = {"mode": "batch", "replies": tmp_path / "replies.sqlite", **options}
             if "client" not in options:
                 options["base_url"] = servers[-1].url
@@ -63,13 +63,13 @@ def lines_of(server, number=0):
 def test_dependent_calls_are_successive_batches_at_half_the_price(start, tmp_path):
     server, judge = start()
 
-    found = judge.score_many(ROWS)
+    results = judge.score_many(ROWS)
 
-    assert {v["faithfulness"].score for v in found} == {1.0}
-    assert {v["answer_relevancy"].level for v in found} == {4.0}
+    assert {v["faithfulness"].score for v in results} == {1.0}
+    assert {v["answer_relevancy"].level for v in results} == {4.0}
     assert [batch["lines"] for batch in server.batches.made] == [12, 6], "split and rate, check"
     assert {batch["completion_window"] for batch in server.batches.made} == {"24h"}
-    used = [verdict.usage for verdicts in found for verdict in verdicts.values()]
+    used = [verdict.usage for verdicts in results for verdict in verdicts.values()]
     usual = Prices.load().of("gpt-4o-mini")
     whole = sum(u.input_tokens * usual.input + u.output_tokens * usual.output for u in used) / 1e6
     assert sum(usage.usd for usage in used) == pytest.approx(whole / 2)
@@ -89,8 +89,8 @@ def test_the_lines_of_a_file_are_those_of_the_api(start):
         assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
         assert len(line["custom_id"]) == 64
     sent = sorted(json.dumps(line["body"], sort_keys=True) for line in (*first, last))
-    asked = sorted(json.dumps(dict(r.body), sort_keys=True) for r in live.received)
-    assert sent == asked, "the same bodies as one by one"
+    requests = sorted(json.dumps(dict(r.body), sort_keys=True) for r in live.received)
+    assert sent == requests, "the same bodies as one by one"
 
 
 def test_a_batch_and_single_calls_answer_one_another(start):
@@ -109,13 +109,13 @@ def stop_with_a_noted_batch(judge, folder):
     """Ask about all rows, and give up when the number of the first batch is noted."""
 
     async def give_up():
-        asked = asyncio.ensure_future(judge.ascore_many(ROWS))
+        task = asyncio.ensure_future(judge.ascore_many(ROWS))
         while not any('"batch": "' in note.read_text() for note in folder.glob("batches/*.json")):
-            assert not asked.done()
+            assert not task.done()
             await asyncio.sleep(0.01)
-        asked.cancel()
+        task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asked
+            await task
 
     asyncio.run(give_up())
     judge.close()
@@ -128,45 +128,45 @@ def test_who_is_stopped_finds_the_batch_again_and_pays_nothing_twice(start, tmp_
     server.batches.looks = 0
 
     _, second = start()
-    found = second.score_many(ROWS)
+    results = second.score_many(ROWS)
 
-    assert {verdict["faithfulness"].status for verdict in found} == {"scored"}
+    assert {verdict["faithfulness"].status for verdict in results} == {"scored"}
     assert [batch["lines"] for batch in server.batches.made] == [12, 6], "the first is read"
     assert server.counters.most_asked == 1
-    used = [verdict.usage.usd for verdicts in found for verdict in verdicts.values()]
+    used = [verdict.usage.usd for verdicts in results for verdict in verdicts.values()]
     assert sum(used) == pytest.approx(second._judge.totals().cost_usd)
 
 
-@pytest.mark.parametrize("made", [True, False])
-def test_a_batch_whose_number_was_not_noted(start, tmp_path, made):
-    """Killed after the request to make it: it is looked for by name, and else made."""
+@pytest.mark.parametrize("was_created", [True, False])
+def test_a_batch_whose_number_was_not_noted(start, tmp_path, was_created):
+    # Killed after the request to make it: it is looked for by name, and else made
     server, judge = start(batches=Batches(looks=10**6))
     stop_with_a_noted_batch(judge, tmp_path)
     [note] = (tmp_path / "batches").glob("*.json")
     note.write_text(json.dumps({**json.loads(note.read_text()), "batch": None}))
     server.batches.looks = 0
-    if not made:
+    if not was_created:
         server.batches.made.clear()
 
     _, second = start()
-    found = second.score_many(ROWS)
+    results = second.score_many(ROWS)
 
-    assert {verdict["faithfulness"].status for verdict in found} == {"scored"}
+    assert {verdict["faithfulness"].status for verdict in results} == {"scored"}
     assert [batch["lines"] for batch in server.batches.made] == [12, 6]
-    assert server.counters.most_asked == (1 if made else 2)
+    assert server.counters.most_asked == (1 if was_created else 2)
 
 
 def test_a_batch_that_was_made_though_its_answer_was_lost_is_not_made_twice(start):
     server, judge = start(batches=Batches(lost=1))
 
-    found = judge.score_many(ROWS)
+    results = judge.score_many(ROWS)
 
-    assert {verdict["faithfulness"].status for verdict in found} == {"scored"}
+    assert {verdict["faithfulness"].status for verdict in results} == {"scored"}
     assert [batch["lines"] for batch in server.batches.made] == [12, 6]
 
 
 def test_what_is_stored_is_asked_anew_where_that_is_wanted(start, tmp_path):
-    """A reply that refused is not read from its old batch once more."""
+    # A refused reply is not read from its old batch again
     answers = [Answer(refusal="no"), Answer('{"reasoning": "r", "level": 5}')]
     server, judge = start(answers, rubrics=["answer_relevancy"])
     assert judge.score(**ROWS[0])["answer_relevancy"].cause == "refused"
@@ -197,9 +197,9 @@ def test_errors_of_lines_have_their_cause(start):
 
     server, judge = start(script, rubrics=["answer_relevancy"])
 
-    found = [verdicts["answer_relevancy"] for verdicts in judge.score_many(ROWS)]
+    results = [verdicts["answer_relevancy"] for verdicts in judge.score_many(ROWS)]
 
-    assert [verdict.cause for verdict in found] == [
+    assert [verdict.cause for verdict in results] == [
         "refused",
         "too_long",
         "server_error",
@@ -207,7 +207,7 @@ def test_errors_of_lines_have_their_cause(start):
         "scored",
         "scored",
     ]
-    assert "not allowed" in found[2].reasoning
+    assert "not allowed" in results[2].reasoning
     later = [line for n in range(1, len(server.batches.made)) for line in lines_of(server, n)]
     assert len(later) == 2, "the overloaded one, and the unreadable one with what was wrong"
 
@@ -220,34 +220,35 @@ def test_what_a_model_refuses_is_left_out_of_the_next_batch(start):
 
     server, judge = start(script, rubrics=["answer_relevancy"])
 
-    found = [verdicts["answer_relevancy"] for verdicts in judge.score_many(ROWS)]
+    results = [verdicts["answer_relevancy"] for verdicts in judge.score_many(ROWS)]
 
-    assert {verdict.status for verdict in found} == {"scored"}
-    assert {verdict.left_out for verdict in found} == {("temperature",)}
+    assert {verdict.status for verdict in results} == {"scored"}
+    assert {verdict.left_out for verdict in results} == {("temperature",)}
     assert [batch["lines"] for batch in server.batches.made] == [6, 6]
     assert "temperature" not in lines_of(server, 1)[0]["body"]
 
 
 @pytest.mark.parametrize(
-    ("end", "cause", "said"),
+    ("end", "cause", "message"),
     [
         ("expired", "timeout", "expired"),
         ("cancelled", "server_error", "cancelled"),
         ("failed", "server_error", "Enqueued token limit"),
     ],
 )
-def test_a_batch_that_does_not_complete(start, end, cause, said):
-    """What it answered counts; the rest has its cause, and can be asked again."""
+def test_a_batch_that_does_not_complete(start, end, cause, message):
+    # The answered lines count; the other lines have their cause, and a new batch can ask them
+    # again
     batches = Batches(ends=(end, "completed"), answered=0 if end == "failed" else 2)
     server, judge = start(batches=batches, rubrics=["answer_relevancy"])
 
-    found = [verdicts["answer_relevancy"] for verdicts in judge.score_many(ROWS)]
+    results = [verdicts["answer_relevancy"] for verdicts in judge.score_many(ROWS)]
     answered = 0 if end == "failed" else 2
 
-    assert [verdict.cause for verdict in found].count("scored") == answered
-    failed = [verdict for verdict in found if verdict.status == "failed"]
+    assert [verdict.cause for verdict in results].count("scored") == answered
+    failed = [verdict for verdict in results if verdict.status == "failed"]
     assert {verdict.cause for verdict in failed} == {cause}
-    assert all(said in verdict.reasoning for verdict in failed)
+    assert all(message in verdict.reasoning for verdict in failed)
 
     _, second = start(rubrics=["answer_relevancy"])
     again = [verdicts["answer_relevancy"] for verdicts in second.score_many(ROWS)]
@@ -263,10 +264,10 @@ def test_a_server_without_batches_says_so_once_for_all(start, monkeypatch):
     server, judge = start()
     monkeypatch.setattr(Batches, "respond", no_files)
 
-    found = judge.score_many(ROWS)
+    results = judge.score_many(ROWS)
 
-    assert {v.cause for verdicts in found for v in verdicts.values()} == {"server_error"}
-    assert "no files here" in found[0]["faithfulness"].reasoning
+    assert {v.cause for verdicts in results for v in verdicts.values()} == {"server_error"}
+    assert "no files here" in results[0]["faithfulness"].reasoning
     assert server.counters.requests == 0
 
 
@@ -274,9 +275,9 @@ def test_each_model_of_a_jury_has_its_own_batch(start):
     server = start()[0]
     options = {"models": ["a", "b"], "base_url": server.url, "mode": "batch"}
     with Judge(None, ["answer_relevancy"], **options) as jury:
-        found = jury.score_many(ROWS)
+        results = jury.score_many(ROWS)
 
-    assert {verdicts["answer_relevancy"].status for verdicts in found} == {"scored"}
+    assert {verdicts["answer_relevancy"].status for verdicts in results} == {"scored"}
     models = [{line["body"]["model"] for line in lines_of(server, n)} for n in (0, 1)]
     assert sorted(map(sorted, models)) == [["a"], ["b"]]
 
@@ -295,9 +296,9 @@ def test_a_ready_client(start, kind):
 def test_no_key_is_written(start, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-0123456789")
     _, judge = start(lambda body, n: Answer("bad key sk-very-secret-0123456789", status=400))
-    found = judge.score(**ROWS[0])
+    verdicts = judge.score(**ROWS[0])
 
-    assert "sk-very-secret" not in str(found)
+    assert "sk-very-secret" not in str(verdicts)
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"sk-very-secret" not in path.read_bytes()
 
@@ -309,11 +310,11 @@ def test_the_estimate_counts_with_half_the_price():
         item = JudgedItem("Why?", "Because. So it is.", ["It is so."])
         prices.append(rehearse(judge, [item], [load_rubric("faithfulness")]).usd)
 
-    assert prices[1] == pytest.approx([each / 2 for each in prices[0]])
+    assert prices[1] == pytest.approx([price / 2 for price in prices[0]])
 
 
 def test_a_budget_counts_with_half_the_price(start):
-    """What fits at half the price and not at the whole one is sent."""
+    # A batch that fits the budget at half the price, and not at the whole price, is sent
     _, judge = start(rubrics=["answer_relevancy"], max_tokens=100)
     price = Prices.load().of("gpt-4o-mini")
     request = judge._judge.asking.request(

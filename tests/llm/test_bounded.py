@@ -44,10 +44,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    with Server(("127.0.0.1", 0), Handler) as made:
-        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-        yield made
-        made.shutdown()
+    with Server(("127.0.0.1", 0), Handler) as server_started:
+        threading.Thread(target=server_started.serve_forever, args=(0.01,), daemon=True).start()
+        yield server_started
+        server_started.shutdown()
 
 
 def answer(server, packed, body, **options):
@@ -93,7 +93,8 @@ def test_an_endless_reply_ends_within_bounded_memory(server, ask):
 
 @pytest.mark.parametrize("ask", [answer, answer_to_a_client], ids=["whole", "synchronous client"])
 @pytest.mark.parametrize("packed", ["gzip", "deflate", "zstd"])
-def test_a_packed_reply_is_refused(server, ask, packed):
-    """A megabyte of gzip may be a gigabyte; a server that is asked for none sends none."""
-    with pytest.raises(CallFailure, match=f"content encoding '{packed}', allowed: identity"):
+def test_a_packed_reply_is_refused(server, ask, packed, assert_message):
+    # A megabyte of gzip may be a gigabyte; a server that is asked for none sends none
+    with pytest.raises(CallFailure) as caught:
         ask(server, packed, gzip.compress(REPLY))
+    assert_message(caught.value)

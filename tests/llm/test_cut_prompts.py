@@ -64,11 +64,9 @@ PROMPTS = st.lists(
 
 @given(st.integers(256, 32_768), st.floats(1.05, 2.5), PROMPTS)
 def test_a_server_that_cuts_at_any_limit_is_told(limit, ratio, prompts):
-    """Tokens of a word vary by 10 % around the ratio of a language.
-
-    Two cut prompts tell the limit if one has half as many words again, three if a quarter; a whole
-    prompt is never taken for a cut one.
-    """
+    # Tokens of a word vary by 10 % around the ratio of a language.
+    # Two cut prompts tell the limit if one has half as many words again, three if a quarter; a
+    # whole prompt is never taken for a cut one.
     check, cut_sizes = CutPrompts(), set()
     for size, noise in prompts:
         n_tokens = int(size * ratio * noise)
@@ -105,7 +103,7 @@ def test_no_whole_prompt_is_taken_for_a_cut_one(sizes):
 
 
 def test_a_judge_of_a_cut_prompt_gives_no_score():
-    """As Ollama: 200, a whole verdict, and in the usage a part of the prompt."""
+    # As Ollama: 200, a whole verdict, and in the usage a part of the prompt
     cut = Answer('{"reasoning": "r", "level": 5}', prompt_tokens=2_048)
 
     with ChatServer(cut) as server, rb.Judge("m", ["coherence"], base_url=server.url) as judge:

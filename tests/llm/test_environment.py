@@ -35,9 +35,9 @@ def set_key(monkeypatch, value):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(before=BLANKS, after=BLANKS)
-def test_blanks_around_a_key_are_not_sent(monkeypatch, before, after):
-    set_key(monkeypatch, f"{before}{KEY}{after}")
+@given(prefix=BLANKS, after=BLANKS)
+def test_blanks_around_a_key_are_not_sent(monkeypatch, prefix, after):
+    set_key(monkeypatch, f"{prefix}{KEY}{after}")
 
     assert OpenAIChat(base_url="http://127.0.0.1:9/v1", api_key_env="MY_KEY")._client.api_key == KEY
 
@@ -146,24 +146,24 @@ FORBIDDEN = b"HTTP/1.1 403 No\r\nContent-Type: text/html\r\nContent-Length: 7\r\
 
 
 @pytest.mark.parametrize("kind", ["address", "client", "synchronous client"])
-def test_a_proxy_that_refuses_is_named(monkeypatch, kind):
+def test_a_proxy_that_refuses_is_named(monkeypatch, kind, assert_message):
     with Proxy(FORBIDDEN) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://me:passw0rd99@{proxy.address}")
         detail = failure_through(clients("http://models.invalid/v1")[kind])
 
     assert "403: Blocked" in detail
     assert "http://models.invalid/v1" in detail
-    assert f"through the proxy {proxy.address} of HTTP_PROXY" in detail
+    assert_message(detail)
     assert "passw0rd99" not in detail
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_is_not_there_is_named(monkeypatch, refusing_port, scheme):
+def test_a_proxy_that_is_not_there_is_named(monkeypatch, refusing_port, scheme, assert_message):
     address = f"127.0.0.1:{refusing_port}"
     monkeypatch.setenv("ALL_PROXY", f"http://me:passw0rd99@{address}")
     detail = failure_through({"base_url": f"{scheme}://models.invalid/v1"})
 
-    assert f"{scheme}://models.invalid/v1, through the proxy {address} of ALL_PROXY" in detail
+    assert_message(detail)
     assert "passw0rd99" not in detail
 
 
@@ -183,9 +183,9 @@ def engine_at(where):
 def refusing_port():
     import socket
 
-    with socket.socket() as taken:  # bound, but not listening
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
+    with socket.socket() as listener:  # bound, but not listening
+        listener.bind(("127.0.0.1", 0))
+        yield listener.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,9 @@ def certificate(tmp_path_factory):
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate by openssl")
 @pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", None])
-def test_certificates_of_both_variables_are_trusted(monkeypatch, certificate, variable):
+def test_certificates_of_both_variables_are_trusted(
+    monkeypatch, certificate, variable, assert_message
+):
     path, context = certificate
     for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
@@ -213,7 +215,7 @@ def test_certificates_of_both_variables_are_trusted(monkeypatch, certificate, va
     with RepeatingServer(0.0, tls=context) as server:
         if variable is None:
             detail = failure_through({"base_url": server.url})
-            assert "SSL_CERT_FILE or REQUESTS_CA_BUNDLE" in detail
+            assert_message(detail)
         else:
             with engine_at({"base_url": server.url}) as engine:
                 assert engine.ask(asking()).text

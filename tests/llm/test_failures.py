@@ -1,4 +1,4 @@
-"""What HTTP errors mean; the openai package's own reader of Retry-After is the oracle."""
+"""Meanings of HTTP errors; the openai package's reader of Retry-After is the oracle."""
 
 import functools
 import time
@@ -51,7 +51,7 @@ def test_a_date_in_the_past_is_now():
 
 
 def test_agrees_with_openai_on_what_to_retry():
-    """But for 501 (`not implemented` stays so) and 425 (`too early`)."""
+    # But for 501 (`not implemented` stays so) and 425 (`too early`)
     import httpx
 
     request = httpx.Request("POST", "http://127.0.0.1")
@@ -89,12 +89,12 @@ def test_exceptions(error, cause, retryable):
 def test_waits_double_and_never_undercut_the_server():
     backoff = Backoff(seed=0)
     plain = CallFailure(Cause.SERVER_ERROR, "")
-    asked = replace(plain, retry_after_s=2.0)
+    failure = replace(plain, retry_after_s=2.0)
 
     for tried, longest in ((1, 0.005), (2, 0.01), (3, 0.02), (50, 30.0)):
         waits = [backoff.seconds(plain, tried) for _ in range(50)]
         assert longest / 2 <= min(waits) < max(waits) <= longest
-        assert min(backoff.seconds(asked, tried) for _ in range(50)) >= 2.0
+        assert min(backoff.seconds(failure, tried) for _ in range(50)) >= 2.0
 
 
 def test_equal_seeds_wait_alike():

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # seconds: replies that hang
 
 
 def test_others_are_answered_while_some_hang(serve, monkeypatch):
-    """Two of four replies hang while the others come: two more are asked in their places."""
+    # Two of four replies hang while the other replies come: two more requests are sent
     monkeypatch.setattr(limits, "_HANGS_S", 0.25)
     monkeypatch.setattr(calls, "_LOOK_S", 0.05)
 

@@ -49,7 +49,7 @@ def test_what_a_message_tells_is_kept():
 
 
 def test_a_model_without_async_runs_in_threads():
-    """All at once: eight calls that each wait for the seven others."""
+    # All at once: eight calls that each wait for the seven others
     together = threading.Barrier(8, timeout=300)
 
     class Blocking:
@@ -93,16 +93,17 @@ def test_what_a_model_raises_is_a_failure_by_cause(raised, cause, tries):
     assert str(raised) in caught.value.detail
 
 
-def test_a_reply_that_is_no_message():
+def test_a_reply_that_is_no_message(assert_message):
     class Odd:
         async def ainvoke(self, messages):
             return 42
 
     with (
         engine_of(Odd()) as engine,
-        pytest.raises(CallFailure, match="malformed: the model returned a int"),
+        pytest.raises(CallFailure) as caught,
     ):
         engine.ask(asking())
+    assert_message(caught.value)
 
 
 def test_its_secrets_stay_with_it():
@@ -145,13 +146,14 @@ def test_no_part_of_a_reply_holds_its_secrets():
     assert reply.refusal == "not with ${key}"
 
 
-def test_what_is_no_model_is_refused():
-    with pytest.raises(OptionError, match="found int, allowed: an object with ainvoke or invoke"):
+def test_what_is_no_model_is_refused(assert_message):
+    with pytest.raises(OptionError) as caught:
         LangchainChat(3)
+    assert_message(caught.value, "langchain: model")
 
 
 def test_reasoning_and_its_tokens():
-    """As langchain's `usage_metadata` tells them; between tags in the text of a local model."""
+    # As langchain's `usage_metadata` tells them; between tags in the text of a local model
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
 

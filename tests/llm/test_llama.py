@@ -154,7 +154,7 @@ def test_a_schema_holds_even_for_a_model_that_knows_nothing(engine):
 
 
 def test_log_probabilities_of_the_verdict(engine):
-    """What a judge that weighs levels by their probabilities needs."""
+    # A judge that weighs levels by their probabilities needs them
     request = asking("Judge!", max_tokens=4, temperature=0.0, top_logprobs=3)
 
     logprobs = engine.ask(request).logprobs
@@ -168,12 +168,12 @@ def test_log_probabilities_of_the_verdict(engine):
 
 
 def test_its_errors_are_failures_by_cause(engine):
-    """A schema with a type that it cannot compile, a prompt longer than its context."""
-    for request, cause, said in (
+    # A schema with a type that it cannot compile, a prompt longer than its context
+    for request, cause, message in (
         (asking("x " * 5000, max_tokens=1), "too_long", "too long for the model: .*2048"),
         (asking("x", extra={"response_format": {"type": "poem"}}), "server_error", "400"),
     ):
-        with pytest.raises(CallFailure, match=said) as caught:
+        with pytest.raises(CallFailure, match=message) as caught:
             engine.ask(request)
 
         assert caught.value.cause.word == cause
@@ -181,10 +181,8 @@ def test_its_errors_are_failures_by_cause(engine):
 
 
 def test_an_output_that_its_parser_rejects(engine):
-    """`json_object` with random weights: a 500, or a reply; never a crash.
-
-    A 500 on JSON that was cut at its limit is unreadable, another one an error of the server.
-    """
+    # `json_object` with random weights: a 500, or a reply; never a crash.
+    # A 500 on JSON that was cut at its limit is unreadable, another one an error of the server.
     request = asking("x", max_tokens=8, extra={"response_format": {"type": "json_object"}})
 
     (outcome,) = ask_many(engine, [request])
@@ -203,9 +201,9 @@ def test_many_calls_are_kept(llama, tmp_path):
         Replies(tmp_path / "replies.sqlite") as replies,
         engine_before(llama, replies=replies, limits=limits) as engine,
     ):
-        asked = [asking(f"question {i}", max_tokens=4, temperature=0.0) for i in range(50)]
-        first = [reply.text for reply in ask_many(engine, asked)]
-        second = ask_many(engine, asked)
+        requests = [asking(f"question {i}", max_tokens=4, temperature=0.0) for i in range(50)]
+        first = [reply.text for reply in ask_many(engine, requests)]
+        second = ask_many(engine, requests)
 
     assert [reply.text for reply in second] == first
     assert all(reply.stored for reply in second)

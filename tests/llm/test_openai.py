@@ -84,11 +84,12 @@ def test_what_can_succeed_is_tried_again(serve, kind):
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_what_cannot_succeed_is_asked_once(serve, status):
+def test_what_cannot_succeed_is_asked_once(serve, status, assert_message):
     server, engine = serve(Answer("no such thing", status=status))
 
-    with pytest.raises(CallFailure, match=f"the server answered {status}: .*no such") as caught:
+    with pytest.raises(CallFailure) as caught:
         engine.ask(asking())
+    assert_message(caught.value)
 
     assert caught.value.cause is Cause.SERVER_ERROR
     assert server.counters.requests == 1
@@ -134,12 +135,13 @@ def test_waiting_as_asked_does_not_count_as_slow(serve):
     assert engine.ask(asking()).text == GOOD
 
 
-def test_a_longer_wait_than_five_minutes_is_a_failure(serve):
+def test_a_longer_wait_than_five_minutes_is_a_failure(serve, assert_message):
     busy = Answer("later", status=429, headers={"retry-after": "301"})
     server, engine = serve(busy)
 
-    with pytest.raises(CallFailure, match="it asks to wait 301 s, longer than 300 s"):
+    with pytest.raises(CallFailure) as caught:
         engine.ask(asking())
+    assert_message(caught.value)
 
     assert server.counters.requests == 1
 
@@ -166,24 +168,24 @@ def test_what_is_no_completion_fails_by_cause(serve, body):
     assert caught.value.cause in (Cause.SERVER_ERROR, Cause.UNREADABLE)
 
 
-def test_an_error_with_status_200_is_an_error(serve):
+def test_an_error_with_status_200_is_an_error(serve, assert_message):
     body = b'{"error": {"message": "out of memory", "code": 500}}'
     _, engine = serve([Answer(body=body), Answer(GOOD)])
 
     first = engine.ask(asking()).attempts[0]
-    assert first.detail.startswith("the server answered 500: out of memory (http")
+    assert_message(first.detail)
 
 
-@pytest.mark.parametrize("known", [["json_object", "text"], ["text"]])
-def test_a_format_that_the_server_lacks_is_asked_for_once(serve, known):
-    server, engine = serve(formats=known)
+@pytest.mark.parametrize("is_known", [["json_object", "text"], ["text"]])
+def test_a_format_that_the_server_lacks_is_asked_for_once(serve, is_known):
+    server, engine = serve(formats=is_known)
 
     for i in range(3):
         assert engine.ask(asking(f"q{i}", schema=SCHEMA)).text == GOOD
 
     formats = [r.body.get("response_format", {}).get("type", "text") for r in server.received]
-    assert formats[-3:] == [known[0]] * 3
-    assert len(formats) == 3 + (3 - len(known))
+    assert formats[-3:] == [is_known[0]] * 3
+    assert len(formats) == 3 + (3 - len(is_known))
     assert '"maximum": 5' in server.received[-1].body["messages"][0]["content"]
 
 
@@ -197,7 +199,7 @@ def test_a_schema_is_sent_as_such(serve):
 
 
 @pytest.mark.parametrize(
-    ("message", "param", "asked", "kept"),
+    ("message", "param", "parameter", "rest_of_parameters"),
     [
         (
             "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
@@ -208,23 +210,23 @@ def test_a_schema_is_sent_as_such(serve):
         ("logprobs are not supported with this model", "logprobs", {"top_logprobs": 2}, {}),
     ],
 )
-def test_parameters_that_the_model_lacks(serve, message, param, asked, kept):
+def test_parameters_that_the_model_lacks(serve, message, param, parameter, rest_of_parameters):
     def script(request, times_asked):
         return Answer(message, status=400, param=param) if param in request else Answer(GOOD)
 
     server, engine = serve(script)
 
     for i in range(2):
-        engine.ask(asking(f"q{i}", **asked))
+        engine.ask(asking(f"q{i}", **parameter))
 
     extra = [
         {k: v for k, v in r.body.items() if k not in ("model", "messages")} for r in server.received
     ]
-    assert extra[1:] == [kept, kept], "found out once"
+    assert extra[1:] == [rest_of_parameters, rest_of_parameters], "found out once"
 
 
 def test_what_helps_nothing_is_not_remembered(serve):
-    """An error may name a parameter that it is not about: asked again as before."""
+    # An error may name a parameter that is not its cause: the next request has it again
     server, engine = serve([Answer("'temperature' is not allowed in prompts", status=400)] * 4)
 
     for i in range(2):
@@ -247,8 +249,10 @@ def test_nobody_there(retries, end):
     assert caught.value.cause is Cause.SERVER_ERROR
 
 
-def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(monkeypatch):
-    """A wrong address must not cost every item all its tries; a server that starts is found."""
+def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(
+    monkeypatch, assert_message
+):
+    # A wrong address must not cost every item all its tries; a server that starts later answers
     from tests.llm.conftest import engine_before
 
     monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.01)
@@ -260,7 +264,7 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(monk
         tries = [len(failure.attempts) for failure in outcomes]
         assert max(tries) == 4
         assert tries[50:] == [1] * 30, "those that were not under way"
-        assert "; tried once: no connection has succeeded yet" in outcomes[-1].detail
+        assert_message(outcomes[-1].detail)
 
         with ChatServer([GOOD, FAULTS["cut"](GOOD), GOOD], port=port) as server:
             assert engine.ask(asking("a")).text == GOOD
@@ -272,7 +276,7 @@ SECRET = "sk-planted-0123456789abcdef"
 
 
 def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, logged):
-    """A server that repeats the key in errors and in replies; logs at their loudest."""
+    # A server that repeats the key in errors and in replies; logs at their loudest
     from ragbench.llm import Replies
 
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
@@ -292,8 +296,8 @@ def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, logged)
 
     assert server.received[0].headers["authorization"] == f"Bearer {SECRET}"
     assert reply.text == stored.text == "your key is ${OPENAI_API_KEY}"
-    shown = f"{caught.value} {caught.value.attempts} {caught.getrepr(showlocals=True)} {engine!r}"
-    assert SECRET not in shown + str(logged)
+    output = f"{caught.value} {caught.value.attempts} {caught.getrepr(showlocals=True)} {engine!r}"
+    assert SECRET not in output + str(logged)
     assert SECRET.encode() not in on_disk
 
 
@@ -302,16 +306,17 @@ def _keys(folder):
 
 
 @pytest.mark.parametrize(
-    ("url", "message"),
+    "url",
     [
-        ("http://me:hunter22@host/v1", r"'http://host/v1' with credentials or a fragment"),
-        ("http://host/v1#hunter22", r"'http://host/v1' with credentials or a fragment"),
-        ("host/v1", r"found 'host/v1', allowed: http://"),
+        "http://me:hunter22@host/v1",  # a login
+        "http://host/v1#hunter22",  # a fragment
+        "host/v1",  # no scheme
     ],
 )
-def test_addresses_hold_no_secrets(url, message):
-    with pytest.raises(OptionError, match=message) as caught:
+def test_addresses_hold_no_secrets(url, assert_message):
+    with pytest.raises(OptionError) as caught:
         OpenAIChat(base_url=url)
+    assert_message(caught.value, "openai: base_url")
 
     assert "hunter22" not in str(caught.value)
 
@@ -329,7 +334,7 @@ def test_addresses_hold_no_secrets(url, message):
 def test_variables_that_cannot_be_used_are_named_without_their_logins(
     monkeypatch, name, value, message
 ):
-    """Both were internal errors, or said that the result could not be written."""
+    # Bug: both variables gave internal errors, or a message that the result could not be written
     monkeypatch.setenv("FTP_PROXY", "http://other:1")
     monkeypatch.setenv(name, value)
     is_proxy = name.endswith("_PROXY")
@@ -344,12 +349,13 @@ def test_variables_that_cannot_be_used_are_named_without_their_logins(
     assert "passw0rd99" not in str(why.value)
 
 
-def test_a_key_that_is_not_set_is_named(monkeypatch):
+def test_a_key_that_is_not_set_is_named(monkeypatch, assert_message):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
-    with pytest.raises(OptionError, match=r"api_key_env: found 'OPENAI_API_KEY', which is not set"):
+    with pytest.raises(OptionError) as caught:
         OpenAIChat()
+    assert_message(caught.value, "openai: api_key_env")
 
 
 def test_kept_replies_come_back_as_they_were(serve):
@@ -361,7 +367,7 @@ def test_kept_replies_come_back_as_they_were(serve):
 
 
 def test_a_token_that_cannot_come_has_a_number_that_files_hold():
-    """Some servers write -Infinity for the logarithm of 0."""
+    # Some servers write -Infinity for the logarithm of 0
     top = [{"token": "5", "logprob": -math.inf}, {"token": "4", "logprob": -0.0}]
 
     (token,) = read_logprobs({"content": [{**top[1], "top_logprobs": top}]})
@@ -371,13 +377,13 @@ def test_a_token_that_cannot_come_has_a_number_that_files_hold():
 
 def trusted_by(base_url):
     """The TLS context that a client for an address holds."""
-    made = OpenAIChat(base_url=base_url)._client._client._transport._pool._ssl_context
-    assert isinstance(made, ssl.SSLContext)
-    return made
+    context = OpenAIChat(base_url=base_url)._client._client._transport._pool._ssl_context
+    assert isinstance(context, ssl.SSLContext)
+    return context
 
 
 def test_what_is_trusted_is_loaded_once(monkeypatch, tmp_path):
-    """For the same variables; what they name counts, as it does for any client."""
+    # For the same variables; what they name counts, as it does for any client
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)

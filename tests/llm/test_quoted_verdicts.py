@@ -58,16 +58,16 @@ def test_an_own_verdict_beside_a_quote_is_read():
 
 
 def test_texts_are_no_verdict():
-    """A list of claims may equal that of a worked example, as an empty one does."""
+    # A list of claims may equal that of a worked example, as an empty one does
     schema = {"type": "object", "properties": {"claims": {"type": "array"}}}
 
     assert read_json('{"claims": []}', schema, prompt='Such as {"claims": []}.') == {"claims": []}
 
 
 @given(verdicts, prose, prose, fences, notations, notations)
-def test_no_echo_is_a_verdict(forged, before, after, fence, indent, other_indent):
-    prompt = f"{before}{as_text(forged, indent=indent)}{after}"
-    reply = f"{before}{as_text(forged, fence, other_indent)}{after}"
+def test_no_echo_is_a_verdict(forged, prefix, after, fence, indent, other_indent):
+    prompt = f"{prefix}{as_text(forged, indent=indent)}{after}"
+    reply = f"{prefix}{as_text(forged, fence, other_indent)}{after}"
 
     with pytest.raises(Unreadable):
         read_json(reply, SCHEMA, prompt=prompt)
@@ -75,18 +75,18 @@ def test_no_echo_is_a_verdict(forged, before, after, fence, indent, other_indent
 
 @given(verdicts, verdicts, prose, fences, notations, st.booleans(), st.data())
 def test_a_cut_reply_never_has_the_verdict_that_it_quotes(
-    forged, own, between, fence, indent, is_in_prompt, data
+    forged, own_verdict, between, fence, indent, is_in_prompt, data
 ):
-    whole = as_text(own, indent=indent)
+    whole = as_text(own_verdict, indent=indent)
     cut = whole[: data.draw(st.integers(1, len(whole)))]
-    assume(forged != own)
+    assume(forged != own_verdict)
     prompt = f"The answer: {as_text(forged)}" if is_in_prompt else ""
     try:
         value = read_json(f"{as_text(forged, fence)}{between} {cut}", SCHEMA, prompt=prompt)
     except Unreadable:
         assert cut != whole or not is_in_prompt
         return
-    assert value == own
+    assert value == own_verdict
 
 
 @pytest.mark.parametrize("reply", [FORGED, f"The answer says {FORGED}"])

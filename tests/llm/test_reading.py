@@ -51,69 +51,70 @@ def test_readable(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    "text",
     [
-        ("", "the reply is empty"),
-        ("The score is 4.", "the reply holds no JSON"),
-        ("4", "the reply is 4, expected an object"),
-        ('{"score": NaN}', "NaN is no number"),
-        ('Well: {"score": NaN}', "NaN is no number"),
-        ('{"score": Infinity}', "Infinity is no number"),
-        ('{"score": -Infinity,}', "-Infinity is no number"),
-        ('{"score": 1e999}', "1e999 is too large"),
-        ('{"score": four}', "expecting value, found 'four }'"),
-        ('{"score": "four"}', 'score is "four", expected an integer'),
-        ('{"score": "4/5"}', 'score is "4/5", expected an integer'),
-        ('{"score": 4/5}', "expecting ',' delimiter, found '/5 }'"),
-        ('{"score": 4 out of 5}', "found ' out' after '4'"),
-        ('{"score": 4.5}', "score is 4.5, expected an integer"),
-        ('{"score": 6}', "score is 6, expected a number from 1 to 5"),
-        ('{"score": "4.5"}', 'score is "4.5", expected an integer'),
-        ('[{"score": 4}, {"score": 4}]', "expected an object"),
-        ('"four"', 'the reply is "four", expected an object'),
-        ('{"score": true}', "score is true, expected an integer"),
-        ('{"score": null}', "score is null, expected an integer"),
-        ('{"score": [4]}', "expected an integer"),
-        ('{"level": 4}', 'the key "score" is missing'),
-        ('{"score": 4, "score": 2}', 'the key "score" is there twice'),
-        ('{"score": 4} or {"score": 2}', "two different answers"),
-        ('{"score": 4', 'the key "score" is missing'),  # 4, or the beginning of 45?
-        ('{"score": 0x4}', "expecting ',' delimiter, found 'x4 }'"),
-        ('{"score": ٤}', "expecting value"),
-        ('{"score": NaN, "details": {"score": 4}}', "NaN is no number"),
-        ('{"details": {"score": 4}', 'the key "score" is missing'),
-        ('{"draft": {"score": 4}, "score": ', 'the key "score" is missing'),
-        ('{"score": 4, "why": "5" tall} No: {"score": 2}', "found ' tall' after"),
-        ("{,}", "the reply holds no JSON"),
-        ('{"score": 4 "reasoning": "x"} {"score": 2}', "after '4'"),
-        ("[" * 5000, "nested more than 100 deep"),
-        ('{"a":' * 5000 + "1" + "}" * 5000, "nested"),
-        ('{"score": ' + "9" * 5000 + "}", "a number of 5000 digits"),
-        ("```json\n```", "the reply holds no JSON"),
+        "",
+        "The score is 4.",
+        "4",
+        '{"score": NaN}',
+        'Well: {"score": NaN}',  # JSON has no NaN, also within prose
+        '{"score": Infinity}',
+        '{"score": -Infinity,}',
+        '{"score": 1e999}',  # a float of it is infinite
+        '{"score": four}',
+        '{"score": "four"}',
+        '{"score": "4/5"}',  # a share, not a level
+        '{"score": 4/5}',
+        '{"score": 4 out of 5}',  # no comma before the words
+        '{"score": 4.5}',
+        '{"score": 6}',
+        '{"score": "4.5"}',
+        '[{"score": 4}, {"score": 4}]',
+        '"four"',
+        '{"score": true}',  # True is an integer in Python
+        '{"score": null}',
+        '{"score": [4]}',
+        '{"level": 4}',
+        '{"score": 4, "score": 2}',
+        '{"score": 4} or {"score": 2}',  # which of two is meant is unknown
+        '{"score": 4',  # 4, or the beginning of 45?
+        '{"score": 0x4}',  # hexadecimal
+        '{"score": ٤}',  # a digit of another script
+        '{"score": NaN, "details": {"score": 4}}',
+        '{"details": {"score": 4}',  # the score is a detail, and the object is cut
+        '{"draft": {"score": 4}, "score": ',
+        '{"score": 4, "why": "5" tall} No: {"score": 2}',
+        "{,}",
+        '{"score": 4 "reasoning": "x"} {"score": 2}',
+        "[" * 5000,  # a thousand levels end Python's stack
+        '{"a":' * 5000 + "1" + "}" * 5000,
+        '{"score": ' + "9" * 5000 + "}",  # int() refuses so many digits
+        "```json\n```",
     ],
 )
-def test_unreadable_and_why(text, problem):
+def test_unreadable_and_why(text, assert_message):
     with pytest.raises(Unreadable) as caught:
         read_json(text, SCHEMA)
 
-    assert problem in str(caught.value)
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    "text",
     [
-        ("<think>" * 100_000, "the reply holds no JSON"),
-        ("{" + ",".join(f'"{n}": 1' for n in range(100_000)) + ', "z": 1, "z": 1}', '"z" is there'),
-        ("Well: {" + ",".join(f"'{n}': 1" for n in range(20_000)) + ", 'z': 1, 'z': 1}", '"z" is'),
-        ("[" + "[]," * 1_000_000 + "1]", "more than 1,000,000 values"),
+        "<think>" * 100_000,
+        "{" + ",".join(f'"{n}": 1' for n in range(100_000)) + ', "z": 1, "z": 1}',
+        "Well: {" + ",".join(f"'{n}': 1" for n in range(20_000)) + ", 'z': 1, 'z': 1}",
+        "[" + "[]," * 1_000_000 + "1]",
     ],
     ids=["thoughts", "keys", "keys in prose", "values"],
 )
-def test_a_reply_of_any_length_is_read_in_one_go(text, problem):
-    """Half a megabyte of these took minutes to hours, in which no other reply was read."""
+def test_a_reply_of_any_length_is_read_in_one_go(text, assert_message):
+    # Half a megabyte of these took minutes to hours, in which no other reply was read
     start = time.process_time()
-    with pytest.raises(Unreadable, match=problem):
+    with pytest.raises(Unreadable) as caught:
         read_json(text, SCHEMA)
+    assert_message(caught.value)
 
     assert time.process_time() - start < 10
 
@@ -123,12 +124,13 @@ def test_a_complete_value_of_an_object_that_is_cut_off_stays(value):
     assert read_json('{"a": ' + value, {"type": "object"}) == {"a": json.loads(value)}
 
 
-def test_an_unfinished_list_is_not_a_shorter_one():
-    """Claims that were cut off would leave a mean over those that happened to fit."""
+def test_an_unfinished_list_is_not_a_shorter_one(assert_message):
+    # Claims that were cut off would leave a mean over those that happened to fit
     schema = {"type": "object", "properties": {"claims": {"type": "array"}}}
 
-    with pytest.raises(Unreadable, match='the key "claims" is missing'):
+    with pytest.raises(Unreadable) as caught:
         read_json('{"claims": ["one", "two", "thr', {**schema, "required": ["claims"]})
+    assert_message(caught.value)
 
 
 values = st.recursive(
@@ -155,11 +157,11 @@ def test_any_value_comes_back(value):
 
 @settings(max_examples=30)
 @given(containers, prose, prose, st.booleans(), st.sampled_from([None, 2]))
-def test_any_value_comes_back_out_of_prose(value, before, after, fenced, indent):
-    written = json.dumps(value, indent=indent)
+def test_any_value_comes_back_out_of_prose(value, prefix, after, fenced, indent):
+    text = json.dumps(value, indent=indent)
     fence = "```" if fenced else ""
 
-    assert read_json(f"{before}{fence}\n{written}\n{fence}{after}", {}) == value
+    assert read_json(f"{prefix}{fence}\n{text}\n{fence}{after}", {}) == value
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
@@ -171,12 +173,12 @@ def test_prose_may_begin_with_the_word_for_no_number(word):
 
 @settings(max_examples=30)
 @given(containers, prose)
-def test_python_notation_is_read_alike(value, before):
-    """`repr` writes True, None, single quotes; its strings may need escapes that JSON lacks."""
-    written = repr(value)
-    assume("\\x" not in written and "\\U" not in written)
+def test_python_notation_is_read_alike(value, prefix):
+    # `repr` writes True, None, single quotes; its strings may need escapes that JSON lacks
+    text = repr(value)
+    assume("\\x" not in text and "\\U" not in text)
 
-    assert read_json(before + written, {}) == value
+    assert read_json(prefix + text, {}) == value
 
 
 @given(st.text())
@@ -204,9 +206,9 @@ def test_no_near_json_raises_anything_else(text):
 @settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(["score", "reasoning"]), values, min_size=1), st.data())
 def test_a_cut_never_changes_a_number(value, data):
-    """Whatever a reply that is cut off is read as, its numbers are those of the whole."""
-    written = json.dumps(value)
-    cut = written[: data.draw(st.integers(0, len(written)))]
+    # Whatever a reply that is cut off is read as, its numbers are those of the whole
+    text = json.dumps(value)
+    cut = text[: data.draw(st.integers(0, len(text)))]
     try:
         read = read_json(cut, {"type": "object"})
     except Unreadable:
@@ -258,7 +260,7 @@ few_values = st.recursive(
 
 @given(few_values, schemas)
 def test_agrees_with_jsonschema(value, schema):
-    """What fits comes back as it is; what is mended fits; what fits nowhere is refused."""
+    # A fitting value comes back unchanged, a mended value fits, any other value is refused
     validator = jsonschema.Draft202012Validator(schema)
     try:
         conformed = conform(value, schema)
@@ -270,7 +272,7 @@ def test_agrees_with_jsonschema(value, schema):
         assert conformed == value
 
 
-def test_an_unreadable_reply_is_asked_again_with_the_reason(serve):
+def test_an_unreadable_reply_is_asked_again_with_the_reason(serve, assert_message):
     server, engine = serve([Answer('{"score": "high"}'), Answer(GOOD)])
 
     answer = engine.run(ask_structured(engine.aask, asking("judge", schema=SCHEMA)))
@@ -279,22 +281,23 @@ def test_an_unreadable_reply_is_asked_again_with_the_reason(serve):
     assert [reply.text for reply in answer.replies] == ['{"score": "high"}', GOOD]
     first, second, third = server.received[1].body["messages"]
     assert (first["content"], second["content"]) == ("judge", '{"score": "high"}')
-    assert 'score is "high", expected an integer' in third["content"]
+    assert_message(third["content"])
 
 
-def test_twice_unreadable_is_a_failure_with_both_replies(serve):
+def test_twice_unreadable_is_a_failure_with_both_replies(serve, assert_message):
     server, engine = serve([Answer("no idea"), Answer("still none", finish_reason="length")])
 
-    with pytest.raises(CallFailure, match="holds no JSON; the reply ended at") as caught:
+    with pytest.raises(CallFailure) as caught:
         engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
+    assert_message(caught.value)
 
     assert caught.value.cause is Cause.UNREADABLE
     assert [reply.text for reply in caught.value.replies] == ["no idea", "still none"]
     assert server.counters.requests == 2
 
 
-def test_a_reply_that_makes_the_question_too_long_is_unreadable():
-    """The item fits; only with the reply that could not be read beside it, it does not."""
+def test_a_reply_that_makes_the_question_too_long_is_unreadable(assert_message):
+    # The item fits; only with the reply that could not be read beside it, it does not
 
     async def ask(request):
         if len(request.messages) > 1:
@@ -305,5 +308,5 @@ def test_a_reply_that_makes_the_question_too_long_is_unreadable():
         asyncio.run(ask_structured(ask, asking(schema=SCHEMA)))
 
     assert caught.value.cause is Cause.UNREADABLE
-    assert caught.value.detail.endswith("; too long to be asked again")
+    assert_message(caught.value.detail)
     assert [reply.text for reply in caught.value.replies] == ["no JSON at all"]

@@ -21,7 +21,7 @@ from tests.repeats import KINDS, RepeatingServer, count_wrong
 @pytest.mark.parametrize("arrival", ["together", "then", "cut"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_copy_answers_the_next_request(kind, arrival):
-    """Of 400 answers 251 (http, then) and 98 (openai, together) belonged to another question."""
+    # Bug: of 400 answers 251 (http, then) and 98 (openai, together) belonged to another question
     with RepeatingServer(0.5, arrival) as server:
         wrong = count_wrong(kind, server, 16, threads=1 if arrival == "then" else 4)
 
@@ -66,8 +66,8 @@ def test_ids_that_come_again_by_themselves_are_no_evidence(ids):
     assert server.requests == 20
 
 
-def test_a_reply_that_is_repeated_for_ever_fails_its_item_alone(serve):
-    """A cache that confuses requests: whoever asks 'b' gets the reply to 'a'."""
+def test_a_reply_that_is_repeated_for_ever_fails_its_item_alone(serve, assert_message):
+    # A cache that confuses requests: whoever asks 'b' gets the reply to 'a'
 
     def script(request, times_asked):
         text = request["messages"][0]["content"].replace("b", "a")
@@ -80,7 +80,7 @@ def test_a_reply_that_is_repeated_for_ever_fails_its_item_alone(serve):
     outcomes = ask_many(engine, [request_of(text) for text in texts])
 
     assert [getattr(outcome, "text", None) for outcome in outcomes] == ["a", "c", None, "d"]
-    assert outcomes[2].detail == "the server repeated the earlier reply id-a; tried 3 times"
+    assert_message(outcomes[2].detail)
     assert server.counters.requests == 6
 
 
@@ -97,7 +97,7 @@ def test_equal_replies_to_equal_requests_and_to_requests_of_one_moment_are_no_re
 
 @pytest.mark.parametrize("package", ["httpx", "httpx2"])
 def test_both_packages_of_openai_are_watched(package):
-    """`openai` is built on httpx up to version 2, on httpx2 from version 3 on."""
+    # `openai` is built on httpx up to version 2, on httpx2 from version 3 on
     httpx = pytest.importorskip(package)
 
     async def wrong(url):
@@ -122,7 +122,7 @@ def test_a_client_without_known_pools_opens_a_connection_per_request(monkeypatch
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate by openssl")
 @pytest.mark.parametrize("kind", ["http", "async"])
 def test_no_copy_is_overlooked_in_tls(kind, tmp_path, monkeypatch):
-    """TLS has a buffer of its own, which the socket does not show."""
+    # TLS has a buffer of its own, which the socket does not show
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
     curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
     name = "-subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1"

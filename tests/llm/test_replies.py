@@ -93,7 +93,7 @@ def test_the_order_of_keys_does_not_count(request, rng):
 @settings(max_examples=15)
 @given(requests, st.sampled_from([f.name for f in fields(ChatRequest)]))
 def test_every_field_is_in_the_key(request, name):
-    """A field that is added later and forgotten in `to_dict` turns this red."""
+    # A field that is added later and forgotten in `to_dict` turns this red
     changed = {
         "model": "c",
         "messages": (Message("system", "xyz"),),
@@ -119,9 +119,10 @@ def test_the_server_is_in_the_key():
 
 
 @pytest.mark.parametrize("extra", [{"x": float("nan")}, {"x": object()}])
-def test_what_json_cannot_hold_is_an_option_error(extra):
-    with pytest.raises(OptionError, match="allowed: what JSON can hold"):
+def test_what_json_cannot_hold_is_an_option_error(extra, assert_message):
+    with pytest.raises(OptionError) as caught:
         request_key(SERVER, asking(extra=extra))
+    assert_message(caught.value)
 
 
 counts = st.integers(0, 2**53)
@@ -165,7 +166,7 @@ def test_half_characters_survive(path):
 
 
 def test_the_first_of_two_processes_wins(path):
-    """Both go on with the same reply, so that their results are equal."""
+    # Both go on with the same reply, so that their results are equal
     with Replies(path) as one, Replies(path) as other:
         one.store("k", ChatReply("first")).result()
 
@@ -174,13 +175,14 @@ def test_the_first_of_two_processes_wins(path):
 
 
 @pytest.mark.parametrize("damage", ["blob = x'00'", "blob = substr(blob, 2)", "checksum = x''"])
-def test_a_damaged_reply_is_asked_again(path, damage):
+def test_a_damaged_reply_is_asked_again(path, damage, assert_message):
     stored(path, "k", "other")
     query(path, f"UPDATE rows SET {damage} WHERE item = 'k'")
 
     with Replies(path) as replies:
-        with pytest.warns(DamagedCache, match=r"replies\.sqlite: 1 damaged in replies \(k\)"):
+        with pytest.warns(DamagedCache, match="replies") as caught:
             assert replies.get("k") is None
+        assert_message(caught[0].message)
         assert replies.get("other").text == "yes"
         assert replies.store("k", ChatReply("new")).result().text == "new"
         assert replies.get("k").text == "new"
@@ -200,7 +202,7 @@ def test_a_reply_of_somebody_else_with_a_right_checksum_is_asked_again(path, tex
 
 
 def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
-    """A row of 4 MB would make 4 GB of memory."""
+    # A row of 4 MB would make 4 GB of memory
     stored(path, "k")
     packed = zlib.compress(json.dumps(to_json(ChatReply("x" * (1 << 20)))).encode())
     assert len(packed) < 3_000
@@ -214,48 +216,53 @@ def test_one_that_makes_far_more_than_it_has_is_asked_again(path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [100, 5000])
-def test_a_file_that_is_no_database_is_named(path, size):
+def test_a_file_that_is_no_database_is_named(path, size, assert_message):
     path.write_bytes(random.Random(1).randbytes(size))
 
-    with pytest.raises(DataError, match=r"replies\.sqlite: is damaged or no cache"):
+    with pytest.raises(DataError) as caught:
         Replies(path)
+    assert_message(caught.value)
 
 
-def test_another_programs_database_is_left_alone(path):
+def test_another_programs_database_is_left_alone(path, assert_message):
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (a)")
     connection.close()
 
-    with pytest.raises(DataError, match="is a database, but no cache"):
+    with pytest.raises(DataError) as caught:
         Replies(path)
+    assert_message(caught.value)
 
 
-def test_a_newer_schema_is_refused(path):
+def test_a_newer_schema_is_refused(path, assert_message):
     stored(path, "k")
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
 
-    with pytest.raises(DataError, match=r"another version of ragbench \(schema 99\)"):
+    with pytest.raises(DataError) as caught:
         Replies(path)
+    assert_message(caught.value)
 
 
-def test_a_replay_sends_nothing_and_names_what_is_missing(serve, path):
+def test_a_replay_sends_nothing_and_names_what_is_missing(serve, path, assert_message):
     with Replies(path) as replies:
         _, engine = serve(engine={"replies": replies})
         engine.ask(asking("known"))
     with Replies(path, replay=True) as replies:
         server, engine = serve(engine={"replies": replies})
         engine.model.identity = {**engine.model.identity}
-        with pytest.raises(DataError, match=r"replies\.sqlite: no reply from 'm' to 'unknown'"):
+        with pytest.raises(DataError) as caught:
             engine.ask(asking("unknown"))
+        assert_message(caught.value)
 
         assert server.counters.requests == 0
 
 
-def test_a_replay_needs_a_file(path):
-    with pytest.raises(DataError, match=r"replies\.sqlite: there is no such store"):
+def test_a_replay_needs_a_file(path, assert_message):
+    with pytest.raises(DataError) as caught:
         Replies(path, replay=True)
+    assert_message(caught.value)
 
 
 def test_a_replay_from_a_folder_that_may_only_be_read(path):
@@ -282,8 +289,8 @@ def test_a_shared_store_is_read_after_the_own(path, tmp_path):
         assert len(replies) == 1
 
 
-def test_a_full_disk_is_an_error_that_names_the_file(path, warm):
-    """A limit on the size of files stands for the disk; in a process of its own."""
+def test_a_full_disk_is_an_error_that_names_the_file(path, warm, assert_message):
+    # A limit on the size of files stands for the disk; in a process of its own
     code = (
         "import resource, sys\n"
         "from ragbench.errors import DataError\n"
@@ -299,13 +306,13 @@ def test_a_full_disk_is_an_error_that_names_the_file(path, warm):
         "except DataError as error: print(i, error)\n"
     )
 
-    status, said = warm.run(code, str(path))
+    status, output = warm.run(code, str(path))
 
     assert status == 0
-    kept, message = said.split(" ", 1)
-    assert "replies.sqlite: cannot be used as a cache" in message
+    n_stored, message = output.split(" ", 1)
+    assert_message(message)
     with Replies(path) as replies:
-        assert len(replies) == int(kept) > 10
+        assert len(replies) == int(n_stored) > 10
 
 
 JUDGE = """
@@ -328,13 +335,13 @@ def start(warm, path, url, n):
 
 @pytest.mark.slow
 def test_kill_9_loses_no_stored_reply(path, warm):
-    """Killed twice in the middle: what was stored is not asked again."""
+    # Killed twice in the middle: what was stored is not asked again
     kills, n = 2, 80
     with ChatServer(GOOD, latency_s=0.02) as server:
         for kill in range(1, kills + 1):
             process = start(warm, path, server.url, n)
-            before = server.counters.requests
-            while server.counters.requests < before + 20 + 7 * kill:
+            n_requests = server.counters.requests
+            while server.counters.requests < n_requests + 20 + 7 * kill:
                 assert process.poll() is None, process.stderr.read()
                 time.sleep(0.005)
             process.kill()
@@ -344,8 +351,8 @@ def test_kill_9_loses_no_stored_reply(path, warm):
 
     assert process.returncode == 0, errors
     assert out.split() == [str(n), "1"]
-    asked = Counter(server.counters.asked.values())
-    assert sum(asked.values()) == n, "every question was asked"
+    counts = Counter(server.counters.asked.values())
+    assert sum(counts.values()) == n, "every question was asked"
     assert server.counters.requests - n <= kills * CONCURRENCY, "only those in flight at a kill"
     with Replies(path) as replies:
         assert len(replies) == n
@@ -369,7 +376,7 @@ def test_two_processes_share_a_store(path, warm):
 
 
 def test_many_threads_open_fresh_files_at_once(tmp_path):
-    """Who reads the version while another makes the table must not see half of it."""
+    # A thread that reads the version must not see half of a table that another thread creates
     together, errors = threading.Barrier(8), []
 
     def open_each():
@@ -390,7 +397,7 @@ def test_many_threads_open_fresh_files_at_once(tmp_path):
 
 
 def test_many_processes_open_a_fresh_file_at_once(path, warm):
-    """SQLite may say 'locked' at once when several switch a fresh file to WAL."""
+    # SQLite may say 'locked' at once when several switch a fresh file to WAL
     code = (
         "import sys\nfrom ragbench.llm import *\n"
         "with Replies(sys.argv[1]) as r: r.store(sys.argv[2], ChatReply('x')).result()"

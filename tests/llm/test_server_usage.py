@@ -86,10 +86,10 @@ def plain(prompt, visible, reasoning, cached):
 
 def anthropic(prompt, visible, reasoning, cached):
     """Cached tokens stand beside the others."""
-    written = (prompt - cached) // 2
+    written_tokens = (prompt - cached) // 2
     return {
-        "input_tokens": prompt - cached - written,
-        "cache_creation_input_tokens": written,
+        "input_tokens": prompt - cached - written_tokens,
+        "cache_creation_input_tokens": written_tokens,
         "cache_read_input_tokens": cached,
         "output_tokens": visible + reasoning,
     }
@@ -167,7 +167,7 @@ def test_worked_by_hand(usage, expected):
 
 
 def test_a_cost_by_hand(serve):
-    """800 of 1,000 input tokens cached, 900 of output: (200 * 1 + 800 * .1 + 900 * 10) / 10^6."""
+    # 800 of 1,000 input tokens cached, 900 of output: (200 * 1 + 800 * .1 + 900 * 10) / 10^6
     reply = Answer(body=body(xai(1000, 100, 800, 800)).encode())
     _, engine = serve(reply, engine={"prices": PRICES})
 
@@ -202,10 +202,8 @@ def test_a_budget_is_passed_by_the_calls_in_flight_at_most(limit, form, counts, 
 
 @pytest.mark.parametrize("content", [None, {"no": "text"}], ids=["no message", "no text"])
 def test_replies_without_a_text_are_paid_for(content):
-    """A try costs 1,000 * 10 / 10^6 = 0.01 USD, and reserves 4,096 * 10 / 10^6 after the first.
-
-    The sixth fits into 0.1, since 0.05 + 0.041 < 0.1; the seventh does not.
-    """
+    # A try costs 1,000 * 10 / 10^6 = 0.01 USD, and reserves 4,096 * 10 / 10^6 after the first.
+    # The sixth fits into 0.1, since 0.05 + 0.041 < 0.1; the seventh does not.
     reply = json.loads(body(openai_form(0, 1000, 0, 0), content))
     if content is None:
         reply["choices"] = []
@@ -243,7 +241,7 @@ def engine_usage(serve, first):
 
 
 def test_no_call_starts_after_the_minutes():
-    """One place, 0.3 s a call, 0.6 s in all: the calls that wait for the place are not sent."""
+    # One place, 0.3 s a call, 0.6 s in all: the calls that wait for the place are not sent
     budget = Budget(minutes=0.01)
     with (
         ChatServer("4", latency_s=0.3) as server,

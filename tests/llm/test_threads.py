@@ -47,7 +47,7 @@ loop.close()
 @pytest.mark.costly
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers by signal here")
 def test_interrupts_at_any_point_of_a_wait(repository):
-    """Each comes out as what it is, and no lock stays behind that the next call waits for."""
+    # Each interrupt is raised as it is, and leaves no lock for which the next call would wait
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "PYTHONPATH": str(repository)},
@@ -68,7 +68,7 @@ def test_interrupts_at_any_point_of_a_wait(repository):
     ],
 )
 def test_an_error_of_the_users_code_is_no_cancellation_and_ends_the_wait(error, raised):
-    """Asyncio takes the first for a cancellation, and waits for ever after the other."""
+    # Asyncio takes the first error for a cancellation, and waits for ever after the second
 
     def ask():
         raise error

@@ -32,21 +32,23 @@ from tests.llm.conftest import GOOD, ask_many, asking
 
 
 def test_worked_by_hand():
-    """1,000 tokens at 0.15 and 200 at 0.60 per million: 0.00015 + 0.00012."""
+    # 1,000 tokens at 0.15 and 200 at 0.60 per million: 0.00015 + 0.00012
     price = Prices.load().of("gpt-4o-mini")
 
     assert price.cost_usd(Usage(1_000, 200)) == pytest.approx(0.00027, abs=1e-15)
 
 
 def test_cached_input_has_its_own_price(tmp_path):
-    """400 new at 0.15, 600 cached at 0.075 and 200 at 0.60: 60 + 45 + 120 per million."""
+    # 400 new at 0.15, 600 cached at 0.075 and 200 at 0.60: 60 + 45 + 120 per million
     price = Prices.load().of("gpt-4o-mini")
 
     usage = Usage(1_000, 200, cached_tokens=600)
     assert price.cost_usd(usage) == pytest.approx(0.000225, abs=1e-15)
     (tmp_path / "p.yaml").write_text("models: {m: {input: 1, output: 2}}")
-    own = Prices.load(tmp_path / "p.yaml").of("m")
-    assert own.cost_usd(Usage(10, 0, cached_tokens=10)) == pytest.approx(1e-5), "as other input"
+    own_price = Prices.load(tmp_path / "p.yaml").of("m")
+    assert own_price.cost_usd(Usage(10, 0, cached_tokens=10)) == pytest.approx(1e-5), (
+        "as other input"
+    )
 
 
 def test_cached_and_reasoning_tokens_are_read_from_a_reply(serve):
@@ -63,18 +65,18 @@ def test_cached_and_reasoning_tokens_are_read_from_a_reply(serve):
 
 def test_a_reply_that_was_stored_before_its_price_was_known_is_priced(tmp_path):
     (tmp_path / "prices.yaml").write_text("models: {m: {input: 1, output: 2}}")
-    found = []
+    costs = []
     with ChatServer(GOOD) as server:
         for prices in (Prices.load(), Prices.load(tmp_path / "prices.yaml"), Prices.load()):
             with (
                 Replies(tmp_path / "replies.sqlite") as replies,
                 ChatEngine(OpenAIChat(base_url=server.url), replies=replies, prices=prices) as e,
             ):
-                found.append(e.ask(asking()))
+                costs.append(e.ask(asking()))
         assert server.counters.requests == 1
 
-    used = found[0].usage
-    assert [reply.usage.usd for reply in found] == [
+    used = costs[0].usage
+    assert [reply.usage.usd for reply in costs] == [
         None,
         pytest.approx((used.input_tokens + 2 * used.output_tokens) / 1e6),
         None,
@@ -82,7 +84,7 @@ def test_a_reply_that_was_stored_before_its_price_was_known_is_priced(tmp_path):
 
 
 def test_a_budget_holds_for_reasoning_that_nobody_limited(serve):
-    """Replies of 9,000 tokens, which no `max_tokens` announces; the first one tells."""
+    # Replies of 9,000 tokens, which no `max_tokens` announces; the first one tells
     model = ReasoningModel(GOOD, thoughts="so " * 4_500, refuses=())
     budget = Budget(tokens=100_000)
     _, engine = serve(model, engine={"budget": budget, "limits": Limits(concurrency=32)})
@@ -95,7 +97,7 @@ def test_a_budget_holds_for_reasoning_that_nobody_limited(serve):
 
 
 def test_a_longest_reply_that_is_refused_bounds_nothing(serve):
-    """Neither name is taken: the bound is then that of a request without one."""
+    # Neither name is taken: the bound is then that of a request without one
     model = ReasoningModel(
         GOOD, thoughts="so " * 2_000, refuses=("max_tokens", "max_completion_tokens")
     )
@@ -108,13 +110,13 @@ def test_a_longest_reply_that_is_refused_bounds_nothing(serve):
 
 
 def test_the_bound_covers_the_schema():
-    """A server reads it as part of the prompt, or is sent it in words."""
+    # A server reads it as part of the prompt, or is sent it in words
     from tests.llm.conftest import SCHEMA
 
-    plain, asked = (upper_bound(r) for r in (asking(), asking(schema=SCHEMA)))
+    plain, with_schema = (upper_bound(r) for r in (asking(), asking(schema=SCHEMA)))
 
     words = ask_json("", SCHEMA)
-    assert asked.input_tokens - plain.input_tokens >= len(words.encode())
+    assert with_schema.input_tokens - plain.input_tokens >= len(words.encode())
 
 
 def test_unknown_is_none_and_free_is_zero(tmp_path):
@@ -130,23 +132,24 @@ def test_unknown_is_none_and_free_is_zero(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "place"),
     [
-        ("[", r"prices\.yaml: cannot be read as prices"),
-        ("gpt: 3", r"prices\.yaml: no table of prices; allowed: models"),
-        ("models: [m]", r"prices\.yaml: no table of prices; allowed: models"),
-        ("free: m", r"prices\.yaml: no table of prices; allowed: models"),
-        ("models: {m: 3}", r"prices\.yaml: models\.m: 3 is no price; allowed: {input: number"),
-        ("models: {m: {input: -1, output: 2}}", "is no price"),
-        ("models: {m: {input: 1, output: .inf}}", "is no price"),
+        ("[", "TMP/prices.yaml"),
+        ("gpt: 3", "TMP/prices.yaml"),
+        ("models: [m]", "TMP/prices.yaml"),
+        ("free: m", "TMP/prices.yaml"),
+        ("models: {m: 3}", "TMP/prices.yaml: models.m"),
+        ("models: {m: {input: -1, output: 2}}", "TMP/prices.yaml: models.m"),
+        ("models: {m: {input: 1, output: .inf}}", "TMP/prices.yaml: models.m"),
     ],
 )
-def test_bad_price_files(tmp_path, text, message):
+def test_bad_price_files(tmp_path, text, place, assert_message):
     path = tmp_path / "prices.yaml"
     path.write_text(text)
 
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError) as caught:
         Prices.load(path)
+    assert_message(caught.value, place)
 
 
 @given(st.lists(st.text(max_size=30), min_size=1), st.none() | st.integers(1, 9))
@@ -174,7 +177,7 @@ def test_totals_keep_what_is_unknown_apart():
 
 
 def test_costs_do_not_depend_on_the_order_of_replies():
-    """0.1 + 0.2 + 0.3 is 0.6000000000000001 from the left, and 0.6 from the right."""
+    # 0.1 + 0.2 + 0.3 is 0.6000000000000001 from the left, and 0.6 from the right
     usages = [Usage(usd=usd) for usd in (0.1, 0.2, 0.3)]
 
     for order in permutations(usages):
@@ -199,8 +202,8 @@ def test_cost_is_counted_and_kept(serve, tmp_path):
 
 
 @pytest.mark.costly
-def test_a_budget_holds_with_32_calls_under_way(serve):
-    """Never more than it; and used up to less than one call's bound."""
+def test_a_budget_holds_with_32_calls_under_way(serve, assert_message):
+    # Never more than it; and used up to less than one call's bound
     budget = Budget(tokens=2_000)
     limits = Limits(concurrency=32, timeout=60)
     server, engine = serve(GOOD, engine={"budget": budget, "limits": limits}, latency_s=0.02)
@@ -216,7 +219,7 @@ def test_a_budget_holds_with_32_calls_under_way(serve):
     assert {o.cause for o in failed} == {Cause.OVER_BUDGET}
     assert len(failed) == 100 - engine.totals.calls == budget.refused
     assert server.counters.requests == engine.totals.calls
-    assert "tokens are spent, and the call may take" in failed[0].detail
+    assert_message(failed[0].detail)
 
 
 def test_what_brought_no_reply_is_given_back(serve):
@@ -231,17 +234,19 @@ def test_what_brought_no_reply_is_given_back(serve):
     assert engine.ask(asking("last", max_tokens=40)).text == GOOD
 
 
-def test_a_usd_budget_needs_a_price(serve):
+def test_a_usd_budget_needs_a_price(serve, assert_message):
     _, engine = serve(engine={"budget": Budget(usd=1.0)})
 
-    with pytest.raises(OptionError, match="with 'm', whose price is not known"):
+    with pytest.raises(OptionError) as caught:
         engine.ask(asking())
+    assert_message(caught.value, "budget: usd")
 
 
 @pytest.mark.parametrize("options", [{"usd": -1}, {"tokens": -1}, {"usd": float("nan")}])
-def test_bad_budgets(options):
-    with pytest.raises(OptionError, match="allowed: a number >= 0, or null"):
+def test_bad_budgets(options, assert_message):
+    with pytest.raises(OptionError) as caught:
         Budget(**options)
+    assert_message(caught.value)
 
 
 @settings(max_examples=30)
@@ -251,18 +256,18 @@ def test_bad_budgets(options):
     st.integers(1, 8),
 )
 def test_never_over_whatever_the_order(limit, calls, workers):
-    """Each call reserves its bound and uses a part of it; the sum never exceeds the limit."""
+    # Each call reserves its bound and uses a part of it; the sum never exceeds the limit
     budget = Budget(tokens=limit)
 
     async def call(bound, share, gate):
         async with gate:
             try:
-                held = await budget.reserve(Reservation(bound, 0.0))
+                reservation = await budget.reserve(Reservation(bound, 0.0))
             except CallFailure:
                 return 0
             await asyncio.sleep(0)
             used = int(bound * share)
-            budget.settle(held, Usage(used, 0))
+            budget.settle(reservation, Usage(used, 0))
             return used
 
     async def main():
@@ -273,7 +278,7 @@ def test_never_over_whatever_the_order(limit, calls, workers):
 
 
 def test_calls_that_wait_past_the_time_limit_are_refused_in_every_thread():
-    """A running call has all tokens; when it ends, there is room for the others, but no time."""
+    # A running call has all tokens; when it ends, there is room for the others, but no time
     budget = Budget(tokens=100, minutes=0.5 / 60)
     running = asyncio.run(budget.reserve(Reservation(100, 0.0)))
     failures = []

@@ -37,26 +37,26 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class LimitedServer:
     """A chat model behind limits of its own; complains after 2 ms, answers after `latency_s`."""
 
+    # Requests per second, a token bucket
     rate: float = 1e9
-    """Requests per second, a token bucket."""
+    # Its size
     burst: float = 1e9
-    """Its size."""
+    # Requests at once
     concurrent: float = float("inf")
-    """Requests at once."""
     latency_s: float = 0.1
+    # Share of requests that meet a complaint without a reason
     stray: float = 0.0
-    """Share of requests that meet a complaint without a reason."""
+    # Its status
     complaint: int = 429
-    """Its status."""
+    # What a complaint asks for
     retry_after_s: float = 0.05
-    """What a complaint asks for."""
+    # After so many seconds the rate is another
     falls_to: tuple[float, float] = (float("inf"), 0.0)
-    """After so many seconds the rate is another."""
+    # Share of requests that take `slow_s` longer
     slow: float = 0.0
-    """Share of requests that take `slow_s` longer."""
     slow_s: float = 1.0
+    # From when, and for how long, nothing is answered
     stalls: tuple[float, float] = (float("inf"), 0.0)
-    """From when, and for how long, nothing is answered."""
     identity: dict[str, str] = field(default_factory=dict)
     price_share: float = 1.0
 
@@ -92,11 +92,11 @@ class LimitedServer:
             await asyncio.sleep(length - since)
 
     def is_full(self) -> bool:
-        now = asyncio.get_running_loop().time()
-        if now > self.falls_to[0]:
+        time = asyncio.get_running_loop().time()
+        if time > self.falls_to[0]:
             self.rate = self.falls_to[1]
-        self.tokens = min(self.burst, self.tokens + (now - self.filled_at) * self.rate)
-        self.filled_at = now
+        self.tokens = min(self.burst, self.tokens + (time - self.filled_at) * self.rate)
+        self.filled_at = time
         if self.at_work > self.concurrent or self.tokens < 1:
             return True
         self.tokens -= 1
@@ -106,7 +106,7 @@ class LimitedServer:
         pass
 
 
-async def kept(reply: ChatReply) -> ChatReply:
+async def keep(reply: ChatReply) -> ChatReply:
     return reply
 
 
@@ -119,7 +119,7 @@ def ask_all(server: LimitedServer, n: int, concurrency: int) -> tuple[float, Ada
         sender = Sender(server, limits, clock=loop.time)
 
         async def one(i: int) -> ChatReply:
-            return await sender.send(ChatRequest("m", (), sample=i), kept, lambda: None)
+            return await sender.send(ChatRequest("m", (), sample=i), keep, lambda: None)
 
         async for _ in as_completed(one, range(n), size=2 * concurrency + 64):
             pass

@@ -60,26 +60,27 @@ def test_unknown_type_names_the_nearest():
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
+    "path",
     [
-        ("pathlib", "allowed: package.module:Name"),
-        ("no_such_module_here:X", "cannot import 'no_such_module_here'"),
-        ("pathlib:Pth", "'pathlib' has no 'Pth'; did you mean 'Path'?"),
+        "pathlib",  # no name after a colon
+        "no_such_module_here:X",  # no such module
+        "pathlib:Pth",  # misspelt
     ],
 )
-def test_bad_path_is_a_data_error(path, message):
+def test_bad_path_is_a_data_error(path, assert_message):
     with pytest.raises(DataError) as caught:
         load_object(path)
 
-    assert message in str(caught.value)
+    assert_message(caught.value)
 
 
-def test_a_module_that_raises_is_a_data_error(tmp_path, monkeypatch):
+def test_a_module_that_raises_is_a_data_error(tmp_path, monkeypatch, assert_message):
     (tmp_path / "my_broken_module.py").write_text("1 / 0\n")
     monkeypatch.setattr(sys, "path", list(sys.path))
 
-    with pytest.raises(DataError, match="ZeroDivisionError: division by zero"):
+    with pytest.raises(DataError) as caught:
         load_object("my_broken_module:X", [tmp_path])
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +95,13 @@ def test_summary_line_is_the_first_of_the_docstring():
     assert not summary_line(Family).endswith(".")
 
 
-def test_a_plug_in_that_cannot_be_loaded_names_itself(tmp_path, monkeypatch):
+def test_a_plug_in_that_cannot_be_loaded_names_itself(tmp_path, monkeypatch, assert_message):
     installed = tmp_path / "broken_package-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-package\nVersion: 1\n")
     (installed / "entry_points.txt").write_text("[ragbench.tests]\nbroken = no_such_module:X\n")
     monkeypatch.syspath_prepend(tmp_path)
 
-    with pytest.raises(DataError, match="retriever 'broken' of broken-package cannot be loaded"):
+    with pytest.raises(DataError) as caught:
         FAMILY.load("broken")
+    assert_message(caught.value)

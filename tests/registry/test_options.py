@@ -56,24 +56,24 @@ def test_accepts(name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "allowed"),
+    ("name", "value", "place"),
     [
-        ("k1", -0.1, "a number >= 0"),
-        ("k1", "0.9", "a number >= 0"),
-        ("k1", float("nan"), "a number >= 0"),
-        ("k1", True, "a number >= 0"),
-        ("depth", 0, "an integer from 1 to 1000, or null"),
-        ("depth", 1.0, "an integer from 1 to 1000, or null"),
-        ("depth", False, "an integer from 1 to 1000, or null"),
-        ("method", "rff", "rrf, sum; did you mean 'rrf'?"),
-        ("path", 3, "a path"),
+        ("k1", -0.1, "component: k1"),
+        ("k1", "0.9", "component: k1"),
+        ("k1", float("nan"), "component: k1"),  # NaN is neither more nor less than 0
+        ("k1", True, "component: k1"),  # True is an integer in Python
+        ("depth", 0, "component: depth"),
+        ("depth", 1.0, "component: depth"),  # a float
+        ("depth", False, "component: depth"),
+        ("method", "rff", "component: method"),
+        ("path", 3, "component: path"),
     ],
 )
-def test_refuses(name, value, allowed):
+def test_refuses(name, value, place, assert_message):
     with pytest.raises(OptionError) as caught:
         declared_options(Component)[name].check("component", value)
 
-    assert str(caught.value) == f"component: {name}: found {value!r}, allowed: {allowed}"
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +119,14 @@ def test_a_number_is_finite(value):
     assert mismatch.out_of_range
 
 
-def test_a_function_checks_what_it_declares():
+def test_a_function_checks_what_it_declares(assert_message):
     def scale(value, *, by: Annotated[float, Option("Factor.", gt=0)] = 1.0):
         return value * by
 
     assert checked("scale", scale)(3, by=2) == 6
-    with pytest.raises(OptionError, match="scale: by: found 0, allowed: a number > 0"):
+    with pytest.raises(OptionError) as caught:
         checked("scale", scale)(3, by=0)
+    assert_message(caught.value, "scale: by")
 
 
 def test_a_name_that_is_not_declared_says_the_nearest():
@@ -137,15 +138,15 @@ def test_a_name_that_is_not_declared_says_the_nearest():
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """What two components share."""
+    """Declare the options that two components share."""
 
     timeout: Annotated[float, Option("Seconds.", gt=0)] = 60.0
     name: Annotated[str, Option("A name.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Own(Shared):
-    """What one has besides, with another default for what is shared."""
+class OwnComponent(Shared):
+    """Declare an option of its own, and another default for a shared option."""
 
     depth: Annotated[int, Option("A cut.")]
     timeout: Annotated[float, Option("Seconds.", gt=0)] = 5.0
@@ -154,10 +155,10 @@ class Own(Shared):
 class Declaring:
     """Takes the fields of a dataclass."""
 
-    declares = Own
+    declares = OwnComponent
 
     def __init__(self, **options: Any) -> None:
-        self.options = Own(**options)
+        self.options = OwnComponent(**options)
 
 
 class Inheriting(Declaring):
@@ -171,7 +172,7 @@ class Rewriting(Declaring):
         super().__init__(depth=size, name="")
 
 
-@pytest.mark.parametrize("component", [Own, Declaring, Inheriting])
+@pytest.mark.parametrize("component", [OwnComponent, Declaring, Inheriting])
 def test_options_that_are_inherited_come_after_those_of_its_own(component):
     options = declared_options(component)
 
@@ -180,7 +181,7 @@ def test_options_that_are_inherited_come_after_those_of_its_own(component):
     assert options["timeout"].default == 5.0
 
 
-class RewritingRecord(Own):
+class RewritingRecord(OwnComponent):
     """A record's subclass with a constructor of its own."""
 
     def __init__(self, *, size: Annotated[int, Option("A size.")]) -> None:
@@ -193,27 +194,30 @@ def test_a_constructor_of_its_own_declares_for_itself(component):
 
 
 @pytest.mark.parametrize(
-    ("path", "options", "message"),
+    ("path", "options", "place"),
     [
-        ("retrieve.bm25:BM25", {"k1": -5}, "bm25: k1: found -5, allowed: a number >= 0"),
-        ("retrieve.bm25:BM25", {"b": "x"}, "bm25: b: found 'x', allowed: a number from 0 to 1"),
-        ("retrieve.dense:Dense", {"index": "tree"}, "dense: index: found 'tree', allowed: "),
-        ("rerank.mmr:MMR", {"lambda_mult": 2}, "mmr: lambda_mult: found 2, allowed: a number"),
-        ("generate.extractive:Extractive", {"language": 3}, "language: found 3, allowed: text"),
+        ("retrieve.bm25:BM25", {"k1": -5}, "bm25: k1"),
+        ("retrieve.bm25:BM25", {"b": "x"}, "bm25: b"),
+        ("retrieve.dense:Dense", {"index": "tree"}, "dense: index"),
+        ("rerank.mmr:MMR", {"lambda_mult": 2}, "mmr: lambda_mult"),
+        ("generate.extractive:Extractive", {"language": 3}, "extractive: language"),
         (
             "generate.chat:OpenAIGenerator",
             {"model": "m", "client": print, "temperature": -1},
-            "openaigenerator: temperature: found -1, allowed: a number",
+            "openaigenerator: temperature",
         ),
     ],
 )
-def test_a_component_that_is_created_in_python_takes_the_values_of_a_config(path, options, message):
-    with pytest.raises(OptionError, match=message):
+def test_a_component_that_is_created_in_python_takes_the_values_of_a_config(
+    path, options, place, assert_message
+):
+    with pytest.raises(OptionError) as caught:
         load_object(f"ragbench.{path}")(**options)
+    assert_message(caught.value, place)
 
 
 def test_a_component_of_a_user_is_not_checked():
-    """Its annotations need not be there when the program runs."""
+    # Its annotations need not be there when the program runs
 
     class Own(Retriever):
         def __init__(self, *, index=None):

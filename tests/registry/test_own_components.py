@@ -50,9 +50,10 @@ def test_a_function_is_wrapped_with_its_options():
 
 
 @pytest.mark.parametrize("target", [Mine, plain])
-def test_an_unknown_option_names_the_nearest(target):
-    with pytest.raises(OptionError, match="retriever 'mine': options: found 'sufix'"):
+def test_an_unknown_option_names_the_nearest(target, assert_message):
+    with pytest.raises(OptionError) as caught:
         adapted(target, sufix=1)
+    assert_message(caught.value)
 
 
 def test_options_for_a_finished_object_are_refused():
@@ -60,26 +61,30 @@ def test_options_for_a_finished_object_are_refused():
         adapted(Mine(), depth=2)
 
 
-def test_a_constructor_that_raises_is_an_adapter_error():
+def test_a_constructor_that_raises_is_an_adapter_error(assert_message):
     class Broken:
         def __init__(self):
             raise RuntimeError("no index")
 
-    with pytest.raises(AdapterError, match="retriever 'mine': RuntimeError: no index"):
+    with pytest.raises(AdapterError) as caught:
         adapted(Broken)
+    assert_message(caught.value)
 
 
-def test_anything_else_says_what_is_allowed():
-    with pytest.raises(AdapterError, match=r"found int, allowed: a class or object with retrieve"):
+def test_anything_else_says_what_is_allowed(assert_message):
+    with pytest.raises(AdapterError) as caught:
         adapted(3)
+    assert_message(caught.value)
 
 
-def test_a_class_in_c_without_a_signature_is_called_all_the_same():
+def test_a_class_in_c_without_a_signature_is_called_all_the_same(assert_message):
     assert make_object("builtins:dict", {"a": 1}, "retriever 'mine'") == {"a": 1}
-    with pytest.raises(AdapterError, match="retriever 'mine': builtins:int: TypeError"):
+    with pytest.raises(AdapterError) as caught:
         make_object("builtins:int", {"a": 1}, "retriever 'mine'")
+    assert_message(caught.value)
 
 
-def test_a_function_in_c_without_a_signature_is_no_plain_function():
-    with pytest.raises(OptionError, match=r"metric 'mine': found hypot, allowed: a function of"):
+def test_a_function_in_c_without_a_signature_is_no_plain_function(assert_message):
+    with pytest.raises(OptionError) as caught:
         plain_signature(math.hypot, "metric 'mine'", (1, 2), "(prediction, references)")
+    assert_message(caught.value)

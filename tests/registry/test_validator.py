@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from dataclasses import replace
 from typing import get_args
 
@@ -68,9 +67,11 @@ def python_takes(option, value):
 
 def yaml_takes(option, value):
     report = Report()
-    taken = check_value(PythonReader(report).read(value, ("x",)), option, report) is not INVALID
-    assert taken is not bool(report)
-    return taken
+    is_accepted = (
+        check_value(PythonReader(report).read(value, ("x",)), option, report) is not INVALID
+    )
+    assert is_accepted is not bool(report)
+    return is_accepted
 
 
 @pytest.mark.costly
@@ -88,57 +89,59 @@ def test_yaml_and_python_take_the_same_values_of_every_option():
 
 @pytest.mark.costly
 def test_what_yaml_takes_stays_what_it_is_or_gets_its_type():
-    """The converted value is equal to the written one, and has no mismatch either."""
+    # The converted value is equal to the written one, and has no mismatch either
     for option, value in itertools.product(rules(), ODD):
         if not option.mismatches(value):
             assert not option.mismatches(option.converted(value))
 
 
-def test_elements_of_lists_are_checked_before_anything_is_made():
+def test_elements_of_lists_are_checked_before_anything_is_made(assert_message):
     with pytest.raises(OptionError) as caught:
         ragbench.Judge(type="openai", models=[1, 2])
 
-    assert str(caught.value) == "openai: models: found [1, 2], allowed: a list of text, or null"
+    assert_message(caught.value, "openai: models")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"resamples": 5}, "compare: resamples: found 5, allowed: an integer >= 100"),
-        ({"confidence": 2}, "compare: confidence: found 2, allowed: a number > 0 and < 1"),
-        ({"confidence": "0.9"}, "compare: confidence: found '0.9', allowed: a number"),
-        ({"family": "al"}, "compare: family: found 'al', allowed: measure, all"),
-        ({"seed": -1}, "compare: seed: found -1, allowed: an integer >= 0"),
-        ({"moved": -1}, "compare: moved: found -1, allowed: an integer >= 0"),
-        ({"intersect": "x"}, "compare: intersect: found 'x', allowed: true or false"),
+        ({"resamples": 5}, "compare: resamples"),  # fewer resamples than an interval needs
+        ({"confidence": 2}, "compare: confidence"),  # a share, not a number of standard errors
+        ({"confidence": "0.9"}, "compare: confidence"),
+        ({"family": "al"}, "compare: family"),
+        ({"seed": -1}, "compare: seed"),
+        ({"moved": -1}, "compare: moved"),
+        ({"intersect": "x"}, "compare: intersect"),
     ],
 )
-def test_compare_judges_its_options_as_the_yaml_does(options, message):
+def test_compare_judges_its_options_as_the_yaml_does(options, place, assert_message):
     scored = ragbench.evaluate_run({"q": {"d": 1.0}}, {"q": {"d": 1}}, ["mrr"])
 
-    with pytest.raises(OptionError, match=f"^{re.escape(message)}"):
+    with pytest.raises(OptionError) as caught:
         ragbench.compare(scored, scored, **options)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"confidence": "0.9"}, "confidence: found '0.9', allowed: a number > 0 and < 1"),
-        ({"judged_only": "x"}, "judged_only: found 'x', allowed: true or false"),
-        ({"ties": "last"}, "ties: found 'last', allowed: docid, stable, average"),
-        ({"trec_eval": True}, "trec_eval: found True, allowed: 9, 10"),
-        ({"missing": "no"}, "missing: found 'no', allowed: zero, skip"),
+        ({"confidence": "0.9"}, "evaluate: confidence"),
+        ({"judged_only": "x"}, "score_run: judged_only"),
+        ({"ties": "last"}, "score_run: ties"),
+        ({"trec_eval": True}, "score_run: trec_eval"),
+        ({"missing": "no"}, "score_run: missing"),
     ],
 )
-def test_evaluate_run_judges_its_options_as_the_yaml_does(options, message):
-    with pytest.raises(OptionError, match=re.escape(message)):
+def test_evaluate_run_judges_its_options_as_the_yaml_does(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         ragbench.evaluate_run({"q": {"d": 1.0}}, {"q": {"d": 1}}, ["mrr"], **options)
+    assert_message(caught.value, place)
 
 
 def test_the_command_line_offers_the_words_that_are_declared():
     def words(command, option):
-        (found,) = (each for each in command.params if each.name == option)
-        return {*found.type.choices}
+        (parameter,) = (candidate for candidate in command.params if candidate.name == option)
+        return {*parameter.type.choices}
 
     rules, method_options = declared_options(score_run.Rules), declared_options(method.Method)
     for option in ("ties", "trec_eval", "missing"):
@@ -153,7 +156,7 @@ def test_numbers_of_numpy_are_numbers():
     )
     options = {"seed": np.int64(3), "resamples": np.int64(500), "confidence": np.float32(0.9)}
 
-    found = ragbench.compare(scored, scored, **options).to_dict()
+    tree = ragbench.compare(scored, scored, **options).to_dict()
 
-    assert (found["seed"], found["resamples"]) == (3, 500)
-    assert type(found["seed"]) is int
+    assert (tree["seed"], tree["resamples"]) == (3, 500)
+    assert type(tree["seed"]) is int

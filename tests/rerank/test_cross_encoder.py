@@ -20,7 +20,7 @@ def hits(texts=TEXTS):
 
 
 def test_agrees_with_sentence_transformers(tiny_cross_encoder):
-    """Pairs that are too long included: both cut the longer text first."""
+    # Pairs that are too long included: both cut the longer text first
     from sentence_transformers import CrossEncoder as Theirs
     from torch.nn import Identity
 
@@ -53,7 +53,7 @@ def scorer(tiny_cross_encoder):
 
 
 def score(scorer, pairs):
-    return [found.score for found in scorer.read(pairs)]
+    return [output.score for output in scorer.read(pairs)]
 
 
 def test_each_distinct_pair_is_computed_once_and_batches_hold_their_tokens(scorer, monkeypatch):
@@ -72,8 +72,8 @@ def test_each_distinct_pair_is_computed_once_and_batches_hold_their_tokens(score
     assert scores[: len(TEXTS)] * 3 == scores
 
 
-def test_pairs_that_are_cut_are_said(tiny_cross_encoder):
-    """64 tokens hold [CLS], a word, [SEP], 60 words and [SEP]; one more is too many."""
+def test_pairs_that_are_cut_are_said(tiny_cross_encoder, assert_message):
+    # 64 tokens hold [CLS], a word, [SEP], 60 words and [SEP]; one more is too many
     reranker = RerankingRetriever(
         CrossEncoder(model=tiny_cross_encoder, device="cpu"), "bm25", None
     )
@@ -86,18 +86,15 @@ def test_pairs_that_are_cut_are_said(tiny_cross_encoder):
         queries = [Query("a", "cat"), Query("b", "cat"), Query("c", "cat")]
         reranker.combine(queries, [[hits(texts), hits(texts), []]], 3)
 
-    assert reranker.notes == [
-        "2 of 6 pairs of query and passage are longer than the 64 tokens that the model reads; "
-        "the end of the longer text is not read"
-    ]
+    assert_message(reranker.notes)
 
 
 @settings(max_examples=15)
 @given(st.lists(st.integers(0, 80), max_size=5), st.integers(0, 80))
 def test_a_pair_is_cut_where_its_tokens_are_more_than_the_limit(scorer, words, question):
-    found = scorer.read([("cat " * question, "mat " * count) for count in words])
+    outputs = scorer.read([("cat " * question, "mat " * count) for count in words])
 
-    assert [pair.truncated for pair in found] == [question + count + 3 > 64 for count in words]
+    assert [pair.truncated for pair in outputs] == [question + count + 3 > 64 for count in words]
 
 
 @settings(max_examples=15)
@@ -122,21 +119,26 @@ def test_a_title_is_read_and_the_cut_is_kept(tiny_cross_encoder):
     assert reranker.rerank(QUERIES[:2], [[], []], 3) == [[], []]
 
 
-def test_what_is_no_cross_encoder_is_refused(tiny_bert, tiny_cross_encoder, tmp_path):
-    """Anything with a tokeniser could be loaded: the head would be drawn at random."""
+def test_what_is_no_cross_encoder_is_refused(
+    tiny_bert, tiny_cross_encoder, tmp_path, assert_message
+):
+    # Anything with a tokeniser could be loaded: the head would be drawn at random
     from transformers import AutoModel, AutoTokenizer
 
-    with pytest.raises(OptionError, match=r"\(with 2 labels\).*allowed: a cross-encoder"):
+    with pytest.raises(OptionError) as caught:
         CrossEncoder(model=tiny_bert).load()
+    assert_message(caught.value)
 
     headless = str(tmp_path / "headless")  # its configuration names one label, its weights none
     AutoModel.from_pretrained(tiny_cross_encoder).save_pretrained(headless)
     AutoTokenizer.from_pretrained(tiny_cross_encoder).save_pretrained(headless)
-    with pytest.raises(OptionError, match=r"without the weights .*classifier"):
+    with pytest.raises(OptionError) as caught:
         RerankingRetriever(CrossEncoder(model=headless), "bm25", 5).load()
+    assert_message(caught.value)
 
-    with pytest.raises(OptionError, match=r"cross_encoder: model: found '\./nowhere'"):
+    with pytest.raises(OptionError) as caught:
         CrossEncoder(model="./nowhere")
+    assert_message(caught.value, "cross_encoder: model")
 
 
 @pytest.mark.slow(torch=True)
@@ -147,6 +149,7 @@ def test_a_model_with_several_labels_is_refused(tmp_path):
         CrossEncoder(model=folder).load()
 
 
-def test_a_hit_without_a_text_is_named(tiny_cross_encoder):
-    with pytest.raises(AdapterError, match="cross_encoder: hit 'd0' of query 'a' has no text"):
+def test_a_hit_without_a_text_is_named(tiny_cross_encoder, assert_message):
+    with pytest.raises(AdapterError) as caught:
         CrossEncoder(model=tiny_cross_encoder).rerank(QUERIES[:1], [hits([None])], 3)
+    assert_message(caught.value)

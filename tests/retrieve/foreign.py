@@ -1,4 +1,4 @@
-"""What a user's module would hold: factories and objects that configs name."""
+"""Factories and objects of a user's module that configs name."""
 
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
@@ -9,9 +9,11 @@ TEXTS = {"io": "Io has volcanoes.", "europa": "Europa has an ocean.", "titan": "
 
 def store(size=32):
     """A real vector store; ids stand in the metadata, the documents have ids of their own."""
-    made = InMemoryVectorStore(DeterministicFakeEmbedding(size=size))
-    made.add_documents([Document(text, metadata={"doc": key}) for key, text in TEXTS.items()])
-    return made
+    vector_store = InMemoryVectorStore(DeterministicFakeEmbedding(size=size))
+    vector_store.add_documents(
+        [Document(text, metadata={"doc": key}) for key, text in TEXTS.items()]
+    )
+    return vector_store
 
 
 def retriever(k=2):

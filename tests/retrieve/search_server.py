@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Reply:
-    """One answer: its bytes, and what is wrong with the way it is sent."""
+    """Hold one answer of a search server: its bytes, and a fault of its transport."""
 
     def __init__(
         self, body, status=200, headers=None, *, wait_s=0.0, cut=False, drip=False, missing=0

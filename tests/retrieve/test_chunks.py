@@ -25,8 +25,8 @@ def bm25():
 def search(texts, question, top_k, size, retriever=None):
     chunked = with_chunks(retriever or bm25(), Chunking(by="words", size=size))
     chunked.index([Document(id, text, "", {"of": id}) for id, text in texts.items()])
-    [found] = chunked.retrieve([Query("q", question)], top_k)
-    return found.documents
+    [query_hits] = chunked.retrieve([Query("q", question)], top_k)
+    return query_hits.documents
 
 
 def test_hits_are_chunks_with_text_and_document():
@@ -41,7 +41,7 @@ def test_hits_are_chunks_with_text_and_document():
 
 
 def test_top_k_counts_documents():
-    """Ten chunks of d3 stand before the ones of d2 and d1: none of them uses up its place."""
+    # Ten chunks of d3 stand before the ones of d2 and d1: none of them uses up its place
     texts = {"d1": "io", "d2": "io io", "d3": "io " * 10}
 
     assert [hit.id for hit in search(texts, "io", 1, size=1)] == ["d3#9"], "ids go down"
@@ -59,14 +59,14 @@ class Start:
         return [text[:3]] if text else []
 
 
-def test_text_that_a_splitter_loses_is_counted():
-    """'io is hot' has 7 characters that are no space, of which 'io ' keeps 2."""
+def test_text_that_a_splitter_loses_is_counted(assert_message):
+    # 'io is hot' has 7 characters that are no space, of which 'io ' keeps 2
     chunking = Chunking(by="langchain", size=3, factory=f"{__name__}:Start")
     chunked = with_chunks(bm25(), chunking)
 
     chunked.index([Document("d1", "io is hot"), Document("d2", "io"), Document("d3", "")])
 
-    assert chunked.notes == ["chunks lack text of 1 of 3 documents, 5 characters"]
+    assert_message(chunked.notes)
 
 
 @settings(max_examples=15)
@@ -119,7 +119,7 @@ def test_chunks_that_hold_whole_documents_rank_as_the_documents(texts):
     ]
 
 
-class Own:
+class OwnRetriever:
     """A retriever of the user's own, that returns bare ids and formulates queries."""
 
     def index(self, corpus):
@@ -130,39 +130,40 @@ class Own:
 
 
 def test_retrievers_of_other_shapes_are_read():
-    chunked = with_chunks(Own(), Chunking(by="words", size=1))
+    chunked = with_chunks(OwnRetriever(), Chunking(by="words", size=1))
     chunked.index([Document("d1", "io io"), Document("d2", "io")])
 
-    [found] = chunked.retrieve([Query("q", "?")], 3)
+    [query_hits] = chunked.retrieve([Query("q", "?")], 3)
 
-    assert [hit.id for hit in found.documents] == ["d1#0", "d1#1", "d2#0", "elsewhere"]
-    assert found.documents[-1].document is None
-    assert found.queries == ["hot moons"]
+    assert [hit.id for hit in query_hits.documents] == ["d1#0", "d1#1", "d2#0", "elsewhere"]
+    assert query_hits.documents[-1].document is None
+    assert query_hits.queries == ["hot moons"]
     assert chunked.indexes
     assert not chunked.ranks_by_score
 
 
-def test_what_does_not_index_cannot_be_chunked(tmp_path):
+def test_what_does_not_index_cannot_be_chunked(tmp_path, assert_message):
     path = tmp_path / "old.trec"
     path.write_text("q1 Q0 a 1 0.5 x\n")
-    with pytest.raises(OptionError, match=r"chunk: found 'RunFile', .*that indexes the corpus"):
+    with pytest.raises(OptionError) as caught:
         with_chunks(RunFile(path=path), Chunking(by="words", size=1))
+    assert_message(caught.value)
 
 
 def test_progress_counts_documents_not_chunks():
-    told = []
+    progress = []
     chunked = with_chunks(bm25(), Chunking(by="words", size=1))
-    chunked.advance = told.append
+    chunked.advance = progress.append
     chunked.index([Document(f"d{n}", "io is hot") for n in range(4)])
 
-    assert sum(told) == 4
-    assert len(told) == 12, "bm25 tells of each chunk"
+    assert sum(progress) == 4
+    assert len(progress) == 12, "bm25 tells of each chunk"
 
 
 @pytest.fixture(scope="module")
 def executor():
-    with closing(Local(workers=1)) as made:
-        yield made
+    with closing(Local(workers=1)) as pool:
+        yield pool
 
 
 @pytest.mark.costly
@@ -185,9 +186,9 @@ def test_a_worker_finds_the_same_chunks(
         chunked.index([Document(id, text) for id, text in texts.items()])
 
     query = Query("q", question)
-    found = search_by_worker(executor, chunked.index_search(top_k), query, [])
+    query_hits = search_by_worker(executor, chunked.index_search(top_k), query, [])
 
-    assert [found] == chunked.retrieve([query], top_k)
+    assert [query_hits] == chunked.retrieve([query], top_k)
 
 
 def test_what_no_file_holds_is_searched_here(tmp_path, executor):

@@ -53,9 +53,9 @@ def test_agrees_with_sentence_transformers(tiny_embedder, similarity):
     compare = util.cos_sim if similarity == "cosine" else util.dot_score
     expected = compare(model.encode(QUERIES), model.encode(TEXTS)).numpy()
 
-    found = rank(tiny_embedder, similarity=similarity)
+    ranking = rank(tiny_embedder, similarity=similarity)
 
-    for hits, scores in zip(found, expected, strict=True):
+    for hits, scores in zip(ranking, expected, strict=True):
         assert {id for id, _ in hits} == {f"d{i}" for i in range(len(TEXTS))}
         assert all(score == pytest.approx(scores[int(id[1:])], rel=1e-5) for id, score in hits)
         assert [score for _, score in hits] == sorted((s for _, s in hits), reverse=True)
@@ -90,8 +90,8 @@ def test_prompts_are_the_models_own_unless_they_are_given(tmp_path):
     plain = {"query_prompt": "", "document_prompt": ""}
     by_hand = rank(folder, [f"cat {t}" for t in TEXTS], [f"dog {q}" for q in QUERIES], **plain)
 
-    def similar(found):
-        return [[(id, pytest.approx(score, abs=1e-6)) for id, score in hits] for hits in found]
+    def similar(ranking):
+        return [[(id, pytest.approx(score, abs=1e-6)) for id, score in hits] for hits in ranking]
 
     assert rank(folder) == similar(by_hand)
     assert rank(folder, query_prompt="dog ", document_prompt="cat ") == similar(by_hand)
@@ -112,17 +112,17 @@ def test_a_title_is_read_too(tiny_embedder):
 
 
 def test_only_what_is_new_is_encoded(tiny_embedder, tmp_path, monkeypatch):
-    """A further retriever, a changed corpus, another prompt, another model."""
+    # A further retriever, a changed corpus, another prompt, another model
     new = encoded_texts(monkeypatch)
 
     def encoded(model=tiny_embedder, texts=TEXTS, **options):
-        told = []
+        progress = []
         new.clear()
         retriever = Dense(model=model, device="cpu", **options)
-        retriever.advance = told.append
+        retriever.advance = progress.append
         retriever.index(corpus(texts))
         retriever.retrieve([Query("q", "the cat")], 1)
-        assert sum(told) == len(texts)
+        assert sum(progress) == len(texts)
         return len(new)
 
     assert encoded() == 5 + 1, "one text is there twice"
@@ -136,13 +136,13 @@ def test_only_what_is_new_is_encoded(tiny_embedder, tmp_path, monkeypatch):
 
 def notes_on(model, documents, questions, chunking=None, **options):
     retriever = Dense(model=model, device="cpu", **options)
-    asked = with_chunks(retriever, chunking) if chunking else retriever
-    assert asked.notes == []
-    asked.index(documents)
+    searched_by = with_chunks(retriever, chunking) if chunking else retriever
+    assert searched_by.notes == []
+    searched_by.index(documents)
     queries = [Query(str(i), text) for i, text in enumerate(questions)]
     for part in (queries, queries[:1]):  # one that is asked again counts once
-        asked.retrieve(part, 3)
-    return asked.notes
+        searched_by.retrieve(part, 3)
+    return searched_by.notes
 
 
 CUT = "are longer than the 64 tokens that the model reads; their end is not"
@@ -172,30 +172,30 @@ CUT = "are longer than the 64 tokens that the model reads; their end is not"
         ),
     ],
 )
-@pytest.mark.parametrize("kept", [True, False])
-def test_what_is_too_long_is_said(tiny_embedder, texts, questions, expected, kept):
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_what_is_too_long_is_said(tiny_embedder, texts, questions, expected, is_cached):
     for _ in range(2):  # the second time all vectors are stored
-        assert notes_on(tiny_embedder, corpus(texts), questions, cache=kept) == expected
+        assert notes_on(tiny_embedder, corpus(texts), questions, cache=is_cached) == expected
 
 
-def test_a_prompt_takes_its_place(tiny_embedder):
+def test_a_prompt_takes_its_place(tiny_embedder, assert_message):
     (note,) = notes_on(tiny_embedder, corpus(["mat " * 62]), ["cat"], document_prompt="the ")
 
-    assert note.startswith("1 of 1 documents are longer")
+    assert_message(note)
 
 
-def test_a_title_counts(tiny_embedder):
+def test_a_title_counts(tiny_embedder, assert_message):
     (note,) = notes_on(tiny_embedder, [Document("d", "mat " * 62, "cat")], ["cat"])
 
-    assert note.startswith("1 of 1 documents are longer")
+    assert_message(note)
 
 
-def test_chunks_that_are_too_long_are_called_chunks(tiny_embedder):
+def test_chunks_that_are_too_long_are_called_chunks(tiny_embedder, assert_message):
     documents = corpus(["mat " * 200])
 
     assert notes_on(tiny_embedder, documents, ["cat"], Chunking(by="words", size=60)) == []
     (note,) = notes_on(tiny_embedder, documents, ["cat"], Chunking(by="words", size=70))
-    assert note == f"2 of 3 chunks {CUT} searched; smaller ones would fit"
+    assert_message(note)
 
 
 def test_counts_as_the_model_itself_on_real_text(lent_data, minilm):
@@ -224,26 +224,32 @@ def test_any_texts_have_finite_scores_in_order(tiny_embedder, texts, question):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"normalize": False}, "dense: normalize: found False, allowed: true or null with"),
-        ({"probes": 3}, "dense: probes: found 3, allowed: null with index exact"),
-        ({"model": "./nowhere"}, "dense: model: found './nowhere', allowed: a folder"),
+        ({"normalize": False}, "dense: normalize"),
+        ({"probes": 3}, "dense: probes"),
+        ({"model": "./nowhere"}, "dense: model"),
     ],
 )
-def test_options_that_cannot_be_say_what_can(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_options_that_cannot_be_say_what_can(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         Dense(**options)
+    assert_message(caught.value, place)
 
 
-def test_without_faiss_it_says_so_before_anything_is_encoded(tiny_embedder, monkeypatch, cache):
+def test_without_faiss_it_says_so_before_anything_is_encoded(
+    tiny_embedder, monkeypatch, cache, assert_message
+):
     from importlib import util
 
-    there = util.find_spec
-    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "faiss" else there(name))
+    find_spec = util.find_spec
+    monkeypatch.setattr(
+        util, "find_spec", lambda name: None if name == "faiss" else find_spec(name)
+    )
 
-    with pytest.raises(MissingExtra, match=r"retriever 'dense' needs faiss-cpu: .*\[faiss\]"):
+    with pytest.raises(MissingExtra) as caught:
         rank(tiny_embedder, index="faiss")
+    assert_message(caught.value)
     assert not cache.exists()
 
 
@@ -259,26 +265,28 @@ def test_no_query_is_no_answer(tiny_embedder):
 
 
 def test_the_example_has_the_similarities_of_its_saved_run(minilm, example_data):
-    """datasets/example/runs/minilm.trec was written by sentence-transformers."""
+    # datasets/example/runs/minilm.trec was written by sentence-transformers
     data = Beir(path=example_data, split="test").load()
     documents, queries = data.documents[:12], data.queries[:12]
     saved = read_run(example_data / "runs" / "minilm.trec").to_dict()
     retriever = Dense(model=minilm)
     retriever.index(documents)
 
-    found = {
+    similarities = {
         (query.id, hit.id): hit.score
         for query, hits in zip(queries, retriever.retrieve(queries, 12), strict=True)
         for hit in hits
         if hit.id in saved[query.id]
     }
 
-    assert len(found) > 12
-    assert all(score == pytest.approx(saved[q][d], abs=1e-4) for (q, d), score in found.items())
+    assert len(similarities) > 12
+    assert all(
+        score == pytest.approx(saved[q][d], abs=1e-4) for (q, d), score in similarities.items()
+    )
 
 
 def test_reaches_the_published_figure(lent_data, minilm, monkeypatch):
-    """nDCG@10 of all-MiniLM-L6-v2 on SciFact is 0.645 (MTEB); some 20 minutes of a CPU."""
+    # nDCG@10 of all-MiniLM-L6-v2 on SciFact is 0.645 (MTEB); some 20 minutes of a CPU
     if not (folder := os.environ.get("RAGBENCH_TEST_VECTORS")):
         pytest.skip("takes 20 minutes: RAGBENCH_TEST_VECTORS names a folder that keeps the vectors")
     monkeypatch.setenv("RAGBENCH_CACHE", folder)
@@ -287,7 +295,8 @@ def test_reaches_the_published_figure(lent_data, minilm, monkeypatch):
     retriever.index(data.documents)
     hits = retriever.retrieve(data.queries, 10)
     run = {
-        q.id: {h.id: h.score for h in found} for q, found in zip(data.queries, hits, strict=True)
+        q.id: {h.id: h.score for h in query_hits}
+        for q, query_hits in zip(data.queries, hits, strict=True)
     }
     qrels = data.qrels.to_dict()
 
@@ -298,7 +307,7 @@ def test_reaches_the_published_figure(lent_data, minilm, monkeypatch):
 
 
 @pytest.fixture
-def kept(monkeypatch):
+def small_matrices_are_stored(monkeypatch):
     """Matrices of some KiB are kept, as those of a large corpus."""
     monkeypatch.setattr("ragbench.retrieve.dense.WORTH_KEEPING", 1 << 11)
 
@@ -312,17 +321,17 @@ def large(n=110):
 
 
 def searched(model, documents, **options):
-    told, retriever = [], Dense(model=model, device="cpu", **options)
-    retriever.advance = told.append
+    progress, retriever = [], Dense(model=model, device="cpu", **options)
+    retriever.advance = progress.append
     retriever.index(documents)
     hits = retriever.retrieve([Query(str(i), q) for i, q in enumerate(QUERIES)], 20)
-    assert sum(told) in (0, len(documents)), "all, or none where nothing is made"
+    assert sum(progress) in (0, len(documents)), "all, or none where nothing is made"
     return hits, retriever.notes
 
 
 @pytest.mark.parametrize("options", [{}, {"similarity": "dot"}, {"index": "faiss", "probes": 99}])
 def test_a_matrix_of_the_cache_gives_the_same_bits(
-    tiny_embedder, cache, kept, monkeypatch, options
+    tiny_embedder, cache, small_matrices_are_stored, monkeypatch, options, assert_message
 ):
     if "index" in options:
         pytest.importorskip("faiss")
@@ -330,38 +339,42 @@ def test_a_matrix_of_the_cache_gives_the_same_bits(
     plain = searched(tiny_embedder, documents, cache=False, **options)
     assert not cache.exists()
     monkeypatch.setattr("ragbench.retrieve.dense._BLOCK", 40)
-    made = searched(tiny_embedder, documents, **options)
+    first = searched(tiny_embedder, documents, **options)
     monkeypatch.setattr(Dense, "_write", lambda *_: pytest.fail("made again"))
     monkeypatch.setattr(InvertedFile, "write", lambda *_: pytest.fail("trained again"))
 
-    found = searched(tiny_embedder, documents, **options)
+    second = searched(tiny_embedder, documents, **options)
 
-    assert found[0] == made[0] == plain[0]
-    assert found[1] == made[1] == plain[1]
-    assert "1 of 112 documents are longer" in found[1][0]
-    kinds = {each.kind for each in stored_in(cache)}
+    assert second[0] == first[0] == plain[0]
+    assert second[1] == first[1] == plain[1]
+    assert_message(second[1][0])
+    kinds = {item.kind for item in stored_in(cache)}
     assert kinds == {"matrix", "embed"} | ({"index"} if "index" in options else set())
 
 
-def test_a_matrix_is_of_its_texts_prompts_and_lengths(tiny_embedder, cache, kept):
+def test_a_matrix_is_of_its_texts_prompts_and_lengths(
+    tiny_embedder, cache, small_matrices_are_stored
+):
     documents = large()
     searched(tiny_embedder, documents)
-    others = [{"similarity": "dot"}, {"document_prompt": "dog "}]
-    for options in others:
-        found, *_ = searched(tiny_embedder, documents, **options)
-        assert found == searched(tiny_embedder, documents, cache=False, **options)[0]
+    changes = [{"similarity": "dot"}, {"document_prompt": "dog "}]
+    for options in changes:
+        query_hits, *_ = searched(tiny_embedder, documents, **options)
+        assert query_hits == searched(tiny_embedder, documents, cache=False, **options)[0]
     searched(tiny_embedder, documents[::-1])
 
-    assert sum(each.kind == "matrix" for each in stored_in(cache)) == 4
+    assert sum(item.kind == "matrix" for item in stored_in(cache)) == 4
 
 
-def test_a_damaged_matrix_is_made_of_the_stored_vectors(tiny_embedder, cache, kept):
+def test_a_damaged_matrix_is_made_of_the_stored_vectors(
+    tiny_embedder, cache, small_matrices_are_stored
+):
     documents = large()
-    before = searched(tiny_embedder, documents)
-    (matrix,) = (each for each in stored_in(cache) if each.kind == "matrix")
+    first = searched(tiny_embedder, documents)
+    (matrix,) = (item for item in stored_in(cache) if item.kind == "matrix")
     with (matrix.path / "vectors.npy").open("r+b") as stream:
         stream.seek(5000)
         stream.write(b"\xff")
 
     with pytest.warns(DamagedArrays, match=r"damaged \(vectors.npy\)"):
-        assert searched(tiny_embedder, documents) == before
+        assert searched(tiny_embedder, documents) == first

@@ -17,7 +17,7 @@ def document(id, content="Io.", score=0.5, **meta):
     return SimpleNamespace(id=id, content=content, score=score, meta=meta)
 
 
-class Component:
+class HitComponent:
     """As an InMemoryBM25Retriever is called."""
 
     def run(self, query, filters=None, top_k=None):
@@ -29,12 +29,12 @@ class Untold:
         return {"documents": [document(query)]}
 
 
-class OnlyAsync:
+class AsyncComponent:
     async def run_async(self, query):
         return {"documents": [document("a")]}
 
 
-class Pipeline:
+class SearchPipeline:
     """As a pipeline is called: its data by component."""
 
     def get_component(self, name):
@@ -50,7 +50,7 @@ class Pipeline:
         }
 
 
-class OpenPipeline(Pipeline):
+class OpenPipeline(SearchPipeline):
     """A pipeline that tells its open sockets, as every pipeline does."""
 
     def inputs(self):
@@ -67,50 +67,52 @@ def test_the_open_sockets_of_a_pipeline_get_the_question():
 
 
 def test_a_component_gets_the_question_and_top_k():
-    [hits] = HaystackRetriever(client=Component()).retrieve([QUERY], 2)
+    [hits] = HaystackRetriever(client=HitComponent()).retrieve([QUERY], 2)
 
     assert hits == [ScoredDocument("a", 0.5, "Io."), ScoredDocument("b", 0.5, "Io.")]
 
 
-@pytest.mark.parametrize(("client", "id"), [(Untold(), "moons"), (OnlyAsync(), "a")])
+@pytest.mark.parametrize(("client", "id"), [(Untold(), "moons"), (AsyncComponent(), "a")])
 def test_a_component_gets_what_it_takes(client, id):
     assert HaystackRetriever(client=client).retrieve([QUERY], 2)[0][0].id == id
     assert isinstance(as_retriever(client, {}, "r"), HaystackRetriever)
 
 
 def test_a_pipeline_gets_inputs_and_its_last_documents_count():
-    retriever = HaystackRetriever(client=Pipeline(), inputs=INPUTS)
+    retriever = HaystackRetriever(client=SearchPipeline(), inputs=INPUTS)
 
     assert [hit.id for hit in retriever.retrieve([QUERY], 2)[0]] == ["moons0", "moons1"]
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "place"),
     [
-        ({"client": Pipeline()}, OptionError, "haystack: inputs: found None.*for a pipeline"),
-        ({"client": 3}, AdapterError, r"found 3, allowed: an object with run\(query"),
+        ({"client": SearchPipeline()}, OptionError, "haystack: inputs"),
+        ({"client": 3}, AdapterError, ""),
         (
-            {"client": Pipeline(), "inputs": {"a": "{quetsion}"}},
+            {"client": SearchPipeline(), "inputs": {"a": "{quetsion}"}},
             OptionError,
-            "did you mean 'question'",
+            "haystack: inputs",
         ),
     ],
 )
-def test_what_cannot_be_asked_is_said_at_once(options, error, message):
-    with pytest.raises(error, match=message):
+def test_what_cannot_be_asked_is_said_at_once(options, error, place, assert_message):
+    with pytest.raises(error) as caught:
         HaystackRetriever(**options)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"documents": None}, {"documents": [3]}])
-def test_anything_else_is_malformed(answer):
+def test_anything_else_is_malformed(answer, assert_message):
     odd = SimpleNamespace(run=lambda query: answer)
 
-    with pytest.raises(AdapterError, match=r"allowed: a (mapping with documents|Document)"):
+    with pytest.raises(AdapterError) as caught:
         HaystackRetriever(client=odd).retrieve([QUERY], 5)
+    assert_message(caught.value)
 
 
 def test_the_real_package(monkeypatch):
-    """Its own BM25 over its own store."""
+    # Its own BM25 over its own store
     monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "false")
     pytest.importorskip("haystack", reason="Haystack is not installed")
     from haystack import Document

@@ -26,11 +26,11 @@ def quick_backoff(monkeypatch):
     monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.005)
 
 
-def ask(script, asked=QUERIES, calls=None, **options):
+def ask(script, questions=QUERIES, calls=None, **options):
     with SearchServer(script) as server:
         retriever = HttpRetriever(url=server.url, **options)
         calls = calls or Calls("retriever 'mine'")
-        return retrieve(retriever, asked, 10, calls), server
+        return retrieve(retriever, questions, 10, calls), server
 
 
 def test_a_question_is_posted_and_the_order_is_the_ranking():
@@ -44,7 +44,7 @@ def test_a_question_is_posted_and_the_order_is_the_ranking():
 
 
 def test_a_body_headers_and_paths_of_ones_own():
-    """As Elasticsearch answers: ids and texts deep inside, parts of it missing."""
+    # As Elasticsearch answers: ids and texts deep inside, parts of it missing
     reply = {
         "hits": {
             "hits": [
@@ -80,7 +80,7 @@ def test_a_body_headers_and_paths_of_ones_own():
 
 
 def test_lists_beside_each_other():
-    """As Chroma answers: one list for ids, one for distances; the order counts."""
+    # As Chroma answers: one list for ids, one for distances; the order counts
     outcomes, _ = ask(
         lambda body: {"ids": [["a", "b"]], "distances": [[0.1, 0.7]]},
         QUERIES[:1],
@@ -152,7 +152,7 @@ def test_an_overloaded_server_is_asked_again_when_it_says():
 
 
 def test_a_connection_that_the_server_gave_up_is_replaced():
-    """Also without retries: an idle connection that was closed is no failure of the question."""
+    # Also without retries: an idle connection that was closed is no failure of the question
     with SearchServer(lambda body: GOOD) as server:
         retriever = HttpRetriever(url=server.url, retries=0)
         retriever.retrieve(QUERIES[:1], 10)
@@ -172,7 +172,7 @@ def test_questions_are_asked_at_once():
     assert all(outcome.value is not None for outcome in outcomes)
 
 
-def test_no_secret_is_in_a_message():
+def test_no_secret_is_in_a_message(assert_message):
     outcomes, _ = ask(
         lambda body: Reply({"error": "no user for secret-token-123 and k=query-secret"}, 401),
         QUERIES[:1],
@@ -180,7 +180,7 @@ def test_no_secret_is_in_a_message():
     )
 
     assert "secret-token-123" not in outcomes[0].detail
-    assert "no user for ${headers.Authorization}" in outcomes[0].detail
+    assert_message(outcomes[0].detail)
 
 
 def test_a_url_keeps_its_query_and_messages_do_not():
@@ -202,24 +202,25 @@ def test_nobody_listens():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"url": "localhost:9200"}, "http: url: found .* allowed: http://host/path"),
-        ({"url": "http://user:pass@host/x"}, "http: url: found 'http://host/x'"),
-        ({"body": {"q": "{querry}"}}, r"http: body: found '\{querry\}', .*did you mean 'query_id'"),
-        ({"body": {"q": "fixed"}}, r"allowed: a template with \{question\}"),
-        ({"ids": "$.hits.id"}, r"http: ids: found '\$.hits.id', allowed: a path with \[\*\]"),
-        ({"scores": "$.hits[*].[["}, "http: scores: found .*a path such as"),
-        ({"queries": ""}, "http: queries: found ''"),
+        ({"url": "localhost:9200"}, "http: url"),
+        ({"url": "http://user:pass@host/x"}, "http: url"),  # a login
+        ({"body": {"q": "{querry}"}}, "http: body"),
+        ({"body": {"q": "fixed"}}, "http: body"),  # the same body for every question
+        ({"ids": "$.hits.id"}, "http: ids"),
+        ({"scores": "$.hits[*].[["}, "http: scores"),
+        ({"queries": ""}, "http: queries"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         HttpRetriever(**{"url": "http://127.0.0.1:1/", **options})
+    assert_message(caught.value, place)
 
 
 def test_json_that_comes_back_is_what_was_sent():
-    """Characters beyond ASCII, quotes and halves of characters survive the way there."""
+    # Characters beyond ASCII, quotes and halves of characters survive the way there
     outcomes, server = ask(
         lambda body: {"hits": [{"id": body["query"]}]}, [Query("q", 'Wo? "Ä" 雪 {top_k}')]
     )
@@ -230,15 +231,15 @@ def test_json_that_comes_back_is_what_was_sent():
 
 
 @pytest.mark.parametrize(
-    ("status", "cure"),
+    "status",
     [
-        (401, "the key may be missing, expired, or that of another server"),
-        (402, "the account of the key has to be paid for"),
-        (403, "the key may not have access to this address"),
-        (404, "`url` may be wrong"),
+        401,
+        402,
+        403,
+        404,
     ],
 )
-def test_a_server_that_refuses_access_gets_one_request(status, cure):
+def test_a_server_that_refuses_access_gets_one_request(status, assert_message):
     reached = set()
     outcomes, server = ask(
         lambda body: Reply({"error": "no"}, status), calls=Calls("app 'mine'", reached=reached)
@@ -248,7 +249,7 @@ def test_a_server_that_refuses_access_gets_one_request(status, cure):
     assert {outcome.cause for outcome in outcomes} == {Cause.SERVER_ERROR}
     assert {outcome.detail for outcome in outcomes} == {outcomes[0].detail}
     assert f"the server answered {status}: " in outcomes[0].detail
-    assert cure in outcomes[0].detail
+    assert_message(outcomes[0].detail)
     assert reached == {False}, "a run exits with 7"
 
 
@@ -272,7 +273,7 @@ def test_the_words_of_a_refusal_decide_before_its_status(reply):
 )
 @settings(max_examples=40, deadline=None)
 def test_requests_go_on_after_a_reply_until_the_key_is_refused_three_times(statuses):
-    """The number of requests, counted by the rule from the list of statuses."""
+    # The number of requests, counted by the rule from the list of statuses
     replies = iter(
         [GOOD if status == 200 else Reply({"error": "no"}, status) for status in statuses]
     )

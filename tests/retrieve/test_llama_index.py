@@ -11,7 +11,7 @@ QUERY = Query("q", "moons")
 
 
 class Node:
-    """What a TextNode has."""
+    """Stand in for a TextNode."""
 
     def __init__(self, node_id, text, ref_doc_id=None, metadata=None):
         self.node_id, self.ref_doc_id, self.metadata = node_id, ref_doc_id, metadata or {}
@@ -37,7 +37,7 @@ class Search:
         return self.nodes
 
 
-class OnlyAsync:
+class AsyncRetriever:
     async def aretrieve(self, str_or_query_bundle):
         return [NodeWithScore(Node("n", str_or_query_bundle), None)]
 
@@ -64,30 +64,32 @@ def test_live_objects_are_told_from_ours_by_their_arguments():
 
     ours = Ours()
     assert as_retriever(ours, {}, "r") is ours
-    for live in (Search(CHUNK), OnlyAsync()):
+    for live in (Search(CHUNK), AsyncRetriever()):
         retriever = as_retriever(live, {}, "r")
         assert isinstance(retriever, LlamaIndexRetriever)
         assert len(retriever.retrieve([QUERY], 5)[0]) == 1
 
 
 @pytest.mark.parametrize("answer", [None, "text", [None], [Node("a", "b")]])
-def test_anything_else_is_malformed(answer):
+def test_anything_else_is_malformed(answer, assert_message):
     class Odd:
         def retrieve(self, question):
             return answer
 
-    with pytest.raises(AdapterError, match=r"allowed: (nodes|a NodeWithScore)"):
+    with pytest.raises(AdapterError) as caught:
         LlamaIndexRetriever(client=Odd()).retrieve([QUERY], 5)
+    assert_message(caught.value)
 
 
-def test_an_object_without_retrieve_is_refused():
-    with pytest.raises(AdapterError, match=r"found \[\], allowed: an object with retrieve"):
+def test_an_object_without_retrieve_is_refused(assert_message):
+    with pytest.raises(AdapterError) as caught:
         LlamaIndexRetriever(client=[])
+    assert_message(caught.value)
 
 
 @pytest.mark.costly
 def test_the_real_package():
-    """Its own index over its own nodes, ranked as it ranks."""
+    # Its own index over its own nodes, ranked as it ranks
     core = pytest.importorskip("llama_index.core", reason="LlamaIndex is not installed")
     from llama_index.core.embeddings.mock_embed_model import MockEmbedding
     from llama_index.core.schema import TextNode
@@ -101,5 +103,5 @@ def test_the_real_package():
     retriever = as_retriever(theirs, {}, "r")
     assert [hit.id for hit in retriever.retrieve([Query("q", "text")], 5)[0]] == expected
     by_document = LlamaIndexRetriever(client=theirs, id_field="doc")
-    found = [hit.id for hit in by_document.retrieve([Query("q", "text")], 5)[0]]
-    assert found == [node.replace("n", "d") for node in expected]
+    ids = [hit.id for hit in by_document.retrieve([Query("q", "text")], 5)[0]]
+    assert ids == [node.replace("n", "d") for node in expected]

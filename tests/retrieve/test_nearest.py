@@ -22,7 +22,7 @@ def search(index, vectors, queries, top_k):
 
 
 def brute_force(vectors, queries, top_k):
-    """One pair at a time, in doubles."""
+    """Return the nearest vectors, one pair at a time, in doubles."""
     vectors, queries = vectors.astype(np.float64), queries.astype(np.float64)
     rankings = []
     for query in queries:
@@ -57,26 +57,26 @@ def small_blocks(monkeypatch):
 def test_equals_brute_force(problem):
     vectors, queries, top_k = problem
 
-    found = search(Exact(vectors), vectors, queries, top_k)
+    nearest = search(Exact(vectors), vectors, queries, top_k)
 
-    assert found == brute_force(vectors, queries, top_k)
+    assert nearest == brute_force(vectors, queries, top_k)
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize(("width", "n"), [(3, 17_000), (384, 9_000)])
 def test_equals_brute_force_over_many_blocks(width, n):
-    """Near ties that single precision cannot tell apart: it alone would order them otherwise."""
+    # Near ties that single precision cannot tell apart: it alone would order them otherwise
     generator = np.random.default_rng(7)
     centre = generator.standard_normal(width)
     noise = generator.standard_normal((n, width)) * 1e-7
     vectors = (centre + noise).astype(np.float32)
     queries = np.stack([centre, -centre, noise[0]]).astype(np.float32)
 
-    found = search(Exact(vectors), vectors, queries, 10)
+    nearest = search(Exact(vectors), vectors, queries, 10)
 
-    assert found == brute_force(vectors, queries, 10)
+    assert nearest == brute_force(vectors, queries, 10)
     rough = (vectors @ queries[0]).argsort(kind="stable")[::-1][:10].tolist()
-    assert [row for row, _ in found[0]] != rough, "else the test tests nothing"
+    assert [row for row, _ in nearest[0]] != rough, "else the test tests nothing"
 
 
 def test_candidates_may_come_in_any_order():
@@ -106,7 +106,7 @@ def inverted_file():
 
 @pytest.mark.costly
 def test_faiss_finds_most_of_the_nearest_in_the_same_order(inverted_file):
-    """Clustered, as the vectors of texts are."""
+    # Clustered, as the vectors of texts are
     generator = np.random.default_rng(7)
     centres = generator.standard_normal((50, 32))
     vectors = np.repeat(centres, 100, axis=0) + 0.5 * generator.standard_normal((5000, 32))
@@ -114,17 +114,17 @@ def test_faiss_finds_most_of_the_nearest_in_the_same_order(inverted_file):
     queries = vectors[::500]
     exact = brute_force(vectors, queries, 10)
 
-    def found(probes):
+    def share_of(probes):
         return search(inverted_file(vectors, probes), vectors, queries, 10)
 
     def recall(rankings):
         pairs = zip(rankings, exact, strict=True)
         return sum(len({*ours} & {*theirs}) for ours, theirs in pairs) / (10 * len(queries))
 
-    assert recall(found(8)) > 0.9
-    assert recall(found(1)) < recall(found(8)) < recall(found(1000)) + 1e-9
-    assert found(1000) == exact, "all lists are searched"
-    assert found(3) == found(3), "two indexes of the same vectors"
+    assert recall(share_of(8)) > 0.9
+    assert recall(share_of(1)) < recall(share_of(8)) < recall(share_of(1000)) + 1e-9
+    assert share_of(1000) == exact, "all lists are searched"
+    assert share_of(3) == share_of(3), "two indexes of the same vectors"
 
 
 def test_faiss_over_fewer_vectors_than_are_wanted(inverted_file):

@@ -15,12 +15,12 @@ FACTS = [
 ]
 
 
-class Plain:
+class PlainRetriever:
     def retrieve(self, queries, top_k):
         return [["d1"] for _ in queries]
 
 
-class Full(Plain):
+class Full(PlainRetriever):
     """Has all that a retriever may have, and notes when it was called."""
 
     ranks_by_score = True
@@ -68,34 +68,40 @@ def test_the_methods_of_a_subclass_say_what_it_needs():
 
 
 def test_what_an_object_lacks_is_as_usual():
-    own, usual = to_retriever(Plain()), Retriever()
+    adapted, usual = to_retriever(PlainRetriever()), Retriever()
 
-    assert {name: getattr(own, name) for name in FACTS} == {
+    assert {name: getattr(adapted, name) for name in FACTS} == {
         name: getattr(usual, name) for name in FACTS
     }
-    own.load()
-    assert own.retrieve([Query("q", "?")], 3) == [["d1"]]
-    assert list(own.notes) == []
+    adapted.load()
+    assert adapted.retrieve([Query("q", "?")], 3) == [["d1"]]
+    assert list(adapted.notes) == []
 
 
 def test_what_an_object_has_is_known_and_called():
     full = Full()
-    own, plain = to_retriever(full), Plain()
+    adapted, plain = to_retriever(full), PlainRetriever()
 
-    known = (own.ranks_by_score, own.asks_one_by_one, own.query_ids, own.sources, own.depth)
-    assert known == (True, True, {"q1"}, ("bm25",), 7)
-    assert (own.indexes, own.borrows, own.notes) == (True, True, ["odd"])
-    own.cache_folder, own.unit = Path("kept"), "chunks"
-    own.load()
-    own.index([Document("d1")])
-    own.borrow([OwnRetriever(plain)])
+    facts = (
+        adapted.ranks_by_score,
+        adapted.asks_one_by_one,
+        adapted.query_ids,
+        adapted.sources,
+        adapted.depth,
+    )
+    assert facts == (True, True, {"q1"}, ("bm25",), 7)
+    assert (adapted.indexes, adapted.borrows, adapted.notes) == (True, True, ["odd"])
+    adapted.cache_folder, adapted.unit = Path("kept"), "chunks"
+    adapted.load()
+    adapted.index([Document("d1")])
+    adapted.borrow([OwnRetriever(plain)])
     assert full.called == [("load", Path("kept")), ("index", 1, "chunks"), ("borrow", plain)]
 
 
 def test_progress_of_an_index_is_told_whole_whoever_tells_it(tmp_path, monkeypatch):
-    """Those that tell nothing while they index are told of at the end."""
+    # A retriever without progress of its own is reported at the end
     monkeypatch.chdir(tmp_path)
-    told = []
+    progress = []
 
     class Shown:
         def __init__(self, name):
@@ -108,7 +114,7 @@ def test_progress_of_an_index_is_told_whole_whoever_tells_it(tmp_path, monkeypat
             return None
 
         def advance(self, n=1):
-            told.append((self.name, n))
+            progress.append((self.name, n))
 
     class Progress:
         def stage(self, name, total, unit="queries"):
@@ -124,7 +130,7 @@ def test_progress_of_an_index_is_told_whole_whoever_tells_it(tmp_path, monkeypat
             self.advance(1)
 
     for name, text in (("corpus", ("a", "b", "d1")), ("queries", "q")):
-        lines = [f'{{"_id": "{each}", "text": "{each}"}}\n' for each in text]
+        lines = [f'{{"_id": "{word}", "text": "{word}"}}\n' for word in text]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\ta\t1\n")
@@ -132,4 +138,4 @@ def test_progress_of_an_index_is_told_whole_whoever_tells_it(tmp_path, monkeypat
 
     run_experiment(config, retrievers={"mine": Half()}, progress=Progress())
 
-    assert [n for name, n in told if name == "index mine"] == [1, 2]
+    assert [n for name, n in progress if name == "index mine"] == [1, 2]

@@ -44,14 +44,14 @@ def test_columns_are_ordered_and_cut_as_lists_are(hits, from_file, top_k):
         documents = TextIds.of(ByteIds.of(list(run.documents)))
         run = Run(run.query_ids, run.starts, documents, run.scores)
 
-    found = run.best_first().first(["c", "x", "a"], top_k)
+    ordered = run.best_first().first(["c", "x", "a"], top_k)
 
-    assert list(found.query_ids) == [query for query in "ca" if query in hits]
-    for query, rows in found.to_dict().items():
+    assert list(ordered.query_ids) == [query for query in "ca" if query in hits]
+    for query, rows in ordered.to_dict().items():
         assert list(rows.items()) == run.ranking(query)[:top_k]
 
 
-def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch):
+def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch, assert_message):
     read = []
     monkeypatch.setattr(run_file, "read_run", lambda *args: read.append(args) or read_run(*args))
     files = []
@@ -61,10 +61,11 @@ def test_what_is_not_kept_is_read_again(tmp_path, monkeypatch):
         path.write_text(f"q1 Q0 {name} 1 0.5 x\n")
         files.append(RunFile(path=path))
 
-    found = [file.recorded().documents[0] for file in (*files, *files)]
+    documents = [file.recorded().documents[0] for file in (*files, *files)]
 
-    assert found == [*names, *names]
+    assert documents == [*names, *names]
     assert len(read) == 20 + 40, "16 are kept, and those here come round too late"
     os.truncate(tmp_path / "a.trec", 0)
-    with pytest.raises(DataError, match="changed while it was in use"):
+    with pytest.raises(DataError) as caught:
         files[0].recorded()
+    assert_message(caught.value, "TMP/a.trec")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 
 _FOLDER = Path(__file__).parent
+# Profile -> largest number of examples of a property
 _EXAMPLES = {"quarter": 10, "all": 40}
-"""Profile -> largest number of examples of a property."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,6 +22,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         test = getattr(item, "obj", None)
         if _FOLDER in item.path.parents and hasattr(test, "hypothesis"):
-            own = getattr(test, "_hypothesis_internal_use_settings", None) or settings.default
-            few = settings(own, max_examples=min(own.max_examples, most))
+            own_settings = (
+                getattr(test, "_hypothesis_internal_use_settings", None) or settings.default
+            )
+            few = settings(own_settings, max_examples=min(own_settings.max_examples, most))
             test._hypothesis_internal_use_settings = few

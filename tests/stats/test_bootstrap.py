@@ -21,7 +21,7 @@ SKEWED = np.random.default_rng(3).exponential(0.2, 60)
 )
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_agrees_with_scipy(scipy_stats, ours, method, confidence):
-    """Within the error of 20,000 resamples: a limit moves by about 0.02 standard errors."""
+    # Within the error of 20,000 resamples: a limit moves by about 0.02 standard errors
     oracle = scipy_stats.bootstrap(
         (SKEWED,), np.mean, n_resamples=20_000, confidence_level=confidence, method=method, rng=1
     ).confidence_interval
@@ -32,7 +32,7 @@ def test_agrees_with_scipy(scipy_stats, ours, method, confidence):
 
 
 def test_studentized_agrees_with_its_definition():
-    """Mean - t* s / sqrt n, resample by resample, with NumPy's own mean and std."""
+    # Mean - t* s / sqrt n, resample by resample, with NumPy's own mean and std
     rng = np.random.default_rng(7)
     n, error = len(SKEWED), SKEWED.std(ddof=1) / np.sqrt(len(SKEWED))
     draws = SKEWED[rng.integers(0, n, (20_000, n))]
@@ -83,7 +83,7 @@ def test_the_seed_decides(ours):
 @given(sample=differences(), power=st.integers(-300, 300))
 @settings(max_examples=16)
 def test_limits_scale_with_the_values(ours, sample, power):
-    """By powers of two, which lose no digit; from 1e-90 to 1e90."""
+    # By powers of two, which lose no digit; from 1e-90 to 1e90
     values = np.where(np.abs(sample) < 1e-30, 0.0, sample)
     plain = ours(values, resamples=100)
 
@@ -98,7 +98,8 @@ def test_studentized_limits_mirror_each_other(sample):
     values = np.array(sample)
     low, high = studentized_bootstrap(values, resamples=100)
 
-    assert studentized_bootstrap(-values, resamples=100) == (-high, -low)
+    # the spread of the smallest floats is no number, and its limits are none
+    np.testing.assert_equal(studentized_bootstrap(-values, resamples=100), (-high, -low))
 
 
 @pytest.mark.parametrize("ours", ALL)
@@ -113,7 +114,7 @@ def test_no_value_has_no_limits(ours):
 
 
 def test_a_resample_without_spread_is_infinitely_far():
-    """One of 3 values differs: 8 of 27 resamples are all 0, below the mean without spread."""
+    # One of 3 values differs: 8 of 27 resamples are all 0, below the mean without spread
     low, high = studentized_bootstrap([0.0, 0.0, 1.0])
 
     assert high == np.inf
@@ -122,20 +123,21 @@ def test_a_resample_without_spread_is_infinitely_far():
 
 @pytest.mark.parametrize("ours", ALL)
 @pytest.mark.parametrize(
-    ("values", "options", "message"),
+    ("values", "options"),
     [
-        ([0.1, np.nan], {}, "values: found 1 of 2 not finite, allowed: finite numbers"),
-        ([0.1, np.inf], {}, "values: found 1 of 2 not finite"),
-        ([0.1, -1e308, 1e308], {}, r"values: found 1e\+308, allowed: .* at most 1e\+300 in size"),
-        ([[0.1]], {}, "values: found 2 dimensions, allowed: one dimension"),
-        ([0.1], {"confidence": 1.0}, "confidence: found 1.0, allowed: a number between 0 and 1"),
-        ([0.1], {"confidence": 0.0}, "confidence: found 0.0"),
-        ([0.1], {"resamples": 0}, "resamples: found 0, allowed: an integer >= 1"),
-        ([0.1], {"resamples": 10.0}, "resamples: found 10.0"),
-        ([0.1], {"seed": -1}, "seed: found -1, allowed: an integer >= 0"),
-        ([0.1], {"seed": True}, "seed: found True"),
+        ([0.1, np.nan], {}),
+        ([0.1, np.inf], {}),
+        ([0.1, -1e308, 1e308], {}),
+        ([[0.1]], {}),
+        ([0.1], {"confidence": 1.0}),
+        ([0.1], {"confidence": 0.0}),
+        ([0.1], {"resamples": 0}),
+        ([0.1], {"resamples": 10.0}),
+        ([0.1], {"seed": -1}),
+        ([0.1], {"seed": True}),
     ],
 )
-def test_bad_arguments_say_what_is_allowed(ours, values, options, message):
-    with pytest.raises(OptionError, match=f"{ours.__name__}: {message}"):
+def test_bad_arguments_say_what_is_allowed(ours, values, options, assert_message):
+    with pytest.raises(OptionError) as caught:
         ours(values, **options)
+    assert_message(caught.value)

@@ -33,7 +33,7 @@ def comparisons(draw, connected=True):
 @given(comparisons())
 def test_agrees_with_the_maximum_that_scipy_finds(case):
     outcomes, pairs = case
-    found = bradley_terry_strengths(outcomes, pairs)
+    strengths = bradley_terry_strengths(outcomes, pairs)
     wins = win_matrix(outcomes, pairs)
 
     def loss(free):
@@ -44,9 +44,9 @@ def test_agrees_with_the_maximum_that_scipy_finds(case):
         loss, np.zeros(len(wins) - 1), method="BFGS", options={"gtol": 1e-9}
     ).x
 
-    assert found.rule == "mle"
-    np.testing.assert_allclose(found.values[:-1], oracle, atol=1e-5)
-    assert found.values.sum() == pytest.approx(0, abs=1e-9)
+    assert strengths.rule == "mle"
+    np.testing.assert_allclose(strengths.values[:-1], oracle, atol=1e-5)
+    assert strengths.values.sum() == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -59,41 +59,41 @@ def test_agrees_with_the_maximum_that_scipy_finds(case):
     ],
 )
 def test_two_systems_by_hand(outcomes, odds):
-    found = bradley_terry_strengths(np.array(outcomes, dtype=float)[:, None], [(0, 1)])
+    strengths = bradley_terry_strengths(np.array(outcomes, dtype=float)[:, None], [(0, 1)])
 
-    assert found.values == pytest.approx([math.log(odds) / 2, -math.log(odds) / 2])
-    assert found.rule == "mle"
+    assert strengths.values == pytest.approx([math.log(odds) / 2, -math.log(odds) / 2])
+    assert strengths.rule == "mle"
 
 
 def test_three_systems_by_hand():
-    """Strengths 4 : 2 : 1 give chances of 2/3, 4/5 and 2/3: of 15 comparisons 10, 12 and 10."""
+    # Strengths 4 : 2 : 1 give chances of 2/3, 4/5 and 2/3: of 15 comparisons 10, 12 and 10
     columns = [[1] * won + [0] * (15 - won) for won in (10, 12, 10)]
-    found = bradley_terry_strengths(np.array(columns, dtype=float).T, TRIANGLE)
+    strengths = bradley_terry_strengths(np.array(columns, dtype=float).T, TRIANGLE)
 
-    assert found.values == pytest.approx(np.array([1, 0, -1]) * math.log(2), abs=1e-9)
+    assert strengths.values == pytest.approx(np.array([1, 0, -1]) * math.log(2), abs=1e-9)
 
 
 def test_an_interval_by_hand():
-    """A win, a loss, a tie added: variance 1/3 each, Student's t with 3 degrees of freedom."""
-    found = bradley_terry_strengths([[1.0], [0.0]], [(0, 1)])
+    # A win, a loss, a tie added: variance 1/3 each, Student's t with 3 degrees of freedom
+    strengths = bradley_terry_strengths([[1.0], [0.0]], [(0, 1)])
 
-    assert found.upper == pytest.approx([math.sqrt(1 / 3) * scipy.t.ppf(0.975, 3)] * 2)
-    assert found.lower == pytest.approx(-found.upper)
+    assert strengths.upper == pytest.approx([math.sqrt(1 / 3) * scipy.t.ppf(0.975, 3)] * 2)
+    assert strengths.lower == pytest.approx(-strengths.upper)
 
 
 def test_one_that_never_lost_has_a_finite_strength_and_says_so():
-    """Four wins and a tie added: 4.5 to 0.5."""
-    found = bradley_terry_strengths(np.ones((4, 1)), [(0, 1)])
+    # Four wins and a tie added: 4.5 to 0.5
+    strengths = bradley_terry_strengths(np.ones((4, 1)), [(0, 1)])
 
-    assert found.rule == "plus_tie"
-    assert found.values == pytest.approx([math.log(9) / 2, -math.log(9) / 2])
-    assert found.lower[0] < found.values[0] < found.upper[0]
+    assert strengths.rule == "plus_tie"
+    assert strengths.values == pytest.approx([math.log(9) / 2, -math.log(9) / 2])
+    assert strengths.lower[0] < strengths.values[0] < strengths.upper[0]
 
 
 def test_what_was_not_compared_is_not_ranked():
-    found = bradley_terry_strengths([[1, 1], [0, 0]], [(0, 1), (2, 3)])
-    assert found.groups == ((0, 1), (2, 3))
-    assert found.values == pytest.approx([0, 0, 0, 0])
+    strengths = bradley_terry_strengths([[1, 1], [0, 0]], [(0, 1), (2, 3)])
+    assert strengths.groups == ((0, 1), (2, 3))
+    assert strengths.values == pytest.approx([0, 0, 0, 0])
 
     alone = bradley_terry_strengths([[1, math.nan], [0, math.nan]], [(0, 1), (1, 2)])
     assert alone.groups == ((0, 1), (2,))
@@ -101,24 +101,28 @@ def test_what_was_not_compared_is_not_ranked():
 
 
 def test_nothing_at_all():
-    found = bradley_terry_strengths(np.full((3, 1), math.nan), [(0, 1)])
+    strengths = bradley_terry_strengths(np.full((3, 1), math.nan), [(0, 1)])
 
-    assert (found.n, np.isnan(found.values).all(), np.isnan(found.lower).all()) == (0, True, True)
+    assert (strengths.n, np.isnan(strengths.values).all(), np.isnan(strengths.lower).all()) == (
+        0,
+        True,
+        True,
+    )
     assert bradley_terry_strengths(np.empty((0, 0)), []).groups == ()
 
 
 @settings(max_examples=16, deadline=None)
 @given(comparisons(connected=False))
 def test_an_interval_holds_its_value_and_has_a_width(case):
-    found = bradley_terry_strengths(*case)
-    known = ~np.isnan(found.values)
+    strengths = bradley_terry_strengths(*case)
+    is_ranked = ~np.isnan(strengths.values)
 
-    assert (found.lower[known] <= found.values[known]).all()
-    assert (found.values[known] <= found.upper[known]).all()
-    assert (found.upper[known] > found.lower[known]).all()
-    for group in found.groups:
+    assert (strengths.lower[is_ranked] <= strengths.values[is_ranked]).all()
+    assert (strengths.values[is_ranked] <= strengths.upper[is_ranked]).all()
+    assert (strengths.upper[is_ranked] > strengths.lower[is_ranked]).all()
+    for group in strengths.groups:
         if len(group) > 1:
-            assert found.values[list(group)].sum() == pytest.approx(0, abs=1e-6)
+            assert strengths.values[list(group)].sum() == pytest.approx(0, abs=1e-6)
 
 
 @settings(max_examples=16, deadline=None)
@@ -133,7 +137,7 @@ def test_turned_pairs_say_the_same(case):
 
 
 def test_comparisons_of_one_query_are_not_counted_as_queries():
-    """The same outcome on both pairs of each query says less than outcomes of their own."""
+    # The same outcome on both pairs of each query says less than outcomes of their own
     pairs = [(0, 1), (0, 2)]
     alike = bradley_terry_strengths([[1, 1], [1, 1], [0, 0], [0, 0]] * 5, pairs)
     apart = bradley_terry_strengths([[1, 1], [1, 0], [0, 1], [0, 0]] * 5, pairs)
@@ -144,28 +148,29 @@ def test_comparisons_of_one_query_are_not_counted_as_queries():
 
 @pytest.mark.costly
 def test_the_interval_covers_the_truth():
-    """95 % of 125 samples, give or take 3 standard errors of that share."""
+    # 95 % of 125 samples, give or take 3 standard errors of that share
     rng = np.random.default_rng(7)
     truth = np.array([0.8, 0.0, -0.8])
     chances = [1 / (1 + math.exp(truth[j] - truth[i])) for i, j in TRIANGLE]
     hits = 0
     for _ in range(125):
-        found = bradley_terry_strengths((rng.random((40, 3)) < chances).astype(float), TRIANGLE)
-        hits += int(((found.lower <= truth) & (truth <= found.upper)).sum())
+        strengths = bradley_terry_strengths((rng.random((40, 3)) < chances).astype(float), TRIANGLE)
+        hits += int(((strengths.lower <= truth) & (truth <= strengths.upper)).sum())
 
     assert hits / 375 == pytest.approx(0.95, abs=0.034)
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "pairs", "message"),
+    ("outcomes", "pairs", "place"),
     [
-        ([[2.0]], [(0, 1)], r"outcomes: found 2\.0, allowed: numbers from 0 to 1"),
-        ([[1.0]], [], r"pairs: found '?0 pairs'?, allowed: one per column: 1"),
-        ([[1.0]], [(1, 1)], r"pairs: found \(1, 1\), allowed: two different systems"),
-        ([[1.0]], [(0, -1)], r"pairs: found \(0, -1\), allowed: two different systems"),
-        ([1.0], [(0, 1)], r"outcomes: found '?1 dimensions"),
+        ([[2.0]], [(0, 1)], "bradley_terry_strengths: outcomes"),
+        ([[1.0]], [], "bradley_terry_strengths: pairs"),
+        ([[1.0]], [(1, 1)], "bradley_terry_strengths: pairs"),
+        ([[1.0]], [(0, -1)], "bradley_terry_strengths: pairs"),
+        ([1.0], [(0, 1)], "bradley_terry_strengths: outcomes"),
     ],
 )
-def test_bad_input_says_what_is_allowed(outcomes, pairs, message):
-    with pytest.raises(OptionError, match=f"bradley_terry_strengths: {message}"):
+def test_bad_input_says_what_is_allowed(outcomes, pairs, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         bradley_terry_strengths(outcomes, pairs)
+    assert_message(caught.value, place)

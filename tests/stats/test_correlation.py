@@ -34,13 +34,13 @@ def test_pearson_agrees_with_scipy(scipy_stats, pair):
 
 @pytest.mark.parametrize("far", [1e3, 1e8, 1e12])
 def test_without_a_far_item_the_others_are_counted_as_they_are(far):
-    """The far item is nearly all of both sums; without it the correlation is that of the rest."""
-    rest = np.array([[0.1, 0.3, 0.2, 0.7], [0.5, 0.1, 0.4, 0.4]]).T
+    # The far item is nearly all of both sums; without it the correlation is that of the rest
+    near = np.array([[0.1, 0.3, 0.2, 0.7], [0.5, 0.1, 0.4, 0.4]]).T
 
-    found = pearson(np.vstack((rest, [[far, far]])))
+    coefficient = pearson(np.vstack((near, [[far, far]])))
 
-    assert found.value > 0.999
-    assert found.without[-1] == pytest.approx(np.corrcoef(rest.T)[0, 1], abs=1e-9)
+    assert coefficient.value > 0.999
+    assert coefficient.without[-1] == pytest.approx(np.corrcoef(near.T)[0, 1], abs=1e-9)
 
 
 def test_tiny_numbers_do_not_vanish():
@@ -97,7 +97,7 @@ _SCIPY = [(pearson, "pearsonr"), (spearman, "spearmanr"), (kendall_tau_b, "kenda
 @settings(max_examples=16)
 @given(rated(), st.data())
 def test_group_by_group_is_the_mean_of_what_scipy_says(scipy_stats, statistic, theirs, pair, data):
-    """Groups in which somebody gives one value throughout, and groups of one, are counted out."""
+    # Groups in which somebody gives one value throughout, and groups of one, are counted out
     x, y = pair
     groups = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(x), max_size=len(x))))
     gaps = data.draw(st.lists(st.booleans(), min_size=len(x), max_size=len(x)))
@@ -114,18 +114,22 @@ def test_group_by_group_is_the_mean_of_what_scipy_says(scipy_stats, statistic, t
         else:
             expected.append(getattr(scipy_stats, theirs)(x[inside], y[inside])[0])
 
-    found = mean_correlation(statistic, np.column_stack((x, y)), groups)
+    correlation = mean_correlation(statistic, np.column_stack((x, y)), groups)
 
-    assert (found.constant_x, found.constant_y, found.single) == (flat_x, flat_y, single)
-    assert found.mean.n == len(expected)
+    assert (correlation.constant_x, correlation.constant_y, correlation.single) == (
+        flat_x,
+        flat_y,
+        single,
+    )
+    assert correlation.mean.n == len(expected)
     if expected:
-        assert found.mean.value == pytest.approx(np.mean(expected), abs=1e-9)
+        assert correlation.mean.value == pytest.approx(np.mean(expected), abs=1e-9)
     if len(expected) >= 3:
-        assert -1 <= found.mean.lower <= found.mean.value <= found.mean.upper <= 1
+        assert -1 <= correlation.mean.lower <= correlation.mean.value <= correlation.mean.upper <= 1
 
 
 def test_hard_questions_make_no_agreement_inside_them():
-    """Both rate the three groups alike; inside a group the order is reversed."""
+    # Both rate the three groups alike; inside a group the order is reversed
     table = np.array([[1, 2], [2, 1], [11, 12], [12, 11], [21, 22], [22, 21]])
 
     assert pearson(table).value > 0.98

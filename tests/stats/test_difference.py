@@ -94,14 +94,14 @@ def test_hand_worked(d, options, expected):
 
 
 def test_identical_leaves_out_what_the_rule_of_three_leaves_out():
-    """A share above 3.7 / n would have shown with probability .975; three quarters of that: 3.4."""
+    # A share above 3.7 / n would have shown with probability .975; three quarters of that: 3.4
     for n in (100, 1_000, 100_000):
         assert difference_interval(np.zeros(n)).upper == pytest.approx(3.4 / n, rel=0.02)
 
 
 @pytest.mark.parametrize("n", [12, 20, 40])
 def test_small_gains_exclude_no_losses_that_unchanged_queries_leave_open(n):
-    """Sixty in a hundred gain .03: unseen losses are as likely as without these gains."""
+    # Sixty in a hundred gain .03: unseen losses are as likely as without these gains
     unchanged = difference_interval(np.zeros(n))
     gains = difference_interval(np.r_[np.full(6 * n // 10, 0.03), np.zeros(n - 6 * n // 10)])
     losses = difference_interval(np.r_[np.full(6 * n // 10, -0.03), np.zeros(n - 6 * n // 10)])
@@ -112,7 +112,7 @@ def test_small_gains_exclude_no_losses_that_unchanged_queries_leave_open(n):
 
 @pytest.mark.parametrize(("n", "drop"), [(20, 0.02)])
 def test_small_gains_beside_rare_total_losses_seldom_exclude_the_true_drop(n, drop):
-    """By the true drop as margin a gate passed in up to 45 % of such samples; se of 150: 1.3."""
+    # By the true drop as margin a gate passed in up to 45 % of such samples; se of 150: 1.3
     rng, passed, lost = np.random.default_rng(n), 0, drop + 0.6 * 0.03
     for _ in range(150):
         u, gains = rng.random(n), rng.uniform(0.01, 0.05, n)
@@ -188,7 +188,7 @@ def test_an_unbounded_measure_with_few_changes_has_no_limits(d, rule):
 
 
 def test_a_bound_costs_little_where_enough_changed():
-    """Limits of the bootstrap and of tilting, which also allows for what was not seen."""
+    # Limits of the bootstrap and of tilting, which also allows for what was not seen
     d = spread(40, 80, 0.3)
     bounded = difference_interval(d)
     unbounded = difference_interval(d * 1e6, range=UNBOUNDED)
@@ -253,48 +253,52 @@ def test_effect_size_needs_spread(d):
 
 
 @pytest.mark.parametrize(
-    ("d", "options", "message"),
+    ("d", "options", "place"),
     [
-        ([0.5, np.nan], {}, "differences: found 1 of 2 not finite, allowed: finite numbers"),
-        ([1.5], {}, "differences: found 1.5, allowed: numbers from -1 to 1"),
-        ([-4.1], {"range": (1, 5)}, "differences: found -4.1, allowed: numbers from -4 to 4"),
-        ([0.5], {"range": (1, 0)}, r"range: found \(1, 0\), allowed: two numbers"),
-        ([0.5], {"confidence": 1}, "confidence: found 1, allowed: a number between 0 and 1"),
-        ([0.5], {"resamples": 0}, "resamples: found 0, allowed: an integer >= 1"),
-        ([0.5], {"seed": -1}, "seed: found -1, allowed: an integer >= 0"),
+        ([0.5, np.nan], {}, "difference_interval: differences"),
+        ([1.5], {}, "difference_interval: differences"),
+        ([-4.1], {"range": (1, 5)}, "difference_interval: differences"),
+        ([0.5], {"range": (1, 0)}, "difference_interval: range"),
+        ([0.5], {"confidence": 1}, "difference_interval: confidence"),
+        ([0.5], {"resamples": 0}, "difference_interval: resamples"),
+        ([0.5], {"seed": -1}, "difference_interval: seed"),
     ],
 )
-def test_bad_arguments_say_what_is_allowed(d, options, message):
-    with pytest.raises(OptionError, match=f"difference_interval: {message}"):
+def test_bad_arguments_say_what_is_allowed(d, options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         difference_interval(d, **options)
+    assert_message(caught.value, place)
 
 
 def test_percentile_and_bca_on_request():
     d = np.random.default_rng(8).normal(0.05, 0.2, 200)
 
     for method, bootstrap in (("percentile", percentile_bootstrap), ("bca", bca_bootstrap)):
-        found = difference_interval(d, method=method, resamples=500, seed=3)
-        assert found.rule == method
-        assert (found.lower, found.upper) == pytest.approx(bootstrap(d, resamples=500, seed=3))
+        interval = difference_interval(d, method=method, resamples=500, seed=3)
+        assert interval.rule == method
+        assert (interval.lower, interval.upper) == pytest.approx(
+            bootstrap(d, resamples=500, seed=3)
+        )
 
 
 @given(differences(), st.sampled_from(["percentile", "bca"]))
 @settings(max_examples=16, deadline=None)
 def test_no_method_gives_an_interval_without_width(d, method):
-    found = difference_interval(d, method=method, resamples=50)
+    interval = difference_interval(d, method=method, resamples=50)
 
-    assert found.lower < found.upper
+    assert interval.lower < interval.upper
 
 
-def test_unknown_methods_are_refused():
-    with pytest.raises(OptionError, match="method: found 'bayes', allowed: default, percentile"):
+def test_unknown_methods_are_refused(assert_message):
+    with pytest.raises(OptionError) as caught:
         difference_interval([0.1], method="bayes")
+    assert_message(caught.value, "difference_interval: method")
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_zero_is_excluded_exactly_where_the_whole_interval_excludes_it(data):
-    """For grades, hits, equal differences and clusters, near and far from the limit."""
+    # For grades, hits, equal differences and clusters, near and far from the limit
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     n = data.draw(st.sampled_from([1, 2, 5, 12, 30, 80, 250]))
     grades = data.draw(st.sampled_from([2, 5, 21, 1000])) - 1

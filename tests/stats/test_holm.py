@@ -28,7 +28,7 @@ def test_benjamini_hochberg_agrees_with_scipy(scipy_stats, p):
 @given(FAMILIES, st.sampled_from([0.01, 0.049, 0.2, 0.77]))
 @settings(max_examples=16)
 def test_holm_rejects_what_its_steps_reject(p, alpha):
-    """Step by step as in the paper: smallest against alpha / m, next against alpha / (m - 1)."""
+    # Step by step as in the paper: smallest against alpha / m, next against alpha / (m - 1)
     rejected, m = np.zeros(len(p), dtype=bool), len(p)
     for step, place in enumerate(np.argsort(p, kind="stable")):
         if p[place] * (m - step) > alpha:
@@ -60,15 +60,15 @@ def test_hand_worked(adjust, p, expected):
 def test_properties(adjust, p, random):
     p = np.array(p)
     adjusted = adjust(p)
-    made = ~np.isnan(p)
+    has_value = ~np.isnan(p)
     places = random.sample(range(len(p)), len(p))
 
-    np.testing.assert_array_equal(np.isnan(adjusted), ~made)
-    np.testing.assert_array_equal(adjusted[made], adjust(p[made]))
+    np.testing.assert_array_equal(np.isnan(adjusted), ~has_value)
+    np.testing.assert_array_equal(adjusted[has_value], adjust(p[has_value]))
     np.testing.assert_array_equal(adjust(p[places]), adjusted[places])
-    assert (adjusted[made] >= p[made]).all()
-    assert (adjusted[made] <= 1).all()
-    assert (holm_p_values(p)[made] >= benjamini_hochberg_p_values(p)[made] - 1e-15).all()
+    assert (adjusted[has_value] >= p[has_value]).all()
+    assert (adjusted[has_value] <= 1).all()
+    assert (holm_p_values(p)[has_value] >= benjamini_hochberg_p_values(p)[has_value] - 1e-15).all()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_resamples_needed(n, alpha, expected):
 
 @given(st.integers(1, 300), st.sampled_from([0.001, 0.01, 0.05, 0.1]))
 def test_with_the_fewest_resamples_holm_can_just_reject(n, alpha):
-    """The smallest p-value among n - 1 that are 1."""
+    # The smallest p-value among n - 1 that are 1
     least = resamples_needed(n, alpha=alpha)
 
     assert holm_p_values([1 / (least + 1)] + [1.0] * (n - 1))[0] <= alpha * (1 + 1e-12)
@@ -96,15 +96,16 @@ def test_with_the_fewest_resamples_holm_can_just_reject(n, alpha):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "place"),
     [
-        (lambda: holm_p_values([0.1, 1.1]), "holm_p_values: p_values: found 1.1, allowed: numbers"),
-        (lambda: holm_p_values([[0.1]]), "holm_p_values: p_values: found 2 dimensions"),
+        (lambda: holm_p_values([0.1, 1.1]), "holm_p_values: p_values"),
+        (lambda: holm_p_values([[0.1]]), "holm_p_values: p_values"),
         (lambda: benjamini_hochberg_p_values([-1.0]), "benjamini_hochberg_p_values: p_values"),
-        (lambda: resamples_needed(0), "resamples_needed: n_comparisons: found 0, allowed: an int"),
-        (lambda: resamples_needed(3, alpha=5), "resamples_needed: alpha: found 5, allowed"),
+        (lambda: resamples_needed(0), "resamples_needed: n_comparisons"),
+        (lambda: resamples_needed(3, alpha=5), "resamples_needed: alpha"),
     ],
 )
-def test_bad_arguments_say_what_is_allowed(call, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_arguments_say_what_is_allowed(call, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         call()
+    assert_message(caught.value, place)

@@ -63,7 +63,7 @@ def test_hand_worked(table, weights, expected):
 
 
 def test_unused_levels_count_as_distance():
-    """1 and 5 are four apart, though nobody says 2, 3 or 4."""
+    # 1 and 5 are four apart, though nobody says 2, 3 or 4
     table = np.array([[1, 1], [1, 5], [5, 5], [5, 5], [4, 4]])
     near = np.array([[1, 1], [1, 3], [3, 3], [3, 3], [2, 2]])
 

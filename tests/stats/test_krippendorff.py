@@ -15,6 +15,8 @@ from tests.stats.strategies import rating_tables
 
 LEVELS = ["nominal", "ordinal", "interval"]
 _ = np.nan
+# Four observers and twelve units: Krippendorff (2011), Computing Krippendorff's alpha-reliability,
+# section C and D
 PUBLISHED = np.array(
     [
         [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _],
@@ -23,8 +25,6 @@ PUBLISHED = np.array(
         [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
     ]
 ).T
-"""Four observers and twelve units: Krippendorff (2011), Computing Krippendorff's
-alpha-reliability, section C and D."""
 
 
 def agreement(table, level="nominal"):
@@ -36,10 +36,10 @@ def agreement(table, level="nominal"):
     ("level", "published"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
 )
 def test_the_published_example(level, published):
-    found = agreement(PUBLISHED, level)
+    alpha = agreement(PUBLISHED, level)
 
-    assert found.value == pytest.approx(published, abs=5e-4)
-    assert found.n == 11, "one unit has a single rating"
+    assert alpha.value == pytest.approx(published, abs=5e-4)
+    assert alpha.n == 11, "one unit has a single rating"
 
 
 def _by_pairs(table, level):
@@ -68,10 +68,10 @@ def _by_pairs(table, level):
 @settings(max_examples=12, deadline=None)
 @given(table=rating_tables(), level=st.sampled_from(LEVELS))
 def test_agrees_with_counting_pairs(table, level):
-    found = agreement(table, level)
-    assume(not np.isnan(found.value))
+    alpha = agreement(table, level)
+    assume(not np.isnan(alpha.value))
 
-    assert found.value == pytest.approx(_by_pairs(table, level), abs=1e-9)
+    assert alpha.value == pytest.approx(_by_pairs(table, level), abs=1e-9)
 
 
 @pytest.mark.costly
@@ -80,13 +80,13 @@ def test_agrees_with_counting_pairs(table, level):
 @given(table=rating_tables())
 def test_leaving_one_out_in_closed_form_is_computing_it_again(level, table):
     assume(len(table) > 1)
-    found = krippendorff_alpha(table, level)
-    assume(not np.isnan(found.value))
+    alpha = krippendorff_alpha(table, level)
+    assume(not np.isnan(alpha.value))
 
-    rest = [np.delete(table, row, axis=0) for row in range(len(table))]
-    again = [krippendorff_alpha(others, level).value for others in rest]
+    tables = [np.delete(table, row, axis=0) for row in range(len(table))]
+    again = [krippendorff_alpha(smaller, level).value for smaller in tables]
 
-    np.testing.assert_allclose(found.without, again, atol=1e-9)
+    np.testing.assert_allclose(alpha.without, again, atol=1e-9)
 
 
 @pytest.mark.costly
@@ -100,18 +100,18 @@ def test_raters_are_interchangeable(table, level, random):
 
 
 def test_two_raters_and_many_items_are_close_to_scotts_pi():
-    """Agreement .7; both together say 1 in 55 of 100: chance .505, pi = .195 / .495."""
+    # Agreement .7; both together say 1 in 55 of 100: chance .505, pi = .195 / .495
     x = [1] * 25 + [0] * 25
     y = [1] * 20 + [0] * 5 + [1] * 10 + [0] * 15
     pi = (0.7 - 0.505) / (1 - 0.505)
 
-    found = krippendorff_alpha(np.column_stack((x, y)))
+    alpha = krippendorff_alpha(np.column_stack((x, y)))
 
-    assert found.value == pytest.approx(1 - (1 - pi) * 99 / 100)
+    assert alpha.value == pytest.approx(1 - (1 - pi) * 99 / 100)
 
 
 def test_the_lent_annotations(lent_data):
-    """1,869 summaries, three raters, 43 ratings missing: alpha of yes and no."""
+    # 1,869 summaries, three raters, 43 ratings missing: alpha of yes and no
     ratings = {}
     with gzip.open(
         lent_data / "xsum-factuality/annotations.csv.gz", "rt", encoding="utf-8"
@@ -121,12 +121,12 @@ def test_the_lent_annotations(lent_data):
             item.append({"yes": 1.0, "no": 0.0}.get(row["is_factual"], np.nan))
     table = np.array([*itertools.zip_longest(*ratings.values(), fillvalue=np.nan)]).T
 
-    found = agreement(table)
+    alpha = agreement(table)
 
     rated = table[np.isfinite(table).sum(axis=1) >= 2]
-    assert found.n == len(rated) > 1800
-    assert found.value == pytest.approx(_by_pairs_binary(rated), abs=1e-9)
-    assert found.lower < found.value < found.upper
+    assert alpha.n == len(rated) > 1800
+    assert alpha.value == pytest.approx(_by_pairs_binary(rated), abs=1e-9)
+    assert alpha.lower < alpha.value < alpha.upper
 
 
 def _by_pairs_binary(table):

@@ -36,8 +36,8 @@ def plain_p_value(pairs):
     observed = abs(macro_difference(pairs))
     extreme = total = 0
     for swaps in itertools.product([False, True], repeat=sum(sizes)):
-        rest = iter(swaps)
-        swapped = [[(b, a) if next(rest) else (a, b) for a, b in rows] for rows in pairs]
+        remaining = iter(swaps)
+        swapped = [[(b, a) if next(remaining) else (a, b) for a, b in rows] for rows in pairs]
         extreme += abs(macro_difference(swapped)) >= observed - 1e-12
         total += 1
     return extreme / total
@@ -81,7 +81,7 @@ def test_queries_without_both_scores_do_not_count():
 
 
 def test_symmetric_limits_are_those_of_a_stratified_mean():
-    """Half-widths z s / sqrt(n): that of the mean of two is z sqrt(s1^2 / n1 + s2^2 / n2) / 2."""
+    # Half-widths z s / sqrt(n): that of the mean of two is z sqrt(s1^2 / n1 + s2^2 / n2) / 2
     z, errors = 1.96, [0.03, 0.04]
     estimates = [(0.2, 0.2 - z * 0.03, 0.2 + z * 0.03), (0.6, 0.6 - z * 0.04, 0.6 + z * 0.04)]
 

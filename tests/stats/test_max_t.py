@@ -62,7 +62,7 @@ def test_one_column_of_random_flips_is_the_randomization_test():
 
 
 def test_random_flips_approach_the_exact_p_values(monkeypatch):
-    """14 queries, all 16,384 flips against 20,000 random ones: two standard errors."""
+    # 14 queries, all 16,384 flips against 20,000 random ones: two standard errors
     table = np.random.default_rng(2).normal([0.0, 0.03, 0.06], 0.1, (14, 3))
     exact = max_t_p_values(table)
     monkeypatch.setattr("ragbench.stats.multiple_comparisons.EXACT_UP_TO", 0)
@@ -115,7 +115,7 @@ def test_order_of_columns_and_blocks_change_nothing_where_random(monkeypatch):
 
 @pytest.mark.costly
 def test_any_false_rejection_is_as_rare_as_it_says():
-    """500 families of 10 columns that do not differ, one of them in counts: 5 %, error 1."""
+    # 500 families of 10 columns that do not differ, one of them in counts: 5 %, error 1
     rng = np.random.default_rng(5)
     scale = np.array([1.0] * 9 + [500.0])
     families = (rng.normal(size=(40, 10)) * scale + rng.normal(size=(40, 1)) for _ in range(500))
@@ -125,13 +125,13 @@ def test_any_false_rejection_is_as_rare_as_it_says():
 
 
 def test_one_real_difference_in_another_unit_is_found():
-    """Without the division the column of counts would hide it: 0 of 84 %."""
+    # Without the division the column of counts would hide it: 0 of 84 %
     rng = np.random.default_rng(6)
-    found = 0
+    n_shown = 0
     for _ in range(50):
         d = np.column_stack((rng.normal(0.06, 0.1, 40), rng.normal(0, 500, 40)))
-        found += max_t_p_values(d, resamples=199)[0] <= 0.05
-    assert found >= 40
+        n_shown += max_t_p_values(d, resamples=199)[0] <= 0.05
+    assert n_shown >= 40
 
 
 def test_no_column_and_no_query():
@@ -188,7 +188,7 @@ def test_pairs_do_not_depend_on_the_order_of_systems(values, random):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_only_columns_of_one_group_are_paired(seed):
-    """Two measures side by side: the flips of a query are the same for both."""
+    # Two measures side by side: the flips of a query are the same for both
     rng = np.random.default_rng(seed)
     scores = rng.random((50, 5)) * [1, 1, 1, 100, 100]
     scores[rng.random((50, 5)) < 0.1] = np.nan
@@ -252,7 +252,7 @@ def test_pairs_in_blocks_have_the_same_p_values(monkeypatch):
 
 @pytest.mark.costly
 def test_memory_grows_with_systems_not_with_their_pairs():
-    """40 systems have 780 pairs, 80 systems 3,160: four times as many."""
+    # 40 systems have 780 pairs, 80 systems 3,160: four times as many
 
     def peak(systems):
         pairs = SystemPairs(np.random.default_rng(3).random((60, systems)), resamples=1_000)
@@ -267,18 +267,19 @@ def test_memory_grows_with_systems_not_with_their_pairs():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "place"),
     [
-        (lambda: max_t_p_values([0.1]), "max_t_p_values: differences: found 1 dimensions"),
-        (lambda: max_t_p_values([[np.inf]]), "max_t_p_values: differences: found an infinity"),
-        (lambda: max_t_p_values([[1.0]], resamples=0), "resamples: found 0, allowed"),
-        (lambda: max_t_p_values([[1.0]], seed=-1), "seed: found -1, allowed"),
-        (lambda: SystemPairs([1.0]), "SystemPairs: values: found 1 dimensions"),
+        (lambda: max_t_p_values([0.1]), "max_t_p_values: differences"),
+        (lambda: max_t_p_values([[np.inf]]), "max_t_p_values: differences"),
+        (lambda: max_t_p_values([[1.0]], resamples=0), "max_t_p_values: resamples"),
+        (lambda: max_t_p_values([[1.0]], seed=-1), "max_t_p_values: seed"),
+        (lambda: SystemPairs([1.0]), "SystemPairs: values"),
     ],
 )
-def test_bad_arguments_say_what_is_allowed(call, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_arguments_say_what_is_allowed(call, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         call()
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,7 @@ def test_a_decrease_looks_one_way(change, expected):
 
 
 def test_clusters_are_flipped_together():
-    """Five topics of eight queries: 2^5 signs cannot reject at 5 %, 40 queries would."""
+    # Five topics of eight queries: 2^5 signs cannot reject at 5 %, 40 queries would
     table = np.column_stack([np.full(40, 0.5), 0.4 - np.repeat(np.arange(5), 8) / 100])
     topics = np.repeat(np.arange(5), 8)
 

@@ -183,7 +183,7 @@ def test_undefined_is_nan(values, range):
     ],
 )
 def test_covers_as_often_as_it_says(draw, mean, least):
-    """2,000 samples: standard error half a point."""
+    # 2,000 samples: standard error half a point
     rng = np.random.default_rng(0)
     intervals = [mean_interval(draw(rng).astype(float)) for _ in range(2_000)]
 
@@ -194,20 +194,21 @@ def test_covers_as_often_as_it_says(draw, mean, least):
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "message"),
+    ("values", "options", "place"),
     [
-        ([0.5, np.nan], {}, "values: found 1 of 2 not finite, allowed: finite numbers"),
-        ([0.5, 1.01], {}, "values: found 1.01, allowed: numbers from 0 to 1"),
-        ([-0.1], {"range": UNBOUNDED}, "values: found -0.1, allowed: numbers from 0 to inf"),
-        ([0.5], {"range": (1.0, 1.0)}, r"range: found \(1.0, 1.0\), allowed: two numbers"),
-        ([0.5], {"range": (0.0, np.nan)}, "range: found"),
-        ([0.5], {"confidence": 95}, "confidence: found 95, allowed: a number between 0 and 1"),
-        ([0.5], {"method": "t"}, "method: found 't', allowed: default, percentile or bca"),
+        ([0.5, np.nan], {}, "mean_interval: values"),
+        ([0.5, 1.01], {}, "mean_interval: values"),
+        ([-0.1], {"range": UNBOUNDED}, "mean_interval: values"),
+        ([0.5], {"range": (1.0, 1.0)}, "mean_interval: range"),
+        ([0.5], {"range": (0.0, np.nan)}, "mean_interval: range"),
+        ([0.5], {"confidence": 95}, "mean_interval: confidence"),
+        ([0.5], {"method": "t"}, "mean_interval: method"),
     ],
 )
-def test_bad_arguments_say_what_is_allowed(values, options, message):
-    with pytest.raises(OptionError, match=f"mean_interval: {message}"):
+def test_bad_arguments_say_what_is_allowed(values, options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         mean_interval(values, **options)
+    assert_message(caught.value, place)
 
 
 def test_a_rounding_error_above_the_range_is_let_through():
@@ -227,7 +228,7 @@ def test_a_cluster_per_query_is_no_cluster(values, method):
 
 
 def test_copies_of_a_query_do_not_narrow_a_mean():
-    """Eight questions in ten paraphrases: the interval of eight values, t with two more."""
+    # Eight questions in ten paraphrases: the interval of eight values, t with two more
     values = np.array([0.2, 0.9, 0.4, 0.7, 0.1, 0.6, 0.8, 0.5])
     copies, labels = np.repeat(values, 10), np.repeat(np.arange(8), 10)
 
@@ -248,26 +249,26 @@ def test_one_cluster_of_an_unbounded_range_has_a_mean_without_limits():
 
 
 def test_hits_in_clusters_are_no_wilson_interval():
-    found = mean_interval([1.0] * 30, clusters=["a", "b", "c"] * 10)
+    interval = mean_interval([1.0] * 30, clusters=["a", "b", "c"] * 10)
 
-    assert found.rule == "plus_two"
-    assert found.lower < 0.7
+    assert interval.rule == "plus_two"
+    assert interval.lower < 0.7
     assert mean_interval([1.0], range=UNBOUNDED, clusters=["a"]).rule == "undefined"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 50, 200])
 def test_means_of_skewed_times_are_seldom_missed(n):
-    """Log-normal times, sd 1 of the log. Bar: 8 %; 300 samples, se 1.6 points; t misses in 15 %."""
+    # Log-normal times, sd 1 of the log. Bar: 8 %; 300 samples, se 1.6 points; t misses in 15 %.
     rng, missed, by_t, truth = np.random.default_rng(n), 0, 0, math.exp(0.5)
     for seed in range(300):
         times = rng.lognormal(0, 1, n)
-        found = mean_interval(times, range=UNBOUNDED, resamples=500, seed=seed)
+        interval = mean_interval(times, range=UNBOUNDED, resamples=500, seed=seed)
         t = t_quantile(0.975, n - 1) * times.std(ddof=1) / math.sqrt(n)
-        missed += not found.lower <= truth <= found.upper
+        missed += not interval.lower <= truth <= interval.upper
         by_t += abs(times.mean() - truth) > t
 
-    assert found.rule == "studentized"
+    assert interval.rule == "studentized"
     assert missed / 300 <= 0.08 + 2 * 0.016
     assert missed < by_t
 
@@ -282,7 +283,7 @@ def test_means_of_skewed_times_are_seldom_missed(n):
     ],
 )
 def test_skewed_values_are_resampled_where_that_says_more(values, rule):
-    found = mean_interval(values, range=UNBOUNDED)
+    interval = mean_interval(values, range=UNBOUNDED)
 
-    assert found.rule == rule
-    assert np.isfinite([found.lower, found.upper]).all()
+    assert interval.rule == rule
+    assert np.isfinite([interval.lower, interval.upper]).all()

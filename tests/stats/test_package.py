@@ -1,4 +1,4 @@
-"""What `ragbench.stats` offers, and what it does without."""
+"""Public names of `ragbench.stats`, and the packages that it does not import."""
 
 import subprocess
 import sys

@@ -26,9 +26,9 @@ def column(*d):
 @settings(max_examples=16)
 def test_t_agrees_with_scipy(scipy_stats, table):
     for ours, d in zip(t_test_p_values(table), table.T, strict=True):
-        known = d[~np.isnan(d)]
-        if len(known) > 1 and known.min() < known.max():
-            assert ours == pytest.approx(scipy_stats.ttest_1samp(known, 0).pvalue, abs=1e-12)
+        defined = d[~np.isnan(d)]
+        if len(defined) > 1 and defined.min() < defined.max():
+            assert ours == pytest.approx(scipy_stats.ttest_1samp(defined, 0).pvalue, abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [5, 20, 50])
@@ -43,7 +43,7 @@ def test_wilcoxon_without_ties_agrees_with_scipys_exact_test(scipy_stats, n):
 @given(difference_tables(max_rows=8, missing=False))
 @settings(max_examples=16, deadline=None)
 def test_wilcoxon_with_ties_agrees_with_all_permutations(scipy_stats, table):
-    """SciPy goes through every sign; differences in tenths keep the ties there."""
+    # SciPy goes through every sign; differences in tenths keep the ties there
     for ours, d in zip(wilcoxon_p_values(table), np.rint(table * 10).T, strict=True):
         changed = d[d != 0]
         if len(changed) > 1:
@@ -63,7 +63,7 @@ def test_wilcoxon_of_many_agrees_with_scipys_approximation(scipy_stats):
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("n", [51, 100, 1000])
 def test_small_wilcoxon_p_values_of_many_agree_with_scipy(scipy_stats, n, sign):
-    """All queries changed in one direction, down to p = 3e-165."""
+    # All queries changed in one direction, down to p = 3e-165
     d = sign * np.arange(1.0, n + 1)
 
     oracle = scipy_stats.wilcoxon(d, method="asymptotic").pvalue
@@ -128,11 +128,13 @@ def test_no_column_and_no_query(test):
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_infinities_are_refused(test):
-    with pytest.raises(OptionError, match=r"_p_values: differences: found an infinity"):
+def test_infinities_are_refused(test, assert_message):
+    with pytest.raises(OptionError) as caught:
         test([[np.inf]])
+    assert_message(caught.value)
 
 
-def test_mcnemar_refuses_graded_scores():
-    with pytest.raises(OptionError, match=r"found 0\.3, allowed: -1, 0 or 1: hits and misses"):
+def test_mcnemar_refuses_graded_scores(assert_message):
+    with pytest.raises(OptionError) as caught:
         mcnemar_p_values([[1.0, 0.3]])
+    assert_message(caught.value, "mcnemar_p_values: differences")

@@ -33,19 +33,19 @@ FEW_CHANGED = np.array([-0.5, 0.5, -0.2, 0.2] + [0.0] * 36)
     ],
 )
 def test_the_power_is_what_was_asked_for(d, point):
-    """100 samples of so many queries; se 4 points."""
+    # 100 samples of so many queries; se 4 points
     n = queries_to_exclude(d, point)
     out = 0
     for _ in range(100):
-        found = difference_interval(RANDOM.choice(d, n))
-        out += not found.lower <= point <= found.upper
+        interval = difference_interval(RANDOM.choice(d, n))
+        out += not interval.lower <= point <= interval.upper
 
     assert out / 100 == pytest.approx(0.8, abs=0.12)
 
 
 @pytest.mark.costly
 def test_hits_with_churn_have_the_power_by_counting(scipy_stats):
-    """Of 100 queries one gains and one loses; `max_drop: 0.05`."""
+    # Of 100 queries one gains and one loses; `max_drop: 0.05`
     n = queries_to_exclude([1.0, -1.0] + [0.0] * 98, -0.05)
 
     power = sum(
@@ -64,7 +64,7 @@ def test_many_small_differences_need_what_the_t_test_needs():
 
 
 def test_equal_differences_need_what_excludes_the_unseen():
-    """(1 - p)^n, of which three quarters count: 3.4 / n for no change."""
+    # (1 - p)^n, of which three quarters count: 3.4 / n for no change
     assert queries_to_exclude([0.0] * 5, -0.05) == math.ceil(math.log(30) / -math.log(0.95))
 
 

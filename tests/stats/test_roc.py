@@ -29,12 +29,12 @@ def test_agrees_with_scikit_learn(items):
 @settings(max_examples=16)
 def test_leaving_one_out_in_closed_form_is_computing_it_again(items):
     table = np.array(items, float)
-    found = roc_auc(table)
-    assume(not np.isnan(found.value))
+    auc = roc_auc(table)
+    assume(not np.isnan(auc.value))
 
     again = [roc_auc(np.delete(table, row, axis=0)).value for row in range(len(table))]
 
-    np.testing.assert_allclose(found.without, again, atol=1e-12)
+    np.testing.assert_allclose(auc.without, again, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_no_query_has_one_flip():
 
 
 def test_random_flips_are_fair_and_independent():
-    """The sums of n unit differences have mean 0 and variance n."""
+    # The sums of n unit differences have mean 0 and variance n
     d = np.eye(130)
     flips = np.concatenate(list(random_flips(d, 20_000, seed=0)))
 
@@ -46,14 +46,14 @@ def test_blocks_do_not_change_the_flips(monkeypatch, rows):
 
 @pytest.mark.parametrize(("n", "m"), [(70, 1), (2_000, 9), (5_000, 45), (300, 200)])
 def test_sums_are_those_of_signs(n, m):
-    """Each product is a part of a block, of queries and of flips; parts at the ends are shorter."""
+    # Each product covers a block of queries and flips; blocks at the ends are shorter
     table = np.random.default_rng(n).normal(size=(n, m))
     drawn = np.random.default_rng(4).integers(0, 2**64, size=(150, -(-n // 64)), dtype=np.uint64)
     bits = np.unpackbits(drawn.astype("<u8").view(np.uint8), axis=1, count=n).astype(np.int64)
 
-    found = np.concatenate(list(random_flips(table, 150, seed=4)))
+    sums = np.concatenate(list(random_flips(table, 150, seed=4)))
 
-    np.testing.assert_allclose(found, (1 - 2 * bits) @ table, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(sums, (1 - 2 * bits) @ table, rtol=0, atol=1e-10)
 
 
 def test_memory_stays_bounded_for_many_queries():

@@ -25,7 +25,7 @@ def test_quantile_agrees_with_scipy(scipy_stats, df):
 @pytest.mark.costly
 @pytest.mark.parametrize("df", DEGREES)
 def test_tail_areas_agree_with_scipy(scipy_stats, df):
-    """Relative to the area, so that a tail of 1e-200 counts as much as the middle."""
+    # Relative to the area, so that a tail of 1e-200 counts as much as the middle
     values = [-40.0, -3.0, -1.7, -1e-3, 0.0, 0.3, 1.0, 1.96, 6.0, 1e3]
     upper, lower = scipy_stats.t.sf(values, df).tolist(), scipy_stats.t.cdf(values, df).tolist()
 
@@ -68,7 +68,7 @@ def test_both_sides_make_one(t, df):
 
 @pytest.mark.parametrize("t", [1e-9, 1e-157, 1e-320])
 def test_close_to_the_median(t):
-    """Df 1: 1/2 - t / pi. SciPy 1.17 gives 1/2 there."""
+    # Df 1: 1/2 - t / pi. SciPy 1.17 gives 1/2 there.
     assert t_sf(t, 1) == pytest.approx(0.5 - t / math.pi, abs=1e-16)
 
 
@@ -78,16 +78,17 @@ def test_nothing_lies_beyond_infinity():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "place"),
     [
-        (lambda: t_quantile(0.0, 5), "t_quantile: p: found 0.0, allowed: a number between 0 and 1"),
-        (lambda: t_quantile(1.0, 5), "t_quantile: p: found 1.0"),
-        (lambda: t_quantile(math.nan, 5), "t_quantile: p: found nan"),
-        (lambda: t_quantile(0.9, 0), "t_quantile: df: found 0, allowed: a finite number >= 1"),
-        (lambda: t_sf(1.0, math.inf), "t_sf: df: found inf"),
-        (lambda: t_sf(math.nan, 5), "t_sf: t: found nan, allowed: a number"),
+        (lambda: t_quantile(0.0, 5), "t_quantile: p"),
+        (lambda: t_quantile(1.0, 5), "t_quantile: p"),
+        (lambda: t_quantile(math.nan, 5), "t_quantile: p"),
+        (lambda: t_quantile(0.9, 0), "t_quantile: df"),
+        (lambda: t_sf(1.0, math.inf), "t_sf: df"),
+        (lambda: t_sf(math.nan, 5), "t_sf: t"),
     ],
 )
-def test_bad_options_say_what_is_allowed(call, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(call, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         call()
+    assert_message(caught.value, place)

@@ -32,15 +32,15 @@ def null(d, limit):
 @pytest.mark.costly
 @pytest.mark.parametrize("d", [FEW, MANY], ids=["few changed", "all changed"])
 def test_no_distribution_with_that_mean_fits_better(scipy_optimize, d):
-    """Against a solver that looks for the weights themselves."""
+    # Against a solver that looks for the weights themselves
     limit = tilting_interval(d)[0]
     values, shares, weights = null(d, limit)
-    seen = shares > 0
+    is_observed = shares > 0
 
     def unlikely(w):
-        return -float(shares[seen] @ np.log(np.maximum(w[seen], 1e-300)))
+        return -float(shares[is_observed] @ np.log(np.maximum(w[is_observed], 1e-300)))
 
-    found = scipy_optimize.minimize(
+    optimum = scipy_optimize.minimize(
         unlikely,
         np.maximum(weights, 1e-6) * 0.9 + 0.1 / len(weights),
         bounds=[(0, 1)] * len(weights),
@@ -53,13 +53,13 @@ def test_no_distribution_with_that_mean_fits_better(scipy_optimize, d):
     )
 
     assert weights @ values == pytest.approx(limit, abs=1e-9)
-    assert unlikely(weights) <= found.fun + 1e-6
+    assert unlikely(weights) <= optimum.fun + 1e-6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [FEW, MANY], ids=["few changed", "all changed"])
 def test_at_a_limit_the_observed_mean_is_as_rare_as_it_says(d):
-    """20,000 samples from the distribution of the lower limit, se .0011; half of the ties count."""
+    # 20,000 samples from the distribution of the lower limit, se .0011; half of the ties count
     limit = tilting_interval(d)[0]
     assert limit < 0, "so that it allows for a loss of everything"
     values, _, weights = null(d, limit)
@@ -83,7 +83,7 @@ def test_hits_have_the_limits_that_counting_gives(lost, gained, n):
 
 @pytest.mark.parametrize("value", [0.0, 0.3, -1.0])
 def test_equal_differences_leave_an_unseen_one_its_chance(value):
-    """Only samples without an unseen one are as high: (1 - p)^n, three quarters of it."""
+    # Only samples without an unseen one are as high: (1 - p)^n, three quarters of it
     unseen = 1 - (0.025 / 0.75) ** (1 / 50)
     low, high = tilting_interval([value] * 50)
 
@@ -100,7 +100,7 @@ def test_a_difference_that_is_next_to_nothing_changes_next_to_nothing():
 
 
 def test_normal_differences_have_nearly_the_t_interval(scipy_stats):
-    """From enough queries on; 3.4 / n of the range is what it allows for beyond."""
+    # From enough queries on; 3.4 / n of the range is what it allows for beyond
     d = np.random.default_rng(2).normal(0.03, 0.25, 1_000).clip(-1, 1)
     t = scipy_stats.ttest_1samp(d, 0.0).confidence_interval(0.95)
 
@@ -112,7 +112,7 @@ def test_normal_differences_have_nearly_the_t_interval(scipy_stats):
     ("n", "rare"), [pytest.param(50, 0.05, id="n 50"), pytest.param(150, 0.02, id="n 150")]
 )
 def test_covers_where_few_lose_all_and_many_a_little(n, rare):
-    """Plain t leaves the truth out in up to 35 % of such samples; se of 150: 1.8 points."""
+    # Plain t leaves the truth out in up to 35 % of such samples; se of 150: 1.8 points
     rng, covered = np.random.default_rng(n), 0
     for _ in range(150):
         noise = np.where(rng.random(n) < 0.5, rng.normal(0, 0.05, n).clip(-0.2, 0.2), 0.0)
@@ -165,7 +165,7 @@ def test_one_difference_and_none():
 
 @pytest.mark.parametrize("scale", [0.4, 0.75, 0.99])
 def test_a_limit_that_excludes_0_scales_with_the_differences(scale):
-    """It allows for unseen differences of the size of the largest of the sample, not of 1."""
+    # The limit allows for unseen differences as large as the largest of the sample, not 1
     d = np.array([1, 1, 1, 0.9, 0.9, 0.5, 0.8, 1, 0.7, 0.9, 0.3, 1])
     low, _ = tilting_interval(d)
 

@@ -33,7 +33,7 @@ def hits(count, n):
     ],
 )
 def test_hits_have_the_intervals_of_newcombes_table_ii(first, second, limits):
-    """Newcombe (1998), Statistics in Medicine 17, p. 877: method 10, contrasts (a) to (h)."""
+    # Newcombe (1998), Statistics in Medicine 17, p. 877: method 10, contrasts (a) to (h).
     interval = unpaired_interval(hits(*first), hits(*second))
 
     assert (interval.lower, interval.upper) == pytest.approx(limits, abs=6e-5)
@@ -62,7 +62,7 @@ def test_p_is_near_that_of_welch():
 
 
 def test_limits_worked_by_hand():
-    """Limits of one .5, cut to the range, are 0 and 1: sqrt(.5^2 + .5^2) = .7071."""
+    # Limits of one .5, cut to the range, are 0 and 1: sqrt(.5^2 + .5^2) = .7071
     interval = unpaired_interval([0.5], [0.5])
 
     assert (interval.lower, interval.upper) == pytest.approx((-(0.5**0.5), 0.5**0.5))
@@ -93,7 +93,7 @@ def test_p_and_interval_agree(x, y, confidence):
 
 @pytest.mark.parametrize("n", [19, 20])
 def test_scores_without_a_bound_need_20_queries_of_each_system(n):
-    """From 20 values on, the interval of one mean has a bootstrap beside t."""
+    # From 20 values on, the interval of one mean has a bootstrap beside t
     few, many = np.linspace(1, 4, n), np.linspace(20, 31, 100)
 
     for interval in (
@@ -106,7 +106,7 @@ def test_scores_without_a_bound_need_20_queries_of_each_system(n):
 
 
 def test_hits_that_the_exact_test_does_not_tell_apart():
-    """6 of 7 against 2 of 7: Newcombe's limits, .0582 and .8062, exclude 0; p is .0574."""
+    # 6 of 7 against 2 of 7: Newcombe's limits, .0582 and .8062, exclude 0; p is .0574
     interval = unpaired_interval(hits(6, 7), hits(2, 7))
 
     assert (interval.lower, interval.upper) == (0.0, pytest.approx(0.8062, abs=6e-5))
@@ -132,7 +132,7 @@ def test_exact_p_values_worked_by_hand(first, second, p):
 @given(st.data())
 @settings(max_examples=25)
 def test_exact_p_values_are_those_of_scipy_near_the_observed_rate(data):
-    """Rates that the counts exclude with 1 - 1e-6 may raise scipy's, never lower it."""
+    # Rates that the counts exclude with 1 - 1e-6 may raise scipy's, never lower it
     n, m = data.draw(st.integers(2, 25)), data.draw(st.integers(2, 25))
     x, y = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
 
@@ -142,7 +142,10 @@ def test_exact_p_values_are_those_of_scipy_near_the_observed_rate(data):
         assert p == 1.0
     else:
         theirs = scipy.barnard_exact([[x, y], [n - x, m - y]], pooled=True, n=128).pvalue
-        assert p <= theirs + 0.002
+        # SciPy 1.17 loses outcomes that are as far apart but for rounding: 0 of 2 against 13 of 22
+        # has .1217 there, and .1309 by adding up all outcomes at a rate of .5
+        at_any_rate = max(_chance_at(rate, x, n, y, m) for rate in np.linspace(0, 1, 101))
+        assert p <= max(theirs, at_any_rate) + 0.002
         at_pooled = _chance_at((x + y) / (n + m), x, n, y, m)
         assert p >= at_pooled - 0.002
 
@@ -173,7 +176,7 @@ def test_impossible_counts_are_refused(counts):
 
 @pytest.mark.parametrize(("n", "m"), [(2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (2, 9)])
 def test_equal_hit_rates_differ_in_at_most_5_percent_of_samples(n, m):
-    """Summed over all outcomes. Newcombe's interval alone: 12.5, 3.1, 7.0, 6.2, 6.8, 6.1 %."""
+    # Summed over all outcomes. Newcombe's interval alone: 12.5, 3.1, 7.0, 6.2, 6.8, 6.1 %.
     is_shown = [
         [unpaired_interval(hits(x, n), hits(y, m)).p <= 0.05 for y in range(m + 1)]
         for x in range(n + 1)

@@ -35,33 +35,39 @@ def pairs(draw):
     ],
 )
 def test_equal_small_gains_are_shown_where_so_few_unseen_losses_would_not_undo_them(n, is_shown):
-    found = difference_interval([0.01] * n, baseline=[0.4] * n)
+    interval = difference_interval([0.01] * n, baseline=[0.4] * n)
 
     largest = (0.4 * n + 20) / (n + 20)
-    assert found.largest[0] == pytest.approx(largest)
+    assert interval.largest[0] == pytest.approx(largest)
     share = 1 - (0.025 / 0.75) ** (1 / n)
-    assert (found.lower > 0) == is_shown == (share * largest < 0.01)
+    assert (interval.lower > 0) == is_shown == (share * largest < 0.01)
     # the range alone allows for more
     assert difference_interval([0.01] * n).lower < 0
 
 
 def test_without_any_change_the_limits_are_a_share_of_what_the_baseline_has():
-    found = difference_interval([0.0] * 100, baseline=[0.2] * 50 + [0.0] * 50)
+    interval = difference_interval([0.0] * 100, baseline=[0.2] * 50 + [0.0] * 50)
 
     share = 1 - (0.025 / 0.75) ** (1 / 100)
-    assert found.rule == "identical"
-    assert found.lower == pytest.approx(-share * (0.2 * 100 + 20) / 120)
-    assert found.upper == pytest.approx(share)
+    assert interval.rule == "identical"
+    assert interval.lower == pytest.approx(-share * (0.2 * 100 + 20) / 120)
+    assert interval.upper == pytest.approx(share)
 
 
 @given(pairs())
 @settings(max_examples=40)
 def test_a_baseline_only_narrows_the_interval(pair):
     d, baseline = pair
-    alone, found = difference_interval(d), difference_interval(d, baseline=baseline)
+    alone, narrowed = difference_interval(d), difference_interval(d, baseline=baseline)
 
-    assert alone.lower - 1e-9 <= found.lower <= found.mean <= found.upper <= alone.upper + 1e-9
-    assert found.lower < found.upper
+    assert (
+        alone.lower - 1e-9
+        <= narrowed.lower
+        <= narrowed.mean
+        <= narrowed.upper
+        <= alone.upper + 1e-9
+    )
+    assert narrowed.lower < narrowed.upper
     unknown = difference_interval(d, baseline=[math.nan] * len(d))
     assert (unknown.lower, unknown.upper) == (alone.lower, alone.upper)
 
@@ -102,13 +108,13 @@ def small_gains_and_total_losses(rng, rows, n, *, losses):
 @pytest.mark.slow
 @pytest.mark.parametrize("losses", [2, 3.2, 5])
 def test_near_0_rare_total_losses_are_allowed_for(losses):
-    """250 samples: 3.5 % and three standard errors are 7 %; Student's t is wrong in 10 to 35 %."""
+    # 250 samples: 3.5 % and three standard errors are 7 %; Student's t is wrong in 10 to 35 %
     d, baseline = small_gains_and_total_losses(np.random.default_rng(2), 250, 60, losses=losses)
-    found = [
+    intervals = [
         difference_interval(*row[:1], baseline=row[1]) for row in zip(d, baseline, strict=True)
     ]
 
-    assert np.mean([interval.lower > 0 for interval in found]) <= 0.07
+    assert np.mean([interval.lower > 0 for interval in intervals]) <= 0.07
     t = d.mean(1) / (d.std(1, ddof=1) / math.sqrt(60))
     assert np.mean(t > 2) > 0.1
 
@@ -117,7 +123,7 @@ def test_near_0_rare_total_losses_are_allowed_for(losses):
 @pytest.mark.parametrize("level", [0.05, 0.01])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "near 0"])
 def test_a_promised_difference_is_shown_in_4_of_5_draws(kind, level):
-    """150 draws, standard error .033; the population has the promised mean."""
+    # 150 draws, standard error .033; the population has the promised mean
     rng = np.random.default_rng(3)
     n = 120
     if kind == "dense":
@@ -131,14 +137,14 @@ def test_a_promised_difference_is_shown_in_4_of_5_draws(kind, level):
     promise = detectable_difference(like, baseline=baseline, n=n, level=level)
     # so many copies of the differences that have more, or less, that the mean is the promised one
     weights = _weights(like, promise)
-    shown = 0
+    n_shown = 0
     for _ in range(150):
         rows = rng.choice(400, n, p=weights)
         interval = difference_interval(like[rows], baseline=baseline[rows])
         p = randomization_p_values(like[rows, np.newaxis], resamples=1_000, seed=1)[0]
-        shown += interval.lower > 0 and p <= level
+        n_shown += interval.lower > 0 and p <= level
 
-    assert 0.7 <= shown / 150 <= 0.92
+    assert 0.7 <= n_shown / 150 <= 0.92
 
 
 def _weights(values, mean):
@@ -184,7 +190,7 @@ def test_more_queries_and_looser_levels_promise_smaller_differences():
 
 
 def test_no_promise_is_larger_than_the_range():
-    """Clusters of unequal size have values beyond it."""
+    # Clusters of unequal size have values beyond it
     d = [-1.0] * 6 + [0.0, 1.0, 0.0, 0.0, -1.0, 1.0]
     clusters = list("aaaaaabbcdef")
 

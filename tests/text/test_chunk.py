@@ -50,7 +50,7 @@ def test_scripts_without_spaces_are_cut_between_letters():
     TEXTS, st.sampled_from(["words", "sentences", "tokens"]), st.integers(1, 5), st.integers(0, 4)
 )
 def test_any_text(text, by, size, overlap):
-    """Slices in order, that hold every character but white space, of the right size."""
+    # Slices in order, that hold every character but white space, of the right size
     overlap = min(overlap, size - 1)
     chunks = cut(text, by, size, overlap)
 
@@ -88,7 +88,7 @@ def test_a_document_without_text_is_one_chunk_with_its_title(text):
 
 
 def test_tokens_of_a_model(minilm):
-    """Word pieces: `moonquakes` is moon, ##qua, ##kes; special tokens do not count."""
+    # Word pieces: `moonquakes` is moon, ##qua, ##kes; special tokens do not count
     import transformers
 
     text = "Moonquakes on Io."
@@ -101,7 +101,7 @@ def test_tokens_of_a_model(minilm):
 
 
 class Splitter:
-    """Of LangChain's shape: sizes in characters, and pieces as texts."""
+    """Split as LangChain does: sizes in characters, and pieces as texts."""
 
     def __init__(self, chunk_size, chunk_overlap):
         self.size, self.step = chunk_size, chunk_size - chunk_overlap
@@ -157,45 +157,49 @@ def test_a_piece_that_the_splitter_changed_has_no_place():
     assert [(c.text, c.start, c.end) for c in langchain("Shouting")] == [("ABCAB", None, None)]
 
 
-def test_a_splitter_that_is_none_is_an_error():
-    with pytest.raises(
-        AdapterError, match=r"factory .* has no method split_text, allowed: split_text\(text\)"
-    ):
+def test_a_splitter_that_is_none_is_an_error(assert_message):
+    with pytest.raises(AdapterError) as caught:
         langchain("Plain")
-    with pytest.raises(AdapterError, match=r"split_text returned None, allowed: a list of texts"):
+    assert_message(caught.value)
+    with pytest.raises(AdapterError) as caught:
         langchain("Silent")
-    with pytest.raises(AdapterError, match=r"factory .*Empty: split_text returned None, allowed:"):
+    assert_message(caught.value)
+    with pytest.raises(AdapterError) as caught:
         langchain("Empty")
-    with pytest.raises(AdapterError, match=r"factory .*Failing: ValueError: no model"):
+    assert_message(caught.value)
+    with pytest.raises(AdapterError) as caught:
         langchain("Failing")
+    assert_message(caught.value)
     with pytest.raises(DataError, match="has no 'Spliter'"):
         langchain("Spliter")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
         (
             {"by": "words", "size": 2, "overlap": 2},
-            "overlap: found 2, .*less than size",
+            "chunk: overlap",
         ),
-        ({"by": "words", "size": 2, "overlap": -1}, "overlap: found -1, .*an integer from 0"),
-        ({"by": "words", "size": 0}, "size: found 0, allowed: an integer >= 1"),
-        ({"by": "words", "size": 2, "tokenizer": "x"}, "tokenizer: .*by: tokens"),
-        ({"by": "words", "size": 2, "factory": "a:B"}, "factory: .*by: langchain"),
+        ({"by": "words", "size": 2, "overlap": -1}, "chunk: overlap"),
+        ({"by": "words", "size": 0}, "chunk: size"),
+        ({"by": "words", "size": 2, "tokenizer": "x"}, "chunk: tokenizer"),
+        ({"by": "words", "size": 2, "factory": "a:B"}, "chunk: factory"),
         (
             {"by": "langchain", "size": 2},
-            "factory: found None, .* such as langchain_text_splitters:",
+            "chunk: factory",
         ),
     ],
 )
-def test_options_that_do_not_go_together(options, message):
-    with pytest.raises(OptionError, match=f"chunk: {message}"):
+def test_options_that_do_not_go_together(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         Chunking(**options)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.usefixtures("minilm")  # beside what has loaded models already
-def test_a_tokenizer_that_is_not_there_says_so(tmp_path):
+def test_a_tokenizer_that_is_not_there_says_so(tmp_path, assert_message):
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(OptionError, match=r"chunk: tokenizer: found .*a folder with a tokenizer"):
+    with pytest.raises(OptionError) as caught:
         cut("a", "tokens", 3, tokenizer=str(tmp_path))
+    assert_message(caught.value, "chunk: tokenizer")

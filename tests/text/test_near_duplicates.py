@@ -53,9 +53,10 @@ def test_rows_select_the_pairs_that_have_one_of_them(texts, threshold, data):
 
 
 @pytest.mark.parametrize("threshold", [0, -0.1, 1.01, float("nan")])
-def test_a_threshold_out_of_range_is_refused(threshold):
-    with pytest.raises(OptionError, match="a number above 0, at most 1"):
+def test_a_threshold_out_of_range_is_refused(threshold, assert_message):
+    with pytest.raises(OptionError) as caught:
         near_duplicates(["a"], threshold)
+    assert_message(caught.value, "near_duplicates: threshold")
 
 
 _QUESTION_WORDS = [

@@ -104,8 +104,8 @@ numbers = st.builds(write, digits, decimals, styles)
 
 
 @given(st.lists(words, min_size=1), numbers, st.lists(words, min_size=1))
-def test_a_number_between_words_is_one_token(before, number, after):
-    text = " ".join([*before, number, *after])
+def test_a_number_between_words_is_one_token(prefix, number, after):
+    text = " ".join([*prefix, number, *after])
 
     assert [token.strip() for token in split_numbers(text).tokens] == split_numbers(number).tokens
 
@@ -120,15 +120,15 @@ def test_no_digit_and_no_character_is_lost(text):
     assert len(between) == len(tokens) + 1
     assert not any(re.search(r"\d", part) for part in between)
     assert all(read_token(token).equals(read_token(token)) for token in tokens)
-    rest = "".join(part + token for part, token in zip(between, [*tokens, ""], strict=True))
-    assert letters_of(rest) == letters_of(text)
+    joined = "".join(part + token for part, token in zip(between, [*tokens, ""], strict=True))
+    assert letters_of(joined) == letters_of(text)
 
 
 def letters_of(text):
     """Return letters and decimal digits of a text, digits as ASCII."""
     composed = unicodedata.normalize("NFKC", text)
-    kept = [c for c in composed if unicodedata.category(c) in ("Lu", "Ll", "Lo", "Nd")]
-    return [str(unicodedata.decimal(c, c)) for c in kept]
+    letters = [c for c in composed if unicodedata.category(c) in ("Lu", "Ll", "Lo", "Nd")]
+    return [str(unicodedata.decimal(c, c)) for c in letters]
 
 
 @pytest.mark.parametrize(

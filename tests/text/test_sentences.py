@@ -61,6 +61,6 @@ def test_nothing_in_nothing(text):
 
 @given(st.text() | st.text("aB. !?\n1)-\u3002\"'", max_size=40))
 def test_no_word_is_lost_or_added(text):
-    found = sentences(text)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert all(sentence and sentence == sentence.strip() for sentence in found)
+    parts = sentences(text)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    assert all(sentence and sentence == sentence.strip() for sentence in parts)

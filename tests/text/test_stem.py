@@ -136,8 +136,8 @@ def test_words_that_are_special_to_porter():
     theirs = nltk.PorterStemmer()
     for word in (*theirs.pool, *SPECIAL):
         # what older versions take for special is in lower case
-        known = word.lower() if word.lower() in theirs.pool else word
-        assert porter_stem(word) == theirs.stem(known), word
+        stem = word.lower() if word.lower() in theirs.pool else word
+        assert porter_stem(word) == theirs.stem(stem), word
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_words_that_are_special_to_porter():
     ],
 )
 def test_examples_of_the_paper(word, stem):
-    """Porter (1980), sections 2 and 3."""
+    # Porter (1980), sections 2 and 3
     assert porter_stem(word) == stem
 
 
@@ -168,13 +168,14 @@ def test_none_changes_nothing():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "place"),
     [
-        (("portr",), r"allowed: porter, snowball, none; did you mean 'porter'"),
-        (("snowball", "zh"), r"language: found 'zh', allowed: arabic, danish"),
-        (("snowball", "germn"), r"did you mean 'german'"),
+        (("portr",), "stemmer: name"),
+        (("snowball", "zh"), "stemmer: language"),
+        (("snowball", "germn"), "stemmer: language"),
     ],
 )
-def test_bad_names_say_what_is_allowed(arguments, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_names_say_what_is_allowed(arguments, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         load_stemmer(*arguments)
+    assert_message(caught.value, place)

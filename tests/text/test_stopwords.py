@@ -12,9 +12,9 @@ from ragbench.text.languages import built_in, load
 
 @pytest.mark.parametrize("language", built_in())
 def test_lists_are_clean(language):
-    found = load(language)
-    assert 150 < len(found) < 400
-    assert all(w == unicodedata.normalize("NFC", w.lower().strip()) and " " not in w for w in found)
+    words = load(language)
+    assert 150 < len(words) < 400
+    assert all(w == unicodedata.normalize("NFC", w.lower().strip()) and " " not in w for w in words)
 
 
 def test_lists_hold_function_words_only():
@@ -39,13 +39,15 @@ def test_a_file_of_the_users(tmp_path):
     assert Analyzer(stemmer="none", stopwords=str(path))("Foo baz") == ["baz"]
 
 
-def test_what_is_neither(tmp_path):
-    with pytest.raises(OptionError, match=r"found 'englisch'.*none, or the path.*mean 'english'"):
+def test_what_is_neither(tmp_path, assert_message):
+    with pytest.raises(OptionError) as caught:
         load("englisch")
+    assert_message(caught.value, "stopwords: name")
     path = tmp_path / "latin.txt"
     path.write_bytes(b"caf\xe9\n")
-    with pytest.raises(DataError, match=r"latin\.txt: cannot be read as UTF-8"):
+    with pytest.raises(DataError) as caught:
         load(str(path))
+    assert_message(caught.value, "TMP/latin.txt")
 
 
 def test_analysis_by_language():

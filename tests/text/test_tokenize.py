@@ -59,7 +59,7 @@ def test_composed_and_decomposed_are_the_same(text):
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
 def test_ascii_takes_the_same_way_as_everything_else(text):
-    """The fast pattern and the general one agree: a further word changes no other."""
+    # The fast pattern and the general one agree: a further word changes no other
     assert words(f"{text} é") == [*words(text), "é"]
 
 
@@ -72,15 +72,15 @@ def test_words_are_lower_case_without_space(text):
 
 
 def test_a_memory_stays_within_its_bounds():
-    asked = []
+    texts = []
 
     def shout(word):
-        asked.append(word)
+        texts.append(word)
         return word.upper()
 
     memory = Memory(shout, room=2, longest=3)
     assert [memory[word] for word in ("a", "b", "a", "long", "long", "c", "a")] == [
         *("A", "B", "A", "LONG", "LONG", "C", "A")
     ]
-    assert asked == ["a", "b", "long", "long", "c", "a"]
+    assert texts == ["a", "b", "long", "long", "c", "a"]
     assert set(memory) == {"c", "a"}, "emptied when c found it full"

@@ -29,22 +29,24 @@ several = st.lists(texts, max_size=12)
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 40), max_size=9), st.integers(0, 8))
 def test_words_from_any_place(text, places, offset):
-    """Also where the buffer itself starts at no multiple of eight."""
+    # Also where the buffer itself starts at no multiple of eight
     text += bytes(64 - len(text))
     data = np.frombuffer(bytes(offset) + text + PADDING, np.uint8)[offset:]
     words = words_from(data, np.array(places, np.int64))
 
     for start in (0, 8, 16):
-        expected = [int.from_bytes(text[at + start : at + start + 8], "little") for at in places]
+        expected = [
+            int.from_bytes(text[place + start : place + start + 8], "little") for place in places
+        ]
         assert next(words).tolist() == expected
 
 
 @settings(max_examples=15)
 @given(several)
 def test_texts_go_in_and_bytes_come_out(ids):
-    found = ByteIds.of(ids)
+    byte_ids = ByteIds.of(ids)
 
-    assert [found[row] for row in range(len(found))] == [*map(id_bytes, ids)]
+    assert [byte_ids[row] for row in range(len(byte_ids))] == [*map(id_bytes, ids)]
 
 
 @settings(max_examples=15)
@@ -60,7 +62,7 @@ def test_hashes_are_of_the_bytes_wherever_they_lie(ids):
 
 
 def test_hashes_are_the_same_on_every_machine():
-    """They are in fingerprints, which files keep."""
+    # They are in fingerprints, which files keep
     assert ByteIds.of(["d1", "a-longer-id"]).hashes().tolist() == HASHES
 
 
@@ -82,18 +84,18 @@ def test_similar_ids_have_other_hashes():
 def test_neighbours_that_differ(ids):
     raw = np.array([*map(id_bytes, ids)], object)
 
-    found = ByteIds.of(ids).differ_from_last().tolist()
+    differs = ByteIds.of(ids).differ_from_last().tolist()
 
-    assert found == (raw[1:] != raw[:-1]).tolist()
+    assert differs == (raw[1:] != raw[:-1]).tolist()
 
 
 @given(st.lists(st.tuples(texts, texts), max_size=9))
 def test_pairs_that_are_equal(pairs):
     one, other = ([pair[side] for pair in pairs] for side in (0, 1))
 
-    found = ByteIds.of(one).equal(ByteIds.of(other)).tolist()
+    is_equal = ByteIds.of(one).equal(ByteIds.of(other)).tolist()
 
-    assert found == [id_bytes(a) == id_bytes(b) for a, b in pairs]
+    assert is_equal == [id_bytes(a) == id_bytes(b) for a, b in pairs]
 
 
 @pytest.mark.costly
@@ -107,8 +109,10 @@ def test_order_falls_by_bytes_within_groups(members):
 
     expected = sorted(range(len(ids)), key=lambda row: id_bytes(ids[row]), reverse=True)
     expected.sort(key=lambda row: group[row])
-    found, wanted = ([(group[row], id_bytes(ids[row])) for row in o] for o in (order, expected))
-    assert found == wanted
+    ids_in_order, expected_ids = (
+        [(group[row], id_bytes(ids[row])) for row in o] for o in (order, expected)
+    )
+    assert ids_in_order == expected_ids
 
 
 @pytest.mark.parametrize(
@@ -116,6 +120,6 @@ def test_order_falls_by_bytes_within_groups(members):
     [([], [], []), ([2], [2], []), ([3, 0, 9], [5, 0, 11], [3, 4, 9, 10])],
 )
 def test_spans(starts, ends, expected):
-    found = spans(np.array(starts, np.int64), np.array(ends, np.int64))
+    rows = spans(np.array(starts, np.int64), np.array(ends, np.int64))
 
-    assert found.tolist() == expected
+    assert rows.tolist() == expected

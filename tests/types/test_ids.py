@@ -70,7 +70,7 @@ def test_each_door_refuses_values_that_are_no_ids(value):
 
 
 def test_a_float_beside_a_missing_cell_may_have_lost_digits():
-    """The gold 1234567890123456789 would be 1234567890123456768 in the column of floats."""
+    # The gold 1234567890123456789 would be 1234567890123456768 in the column of floats
     number = 1234567890123456789
     rows = {"question": ["q a", "q b"], "retrieved": [[number], [5]], "relevant": [number, None]}
 
@@ -105,7 +105,7 @@ def test_other_texts_stay(text):
 
 
 def test_the_parts_of_a_data_set_and_spans_compare_alike():
-    """Keys of judgements and answers, and documents of spans, may be numbers."""
+    # Keys of judgements and answers, and documents of spans, may be numbers
     parts = {
         "queries": [{"id": 1, "text": "Where?"}],
         "documents": [{"id": 7, "text": "Here."}],

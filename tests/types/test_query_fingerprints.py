@@ -32,21 +32,23 @@ def shuffled(qrels, order):
 
 
 def test_no_two_of_many_judgements_share_one():
-    """Grades that changed places, documents that changed queries, one grade more."""
+    # Grades that changed places, documents that changed queries, one grade more
     rng = random.Random(13)
-    made = [{"d1": a, "d2": b, f"e{n}": c} for n in range(40) for a in range(-2, 8)
+    judgements = [{"d1": a, "d2": b, f"e{n}": c} for n in range(40) for a in range(-2, 8)
             for b in range(-2, 8) for c in (0, 1)]  # fmt: skip
-    rng.shuffle(made)
-    qrels = Qrels.from_dict({str(n): judged for n, judged in enumerate(made)})
+    rng.shuffle(judgements)
+    qrels = Qrels.from_dict({str(n): judged for n, judged in enumerate(judgements)})
 
-    assert len({*qrels.query_fingerprints()["judgements"].values()}) == len(made) == 8000
+    assert len({*qrels.query_fingerprints()["judgements"].values()}) == len(judgements) == 8000
 
 
 def test_the_query_itself_has_no_part_in_it():
-    found = Qrels.from_dict({"q1": {"d": 1}, "q2": {"d": 1}}).query_fingerprints()["judgements"]
+    fingerprints = Qrels.from_dict({"q1": {"d": 1}, "q2": {"d": 1}}).query_fingerprints()[
+        "judgements"
+    ]
 
     # it is in files: the same on every machine, in every version
-    assert found == dict.fromkeys(["q1", "q2"], PINNED)
+    assert fingerprints == dict.fromkeys(["q1", "q2"], PINNED)
 
 
 PINNED = "2bb8c0bffb6d"
@@ -56,11 +58,11 @@ PINNED = "2bb8c0bffb6d"
     {"d": {"a": 1}}, {"d": {"b": 1}}, {"d": {"a": 1, "b": 0}}, {"d": {"a": 1}, "e": {}}]),
     min_size=2))  # fmt: skip
 def test_subtopics_are_a_part_of_their_own(qrels):
-    found = Qrels.from_dict(qrels).query_fingerprints()
+    fingerprints = Qrels.from_dict(qrels).query_fingerprints()
 
-    assert [*found] == ["judgements", "subtopics"]
-    said = {query: json.dumps(judged, sort_keys=True) for query, judged in qrels.items()}
+    assert [*fingerprints] == ["judgements", "subtopics"]
+    texts = {query: json.dumps(judged, sort_keys=True) for query, judged in qrels.items()}
     for query in qrels:
         for other in qrels:
-            equal = found["subtopics"][query] == found["subtopics"][other]
-            assert equal == (said[query] == said[other])
+            equal = fingerprints["subtopics"][query] == fingerprints["subtopics"][other]
+            assert equal == (texts[query] == texts[other])

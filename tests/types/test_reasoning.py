@@ -1,4 +1,4 @@
-"""Where the reasoning of a model ends: every form, and texts that only mention a tag."""
+"""The end of a model's reasoning: every form, and texts that only mention a tag."""
 
 import pytest
 from hypothesis import given
@@ -133,13 +133,11 @@ def test_an_answer_without_reasoning_stays_the_same_object():
         assert without_reasoning(record) is record
 
 
-def test_systems_with_equal_numbers_share_a_note():
-    """Two of three answers, and the failed one does not count."""
+def test_systems_with_equal_numbers_share_a_note(assert_message):
+    # Two of three answers, and the failed one does not count
     cut = [without_reasoning(Prediction("<think>a</think>b")), None, Prediction("b")]
 
-    assert reasoning_notes({"one": cut, "two": cut, "three": [Prediction("b")]}) == [
-        "one, two: reasoning was cut from 1 of 2 answers; the option reasoning: keep leaves it in"
-    ]
+    assert_message(reasoning_notes({"one": cut, "two": cut, "three": [Prediction("b")]}))
 
 
 CHAT = [

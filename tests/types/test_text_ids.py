@@ -16,13 +16,13 @@ bounds = st.none() | st.integers(-9, 9)
 @settings(max_examples=30)
 @given(ids, ids, bounds, bounds, st.sampled_from([None, 1, 2, -1]))
 def test_reads_like_a_list(one, other, start, stop, step):
-    found = TextIds.joined([TextIds.of(ByteIds.of(one)), TextIds.of(ByteIds.of(other))])
+    text_ids = TextIds.joined([TextIds.of(ByteIds.of(one)), TextIds.of(ByteIds.of(other))])
     expected = one + other
 
-    assert [*found] == expected
-    assert len(found) == len(expected)
-    assert [*found[start:stop:step]] == expected[start:stop:step]
-    assert [found[row] for row in range(-len(expected), len(expected))] == expected * 2
+    assert [*text_ids] == expected
+    assert len(text_ids) == len(expected)
+    assert [*text_ids[start:stop:step]] == expected[start:stop:step]
+    assert [text_ids[row] for row in range(-len(expected), len(expected))] == expected * 2
 
 
 def test_bytes_that_are_not_utf_8_come_back():

@@ -34,7 +34,7 @@ verdicts = st.one_of(scored, missing)
 
 @given(verdicts, numbers, st.sampled_from(RELATIONS))
 def test_a_verdict_is_compared_by_its_score(verdict, number, relation):
-    """The oracle is a float, NaN without a score: all relations are False with it, but `!=`."""
+    # The oracle is a float, NaN without a score: all relations are False with it, but `!=`
     score = math.nan if verdict.score is None else verdict.score
 
     assert relation(verdict, number) is relation(score, number)

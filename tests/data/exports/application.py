@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 START = datetime(2025, 3, 1, 9, tzinfo=timezone.utc)
 MODEL = "gpt-4o-mini"
-THINGS = [
+PRODUCTS = [
     "lamp",
     "chair",
     "kettle",
@@ -33,8 +33,8 @@ FACTS = {
 def corpus():
     """Id -> text: four facts about each of ten things."""
     return {
-        f"{thing}-{fact}": text.format(thing, 2 + number + 3 * place)
-        for number, thing in enumerate(THINGS)
+        f"{product}-{fact}": text.format(product, 2 + number + 3 * place)
+        for number, product in enumerate(PRODUCTS)
         for place, (fact, text) in enumerate(FACTS.items())
     }
 
@@ -57,7 +57,7 @@ class Step:
 
 @dataclass
 class Trace:
-    """What one call of the application did."""
+    """Hold one call of the application."""
 
     number: int
     question: str
@@ -75,16 +75,16 @@ def passages(texts, ids):
 def application():
     """The twenty traces."""
     texts = corpus()
-    found = []
+    traces = []
     for number in range(20):
-        thing = THINGS[number % 10]
+        product = PRODUCTS[number % 10]
         fact = ["weight", "warranty"][number // 10]
-        question = f"What is the {fact} of the {thing}?"
+        question = f"What is the {fact} of the {product}?"
         if number == 19:
             question = "What is the weight of the lamp?"  # asked before
         session = "visit-7" if number in (3, 4, 5) else None
-        found.append(Trace(number, question, session, call(number, question, texts)))
-    return found
+        traces.append(Trace(number, question, session, call(number, question, texts)))
+    return traces
 
 
 def call(number, question, texts):
@@ -93,14 +93,14 @@ def call(number, question, texts):
     if number == 12:
         root.output, root.end = {"answer": "I cannot help with that."}, 20
         return root
-    thing = THINGS[number % 10] if number != 19 else "lamp"
-    other = THINGS[(number + 3) % 10]
-    faq = passages(texts, [f"{thing}-price", f"{other}-weight", f"{thing}-colour"])
+    product = PRODUCTS[number % 10] if number != 19 else "lamp"
+    other = PRODUCTS[(number + 3) % 10]
+    faq = passages(texts, [f"{product}-price", f"{other}-weight", f"{product}-colour"])
     root.steps.append(Step("faq_search", "retriever", 20, 120, question, documents=faq))
     got = list(faq)
     if number % 3:  # the second retriever is asked with a query of its own
-        query = f"{thing} data sheet"
-        manual = passages(texts, [f"{thing}-warranty", f"{thing}-weight", f"{other}-price"])
+        query = f"{product} data sheet"
+        manual = passages(texts, [f"{product}-warranty", f"{product}-weight", f"{other}-price"])
         root.steps.append(Step("manual_search", "retriever", 130, 300, query, documents=manual))
         got += manual
     if number == 7:
@@ -108,38 +108,38 @@ def call(number, question, texts):
         root.steps.append(Step("answer", "llm", 400, 880, prompt(question, got), error=error))
         root.error = error
         return root
-    order = sorted(got, key=lambda each: (thing not in each["id"], each["id"]))[:3]
-    best = passages(texts, [each["id"] for each in order])
-    asked = {"query": question, "documents": got}
-    root.steps.append(Step("rerank", "reranker", 310, 390, asked, documents=best))
-    said = f"{best[-1]['content']} ({number})"
+    order = sorted(got, key=lambda document: (product not in document["id"], document["id"]))[:3]
+    best = passages(texts, [document["id"] for document in order])
+    request = {"query": question, "documents": got}
+    root.steps.append(Step("rerank", "reranker", 310, 390, request, documents=best))
+    reply = f"{best[-1]['content']} ({number})"
     tokens = (200 + number, 20 + number, round(0.0001 * (number + 1), 6))
     root.steps.append(
-        Step("answer", "llm", 400, 880 - number, prompt(question, best), said, tokens=tokens)
+        Step("answer", "llm", 400, 880 - number, prompt(question, best), reply, tokens=tokens)
     )
-    root.output = {"answer": said}
+    root.output = {"answer": reply}
     return root
 
 
 def prompt(question, got):
-    listed = "\n".join(each["content"] for each in got)
+    listed = "\n".join(document["content"] for document in got)
     return f"Answer from these passages.\n{listed}\n\nQuestion: {question}"
 
 
-def at(trace, milliseconds):
+def time_of(trace, milliseconds):
     return START + timedelta(minutes=trace.number, milliseconds=milliseconds)
 
 
 def nanoseconds(trace, milliseconds):
-    return int(at(trace, 0).timestamp()) * 10**9 + milliseconds * 10**6
+    return int(time_of(trace, 0).timestamp()) * 10**9 + milliseconds * 10**6
 
 
 def walk(trace, step, parent=None):
     yield step, parent
-    for each in step.steps:
-        yield from walk(trace, each, step)
+    for child in step.steps:
+        yield from walk(trace, child, step)
 
 
-def made(trace, name):
+def trace_id(trace, name):
     """An id that is the same every time."""
     return uuid.uuid5(uuid.NAMESPACE_URL, f"{trace.number} {name}")

@@ -16,9 +16,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.data.exports.application import MODEL, application, at, corpus, made, nanoseconds, walk
+from tests.data.exports.application import (
+    MODEL,
+    application,
+    corpus,
+    nanoseconds,
+    time_of,
+    trace_id,
+    walk,
+)
 
-HERE = Path(__file__).parent.resolve()
+FOLDER = Path(__file__).parent.resolve()
 
 
 # -- OpenTelemetry: Phoenix rows and OTLP ---------------------------------------------------------
@@ -40,8 +48,8 @@ def otel_spans(traces, attributes_of):
             step.name, context=context, start_time=nanoseconds(trace, step.start)
         )
         span.set_attributes(attributes_of(trace, step, context is None))
-        for each in step.steps:
-            emit(trace, each, api.set_span_in_context(span))
+        for child in step.steps:
+            emit(trace, child, api.set_span_in_context(span))
         if step.error:
             span.set_status(api.Status(api.StatusCode.ERROR, step.error))
         else:
@@ -62,37 +70,37 @@ def openinference(trace, step, is_root):
     )
 
     kind = OpenInferenceSpanKindValues(step.kind.upper()).value
-    found = {SpanAttributes.OPENINFERENCE_SPAN_KIND: kind}
+    attributes = {SpanAttributes.OPENINFERENCE_SPAN_KIND: kind}
     for key, mime, value in (
         (SpanAttributes.INPUT_VALUE, SpanAttributes.INPUT_MIME_TYPE, step.input),
         (SpanAttributes.OUTPUT_VALUE, SpanAttributes.OUTPUT_MIME_TYPE, step.output),
     ):
         if value is not None:
             is_text = isinstance(value, str)
-            found[key] = value if is_text else json.dumps(value)
-            found[mime] = "text/plain" if is_text else "application/json"
+            attributes[key] = value if is_text else json.dumps(value)
+            attributes[mime] = "text/plain" if is_text else "application/json"
     lists = {SpanAttributes.RETRIEVAL_DOCUMENTS: step.documents}
     if step.kind == "reranker":
         lists = {
             RerankerAttributes.RERANKER_INPUT_DOCUMENTS: step.input["documents"],
             RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS: step.documents,
         }
-        found[RerankerAttributes.RERANKER_QUERY] = step.input["query"]
-        del found[SpanAttributes.INPUT_VALUE], found[SpanAttributes.INPUT_MIME_TYPE]
+        attributes[RerankerAttributes.RERANKER_QUERY] = step.input["query"]
+        del attributes[SpanAttributes.INPUT_VALUE], attributes[SpanAttributes.INPUT_MIME_TYPE]
     for name, listed in lists.items():
-        for rank, each in enumerate(listed or ()):
-            found[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_ID}"] = each["id"]
-            found[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_CONTENT}"] = each["content"]
-            found[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_SCORE}"] = each["score"]
+        for rank, document in enumerate(listed or ()):
+            attributes[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_ID}"] = document["id"]
+            attributes[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_CONTENT}"] = document["content"]
+            attributes[f"{name}.{rank}.{DocumentAttributes.DOCUMENT_SCORE}"] = document["score"]
     if step.kind == "llm":
-        found[SpanAttributes.LLM_MODEL_NAME] = MODEL
+        attributes[SpanAttributes.LLM_MODEL_NAME] = MODEL
     if step.tokens:
-        found[SpanAttributes.LLM_TOKEN_COUNT_PROMPT] = step.tokens[0]
-        found[SpanAttributes.LLM_TOKEN_COUNT_COMPLETION] = step.tokens[1]
-        found[SpanAttributes.LLM_COST_TOTAL] = step.tokens[2]
+        attributes[SpanAttributes.LLM_TOKEN_COUNT_PROMPT] = step.tokens[0]
+        attributes[SpanAttributes.LLM_TOKEN_COUNT_COMPLETION] = step.tokens[1]
+        attributes[SpanAttributes.LLM_COST_TOTAL] = step.tokens[2]
     if trace.session and is_root:
-        found[SpanAttributes.SESSION_ID] = trace.session
-    return found
+        attributes[SpanAttributes.SESSION_ID] = trace.session
+    return attributes
 
 
 def gen_ai(trace, step, is_root):
@@ -102,26 +110,28 @@ def gen_ai(trace, step, is_root):
     if step.kind in ("guardrail", "reranker"):
         return openinference(trace, step, is_root)
     kinds = {"chain": "invoke_workflow", "retriever": "retrieval", "llm": "chat"}
-    found = {names.GEN_AI_OPERATION_NAME: kinds[step.kind]}
+    attributes = {names.GEN_AI_OPERATION_NAME: kinds[step.kind]}
     if trace.session:
-        found[names.GEN_AI_CONVERSATION_ID] = trace.session
+        attributes[names.GEN_AI_CONVERSATION_ID] = trace.session
     if step.kind == "retriever":
-        found[names.GEN_AI_RETRIEVAL_QUERY_TEXT] = step.input
-        told = [{"id": each["id"], "score": each["score"]} for each in step.documents]
-        found[names.GEN_AI_RETRIEVAL_DOCUMENTS] = json.dumps(told)
-        return found
-    asked = step.input if isinstance(step.input, str) else step.input["question"]
-    found[names.GEN_AI_INPUT_MESSAGES] = json.dumps([message("user", asked)])
+        attributes[names.GEN_AI_RETRIEVAL_QUERY_TEXT] = step.input
+        documents = [
+            {"id": document["id"], "score": document["score"]} for document in step.documents
+        ]
+        attributes[names.GEN_AI_RETRIEVAL_DOCUMENTS] = json.dumps(documents)
+        return attributes
+    question = step.input if isinstance(step.input, str) else step.input["question"]
+    attributes[names.GEN_AI_INPUT_MESSAGES] = json.dumps([message("user", question)])
     if step.output is not None:
-        said = step.output if isinstance(step.output, str) else step.output["answer"]
-        found[names.GEN_AI_OUTPUT_MESSAGES] = json.dumps([message("assistant", said)])
+        reply = step.output if isinstance(step.output, str) else step.output["answer"]
+        attributes[names.GEN_AI_OUTPUT_MESSAGES] = json.dumps([message("assistant", reply)])
     if step.kind == "llm":
-        found[names.GEN_AI_REQUEST_MODEL] = MODEL
+        attributes[names.GEN_AI_REQUEST_MODEL] = MODEL
     if step.tokens:
-        found[names.GEN_AI_USAGE_INPUT_TOKENS] = step.tokens[0]
-        found[names.GEN_AI_USAGE_OUTPUT_TOKENS] = step.tokens[1]
-        found["gen_ai.usage.cost"] = step.tokens[2]
-    return found
+        attributes[names.GEN_AI_USAGE_INPUT_TOKENS] = step.tokens[0]
+        attributes[names.GEN_AI_USAGE_OUTPUT_TOKENS] = step.tokens[1]
+        attributes["gen_ai.usage.cost"] = step.tokens[2]
+    return attributes
 
 
 def message(role, text):
@@ -132,19 +142,19 @@ def write_phoenix(traces, path):
     """Rows as `GET /v1/projects/{project}/spans` of Phoenix has them."""
     rows = []
     for span in otel_spans(traces, openinference):
-        told = json.loads(span.to_json())
-        status = told["status"]
+        row = json.loads(span.to_json())
+        status = row["status"]
         rows.append(
             {
-                "name": told["name"],
-                "context": {key: told["context"][key] for key in ("trace_id", "span_id")},
-                "span_kind": told["attributes"]["openinference.span.kind"],
-                "parent_id": told["parent_id"],
-                "start_time": told["start_time"],
-                "end_time": told["end_time"],
+                "name": row["name"],
+                "context": {key: row["context"][key] for key in ("trace_id", "span_id")},
+                "span_kind": row["attributes"]["openinference.span.kind"],
+                "parent_id": row["parent_id"],
+                "start_time": row["start_time"],
+                "end_time": row["end_time"],
                 "status_code": status["status_code"],
                 "status_message": status.get("description", ""),
-                "attributes": told["attributes"],
+                "attributes": row["attributes"],
             }
         )
     write_lines(path, rows)
@@ -170,8 +180,8 @@ def write_mlflow(traces, path):
 
     def listed(documents):
         return [
-            Document(each["content"], {"score": each["score"]}, each["id"]).to_dict()
-            for each in documents
+            Document(document["content"], {"score": document["score"]}, document["id"]).to_dict()
+            for document in documents
         ]
 
     def emit(trace, step, parent):
@@ -193,8 +203,8 @@ def write_mlflow(traces, path):
             span.set_attribute("mlflow.llm.cost", {"total_cost": step.tokens[2]})
         if step.kind == "llm":
             span.set_attribute("mlflow.llm.model", MODEL)
-        for each in step.steps:
-            emit(trace, each, span)
+        for child in step.steps:
+            emit(trace, child, span)
         if step.error:
             span.record_exception(step.error)
             span.set_status("ERROR")
@@ -230,19 +240,21 @@ def write_langsmith(traces, path):
     kinds = {"retriever": "retriever", "llm": "llm"}
     rows = []
     for trace in traces:
-        names = {id(step): made(trace, step.name) for step, _ in walk(trace, trace.root)}
+        names = {id(step): trace_id(trace, step.name) for step, _ in walk(trace, trace.root)}
         for step, parent in walk(trace, trace.root):
-            told = step.input if isinstance(step.input, dict) else {"input": step.input}
-            said = step.output if isinstance(step.output, dict) else {"output": step.output}
+            inputs = step.input if isinstance(step.input, dict) else {"input": step.input}
+            outputs = step.output if isinstance(step.output, dict) else {"output": step.output}
             if step.kind == "retriever":
-                told = {"query": step.input}
+                inputs = {"query": step.input}
             if step.documents is not None:
-                said = {
+                outputs = {
                     "documents": [
                         Document(
-                            each["content"], id=each["id"], metadata={"score": each["score"]}
+                            document["content"],
+                            id=document["id"],
+                            metadata={"score": document["score"]},
                         ).model_dump()
-                        for each in step.documents
+                        for document in step.documents
                     ]
                 }
             about = {"session_id": trace.session} if trace.session and parent is None else {}
@@ -251,13 +263,13 @@ def write_langsmith(traces, path):
             run = Run(
                 id=names[id(step)],
                 name=step.name,
-                start_time=at(trace, step.start),
-                end_time=at(trace, step.end),
+                start_time=time_of(trace, step.start),
+                end_time=time_of(trace, step.end),
                 run_type=kinds.get(step.kind, "chain"),
                 trace_id=names[id(trace.root)],
                 parent_run_id=parent and names[id(parent)],
-                inputs=told,
-                outputs=None if step.error else said,
+                inputs=inputs,
+                outputs=None if step.error else outputs,
                 error=step.error,
                 extra={"metadata": about},
                 dotted_order="",
@@ -275,8 +287,8 @@ def write_langfuse(traces, path):
     kinds = {"llm": "GENERATION", "reranker": "SPAN"}
     rows = []
     for trace in traces:
-        names = {id(step): str(made(trace, step.name)) for step, _ in walk(trace, trace.root)}
-        whole = str(made(trace, "trace"))
+        names = {id(step): str(trace_id(trace, step.name)) for step, _ in walk(trace, trace.root)}
+        whole = str(trace_id(trace, "trace"))
         for step, parent in walk(trace, trace.root):
             usage = {}
             if step.tokens:
@@ -288,8 +300,8 @@ def write_langfuse(traces, path):
                 project_id="shop",
                 type=kinds.get(step.kind, step.kind.upper()),
                 name=step.name,
-                start_time=at(trace, step.start),
-                end_time=at(trace, step.end),
+                start_time=time_of(trace, step.start),
+                end_time=time_of(trace, step.end),
                 parent_observation_id=parent and names[id(parent)],
                 level="ERROR" if step.error else "DEFAULT",
                 status_message=step.error,
@@ -310,17 +322,17 @@ def write_lines(path, rows):
 
 def write_gold(traces):
     write_lines(
-        HERE / "corpus.jsonl", [{"id": name, "text": text} for name, text in corpus().items()]
+        FOLDER / "corpus.jsonl", [{"id": name, "text": text} for name, text in corpus().items()]
     )
     rows = {}
     for trace in traces:
-        fact, thing = trace.question.split()[3], trace.question.split()[-1].rstrip("?")
+        fact, product = trace.question.split()[3], trace.question.split()[-1].rstrip("?")
         rows[trace.question] = {
             "question": trace.question,
-            "reference": corpus()[f"{thing}-{fact}"],
-            "relevant": [f"{thing}-{fact}"],
+            "reference": corpus()[f"{product}-{fact}"],
+            "relevant": [f"{product}-{fact}"],
         }
-    write_lines(HERE / "gold.jsonl", rows.values())
+    write_lines(FOLDER / "gold.jsonl", rows.values())
 
 
 WRITERS = {
@@ -336,4 +348,4 @@ if __name__ == "__main__":
     made_up = application()
     write_gold(made_up)
     for name in sys.argv[1:] or WRITERS:
-        WRITERS[name](made_up, HERE / name)
+        WRITERS[name](made_up, FOLDER / name)

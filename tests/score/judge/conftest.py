@@ -15,9 +15,9 @@ def judge_on():
     with ExitStack() as stack:
 
         def start(script=None, *, rubrics, model="m", server=None, **options):
-            asked = stack.enter_context(ChatServer(script or Script(), **(server or {})))
-            judge = Judge(model, rubrics, base_url=asked.url, **options)
-            return asked, stack.enter_context(judge)
+            server_started = stack.enter_context(ChatServer(script or Script(), **(server or {})))
+            judge = Judge(model, rubrics, base_url=server_started.url, **options)
+            return server_started, stack.enter_context(judge)
 
         yield start
 

@@ -4,5 +4,5 @@ from ragbench.score.judge.verdicts import collect_verdicts, judge_all
 
 
 def judge_items(judge, items, rubrics, *, type_name):
-    found = judge_all(judge, items, rubrics)
-    return collect_verdicts(judge, items, rubrics, found, type_name=type_name)
+    verdicts = judge_all(judge, items, rubrics)
+    return collect_verdicts(judge, items, rubrics, verdicts, type_name=type_name)

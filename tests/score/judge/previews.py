@@ -45,10 +45,10 @@ _STAND_IN = JudgedItem(
 
 
 class Preview(NamedTuple):
-    """One prompt and what it is for."""
+    """Hold one prompt and its purpose."""
 
+    # What is asked, in a few words
     purpose: str
-    """What is asked, in a few words."""
     prompt: JudgePrompt
 
 
@@ -106,13 +106,13 @@ def _claims(prompts: Prompts, passages: Together) -> list[Preview]:
 
 
 def _ragas(rubric: Rubric, item: JudgedItem) -> list[Preview]:
-    """Each prompt once; sentences stand in for statements."""
+    """Return each prompt once; sentences stand in for statements."""
     question, context = [("question", item.question or "")], "\n".join(item.contexts or [])
     answer, reference = item.answer or "", (item.references or [""])[0]
     of_reference = "reference" in rubric.needs
     gold = reference if of_reference else answer
     statements = sentences(answer)
-    shown: Mapping[str, tuple[str, Material]] = {
+    inputs: Mapping[str, tuple[str, Material]] = {
         "question": ("make a question of the answer, 3 times", [("answer", answer)]),
         "statements": ("split a text into statements", [*question, ("text", answer)]),
         "inference": (
@@ -137,7 +137,7 @@ def _ragas(rubric: Rubric, item: JudgedItem) -> list[Preview]:
         ),
     }
     return [
-        Preview(shown[step][0], ragas_prompt(step, shown[step][1]))
+        Preview(inputs[step][0], ragas_prompt(step, inputs[step][1]))
         for step in RAGAS_STEPS[rubric.formula or ""]
     ]
 

@@ -13,13 +13,13 @@ KINDS = ("sentence", "claim", "nugget")
 
 
 def kind_of(body: Mapping[str, Any]) -> str:
-    """What a request asks for: level, sentence (a split), claim, nuggets, nugget or outcome."""
+    """Return the kind of a request: level, sentence (split), claim, nuggets, nugget or outcome."""
     keys = list(body["response_format"]["json_schema"]["schema"]["properties"])
     last = keys[-1]
     return next((kind for kind in KINDS if last.startswith(f"{kind}_")), last)
 
 
-def said(body: Mapping[str, Any]) -> str:
+def user_text(body: Mapping[str, Any]) -> str:
     """The text of the user's message."""
     return body["messages"][1]["content"]
 
@@ -52,7 +52,7 @@ class Script:
         self.kinds: list[str] = []
 
     def __call__(self, body: Mapping[str, Any], times_asked: int) -> Answer:
-        kind, text = kind_of(body), said(body)
+        kind, text = kind_of(body), user_text(body)
         self.kinds.append(kind)
         keys = body["response_format"]["json_schema"]["schema"]["properties"]
         reply = {key: self._value(kind, key, text, keys[key]) for key in keys}
@@ -72,10 +72,10 @@ class Script:
             return self.split(number, text)
         words = self.verdict(number, text) if kind == "claim" else self.support(number)
         if isinstance(words, tuple):
-            words, named = words
+            words, passages = words
         else:
-            named = {"supported_together": [1, 2], "not_mentioned": []}.get(words, [1])
-        together = {"passages": named} if "passages" in schema["properties"] else {}
+            passages = {"supported_together": [1, 2], "not_mentioned": []}.get(words, [1])
+        together = {"passages": passages} if "passages" in schema["properties"] else {}
         return {"reason": "it says so", **together, "verdict": words}
 
 

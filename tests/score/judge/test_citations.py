@@ -65,14 +65,14 @@ def test_without_markers_sentences_are_what_they_are(text):
 
 @given(st.text(alphabet="ab. [1,2-]\u3010\u3011", max_size=60))
 def test_what_sentences_cite_is_what_the_text_cites(text):
-    found = cited_sentences(text)
-    assert set(markers(text)) >= {number for _, cited in found for number in cited}
-    assert all(sentence for sentence, _ in found)
+    cited_by_sentences = cited_sentences(text)
+    assert set(markers(text)) >= {number for _, cited in cited_by_sentences for number in cited}
+    assert all(sentence for sentence, _ in cited_by_sentences)
 
 
 @pytest.mark.parametrize("blank", [" ", "\n", "\t "])
 def test_an_answer_that_repeats_blanks_takes_no_longer_than_others(blank):
-    """Models do; of 20,000 blanks each was a start from which all others were looked through."""
+    # Bug: models repeat blanks; at each of 20,000 blanks the search began anew
     text = f"It is red [1].{blank * 100_000}It is old [2]."
     start = time.process_time()
 
@@ -162,7 +162,9 @@ def test_markers_of_hostile_texts_take_linear_time(text):
         ("Tower 1 is 100 m high.", {}, 0.0, ""),
     ],
 )
-def test_a_judge_tells_of_markers_that_it_does_not_read(answer, options, recall, note):
+def test_a_judge_tells_of_markers_that_it_does_not_read(
+    answer, options, recall, note, assert_message
+):
     row = {"question": "How high?", "answer": answer, "contexts": ["Tower 1 is 100 m high."]}
     with (
         ChatServer(Limited()) as server,
@@ -170,8 +172,9 @@ def test_a_judge_tells_of_markers_that_it_does_not_read(answer, options, recall,
     ):
         verdict = judge.score(**row)["citation_recall"]
         if note:
-            with pytest.warns(match="no marker in 1 of 1 answers"):
+            with pytest.warns(match="no marker in 1 of 1") as caught:
                 evaluation = rb.evaluate([row], metrics=[], judge=judge)
+            assert_message(caught[0].message)
             assert any(text.endswith(note) for text in evaluation.notes)
 
     assert verdict.score == recall

@@ -100,14 +100,14 @@ def test_the_entailment_label_of_three_counts(tiny_nli):
     verdict = rb.Judge(tiny_nli, type="classifier").score(answer=ANSWER, contexts=PASSAGES)
 
     assert verdict["supported"].score == pytest.approx(rows[:, 1].max(), abs=1e-5)
-    named = rb.Judge(tiny_nli, type="classifier", label="Contradiction")
-    contradicted = named.score(answer=ANSWER, contexts=PASSAGES)["supported"].score
+    other_label = rb.Judge(tiny_nli, type="classifier", label="Contradiction")
+    contradicted = other_label.score(answer=ANSWER, contexts=PASSAGES)["supported"].score
     assert contradicted == pytest.approx(rows[:, 0].max(), abs=1e-5)
 
 
 @pytest.mark.parametrize("preset", ["two", "minicheck-flan-t5", "hhem"])
 def test_a_long_passage_is_read_in_windows(folders, preset):
-    """The answer stands at its end, far behind the 64 tokens that the models read."""
+    # The answer stands at its end, far behind the 64 tokens that the models read
     judge = _judge(folders, preset)
     classifier = judge._judge._loaded()
     cut = classifier._cut_template if classifier._form.template else classifier._cut
@@ -175,7 +175,7 @@ def test_unsupported_spans_are_those_of_the_authors_code(folders):
 
 
 def test_a_token_is_as_unsupported_as_in_its_worst_window(folders):
-    """As the authors' code has it: the largest probability over the parts of a long prompt."""
+    # As the authors' code has it: the largest probability over the parts of a long prompt
     import torch
     import transformers
 
@@ -198,13 +198,13 @@ def test_a_token_is_as_unsupported_as_in_its_worst_window(folders):
     assert largest == pytest.approx(float(tokens.max()), abs=1e-5)
 
 
-def test_tools_count_as_passages(folders):
+def test_tools_count_as_passages(folders, assert_message):
     judge = _judge(folders, "two")
     call = {"name": "look", "arguments": {}, "output": "the cat sat"}
 
     verdict = judge.score(question="?", answer=ANSWER, contexts=["a dog"], tool_calls=[call])
 
-    assert "passage 2: Returned by the tool call look({})" in verdict["supported"].reasoning
+    assert_message(verdict["supported"].reasoning)
 
 
 @pytest.mark.parametrize(
@@ -223,29 +223,31 @@ def test_what_cannot_be_judged_has_a_cause(folders, item, outcome):
 
 
 @pytest.mark.parametrize(
-    ("labels", "label", "message"),
+    ("labels", "label", "place"),
     [
-        (("no", "yes"), None, r"model: found 'm', allowed: label: one of no, yes, the labels"),
-        (("LABEL_0", "LABEL_1", "LABEL_2"), None, r"one of LABEL_0, LABEL_1, LABEL_2"),
-        (("no", "yes"), "maybe", r"label: found 'maybe', allowed: label: one of no, yes"),
+        (("no", "yes"), None, "classifier: model"),
+        (("LABEL_0", "LABEL_1", "LABEL_2"), None, "classifier: model"),
+        (("no", "yes"), "maybe", "classifier: label"),
     ],
 )
-def test_a_model_without_the_label_is_refused_with_its_labels(labels, label, message):
-    with pytest.raises(OptionError, match=message):
+def test_a_model_without_the_label_is_refused_with_its_labels(labels, label, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         label_column(Checkpoint("classifier", "m", None), dict(enumerate(labels)), label)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({}, "classifier: model: found None, allowed: a folder, a name on the hub, or a preset"),
-        ({"preset": "gpt"}, "classifier: preset: found 'gpt', allowed: hhem, minicheck-roberta"),
-        ({"model": "./nowhere"}, "classifier: model: found './nowhere', allowed: a folder with"),
+        ({}, "classifier: model"),
+        ({"preset": "gpt"}, "classifier: preset"),
+        ({"model": "./nowhere"}, "classifier: model"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         rb.Judge(type="classifier", **options)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
@@ -256,15 +258,16 @@ def test_a_model_of_another_kind_is_refused(folders, preset, folder):
         _judge({**folders, preset: folders[folder]}, preset).score(answer="a", contexts=["b"])
 
 
-def test_weights_that_are_missing_are_an_error_not_random(folders, tmp_path):
-    """The encoder of another model: its classes would be drawn at random."""
+def test_weights_that_are_missing_are_an_error_not_random(folders, tmp_path, assert_message):
+    # The encoder of another model: its classes would be drawn at random
     from tests.models import build_tiny_bert
 
     folder = build_tiny_bert(tmp_path / "bert")
-    with pytest.raises(OptionError, match=r"it lacks the weights classifier\.bias"):
+    with pytest.raises(OptionError) as caught:
         TextClassifier(
             Checkpoint("x", folder, tmp_path / "bert"), lambda c, n: [0], form=InputForm()
         )
+    assert_message(caught.value, "x: model")
 
 
 def test_in_an_experiment_verdicts_and_signature_are_stored(folders, tmp_path):

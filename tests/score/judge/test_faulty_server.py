@@ -52,18 +52,18 @@ def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
 
 @pytest.mark.costly
 def test_the_items_are_taken_as_they_are_needed(tmp_path):
-    """Not all at once: ten thousand of them must not wait in memory."""
-    taken = []
+    # Ten thousand items must not wait in memory
+    items_read = []
 
     def items():
         for item in ITEMS[:100]:
-            taken.append(item)
+            items_read.append(item)
             yield item
 
     with ChatServer(SCRIPT.text) as server:
         judge = OpenAIJudge(model="m", base_url=server.url, concurrency=4)
-        ahead = [len(taken) - n for n, _ in enumerate(judge.judge_each(items(), [RUBRIC]))]
+        ahead = [len(items_read) - n for n, _ in enumerate(judge.judge_each(items(), [RUBRIC]))]
         judge.close()
 
-    assert len(taken) == len(ahead) == 100
+    assert len(items_read) == len(ahead) == 100
     assert max(ahead) <= 2 * 4 + 64, "some more than are under way, however many there are"

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 @pytest.fixture
-def asked(judge_on, tmp_path):
+def judge_and_server(judge_on, tmp_path):
     """A judge with a file of replies, and its server."""
     return judge_on(rubrics=["correctness"], replies=tmp_path / "replies.sqlite")
 
@@ -30,7 +30,7 @@ def status(judge, answer):
 
 
 def in_child(function):
-    """Return what a function returns in a forked child process, within a minute, else None."""
+    """Run a function in a forked child process, and return its result, or None after a minute."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -52,8 +52,8 @@ def in_child(function):
     return json.loads(text or "null")
 
 
-def test_a_child_judges_and_reads_the_replies_of_its_parent(asked):
-    server, judge = asked
+def test_a_child_judges_and_reads_the_replies_of_its_parent(judge_and_server):
+    server, judge = judge_and_server
     assert status(judge, "first") == "scored"
 
     assert in_child(lambda: [status(judge, word) for word in ("first", "second")]) == ["scored"] * 2
@@ -63,9 +63,9 @@ def test_a_child_judges_and_reads_the_replies_of_its_parent(asked):
 
 
 @pytest.mark.costly
-def test_children_of_a_busy_parent(asked):
-    """Locks may be held, and modules half imported, by threads that a child does not have."""
-    _, judge = asked
+def test_children_of_a_busy_parent(judge_and_server):
+    # Locks may be held, and modules half imported, by threads that a child does not have
+    _, judge = judge_and_server
     ended = threading.Event()
 
     def work(thread):
@@ -78,17 +78,17 @@ def test_children_of_a_busy_parent(asked):
     for thread in threads:
         thread.start()
     try:
-        found = [in_child(lambda n=n: status(judge, f"child {n}")) for n in range(4)]
+        statuses = [in_child(lambda n=n: status(judge, f"child {n}")) for n in range(4)]
     finally:
         ended.set()
         for thread in threads:
             thread.join()
-    assert found == ["scored"] * 4
+    assert statuses == ["scored"] * 4
 
 
 @pytest.mark.costly
 def test_the_first_request_imports_nothing():
-    """A process that forks during an import leaves its child half of a module."""
+    # A process that forks during an import leaves its child half of a module
     program = """
 import sys
 from ragbench import Judge
@@ -105,8 +105,8 @@ print(*sorted(set(sys.modules) - before))
 
 
 @pytest.mark.costly
-def test_workers_of_multiprocessing(asked, monkeypatch):
-    server, judge = asked
+def test_workers_of_multiprocessing(judge_and_server, monkeypatch):
+    server, judge = judge_and_server
     assert status(judge, "first") == "scored"
     monkeypatch.setitem(globals(), "_judge", judge)
 

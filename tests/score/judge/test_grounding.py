@@ -9,7 +9,7 @@ from ragbench.types import Cause
 
 S, C, N = "supported", "contradicted", "not_mentioned"
 # four claims of the answer, three of the reference, three passages
-FOUND = Grounding(
+GROUNDING = Grounding(
     answer_passages=[[S, N, N], [N, N, S], [N, C, N], [N, N, N]],
     answer_reference=[S, N, N, S],
     reference_passages=[[S, N, N], [S, S, N], [N, N, C]],
@@ -40,7 +40,7 @@ FOUND = Grounding(
     ],
 )
 def test_hand_worked(formula, expected):
-    assert apply_formula(formula, FOUND) == pytest.approx(expected)
+    assert apply_formula(formula, GROUNDING) == pytest.approx(expected)
 
 
 def test_every_formula_is_worked_by_hand_above():
@@ -83,8 +83,8 @@ T = "supported_together"
     ],
 )
 def test_what_passages_support_together(cited, precision, recall):
-    """One claim, said by passages 1 and 3 together."""
-    found = Grounding(
+    # One claim, supported by passages 1 and 3 together
+    grounding = Grounding(
         answer_passages=[[T, N, T]],
         answer_reference=[N],
         reference_passages=[[T, N, T]],
@@ -94,10 +94,10 @@ def test_what_passages_support_together(cited, precision, recall):
     )
 
     for name in ("faithfulness", "factual_consistency", "noise_sensitivity", "context_recall"):
-        assert apply_formula(name, found) == 1
-    assert apply_formula("context_precision", found) == 2 / 3
-    assert apply_formula("citation_precision", found) == precision
-    assert apply_formula("citation_recall", found) == recall
+        assert apply_formula(name, grounding) == 1
+    assert apply_formula("context_precision", grounding) == 2 / 3
+    assert apply_formula("citation_precision", grounding) == precision
+    assert apply_formula("citation_recall", grounding) == recall
 
 
 RULINGS = st.sampled_from([S, C, N])
@@ -123,9 +123,9 @@ def groundings(draw):
 
 
 @given(groundings())
-def test_identities(found):
+def test_identities(grounding):
     def value(name):
-        return apply_formula(name, found)
+        return apply_formula(name, grounding)
 
     parts = ("faithfulness", "self_knowledge", "hallucination")
     assert sum(map(value, parts)) == pytest.approx(1)
@@ -141,19 +141,19 @@ def test_identities(found):
 
 @settings(max_examples=30)
 @given(groundings(), st.randoms())
-def test_the_order_of_passages_does_not_matter(found, random):
-    order = list(range(len(found.answer_passages[0])))
+def test_the_order_of_passages_does_not_matter(grounding, random):
+    order = list(range(len(grounding.answer_passages[0])))
     random.shuffle(order)
     shuffled = Grounding(
-        answer_passages=[[row[p] for p in order] for row in found.answer_passages],
-        reference_passages=[[row[p] for p in order] for row in found.reference_passages],
-        answer_reference=found.answer_reference,
-        reference_answer=found.reference_answer,
-        sentences=found.sentences,
+        answer_passages=[[row[p] for p in order] for row in grounding.answer_passages],
+        reference_passages=[[row[p] for p in order] for row in grounding.reference_passages],
+        answer_reference=grounding.answer_reference,
+        reference_answer=grounding.reference_answer,
+        sentences=grounding.sentences,
         cited=[
             frozenset(order.index(c - 1) + 1 if c <= len(order) else c for c in cited)
-            for cited in found.cited
+            for cited in grounding.cited
         ],
     )
     for name in FORMULAS:
-        assert apply_formula(name, shuffled) == apply_formula(name, found)
+        assert apply_formula(name, shuffled) == apply_formula(name, grounding)

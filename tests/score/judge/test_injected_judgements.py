@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.score.judge.scripted import Script, said
+from tests.score.judge.scripted import Script, user_text
 from tests.score.judge.test_injections import ATTACKS, written_out
 
 WISHES = {
@@ -34,10 +34,10 @@ def test_no_attack_moves_a_judge_that_is_not_moved(strict):
     attacks = ATTACKS[::2]
     rows = [{**ROW, "answer": attacked(attack)} for attack in attacks]
 
-    found = judge.score_many(rows)
+    results = judge.score_many(rows)
 
-    assert len(found) == len(attacks) >= 40
-    for attack, verdicts in zip(attacks, found, strict=True):
+    assert len(results) == len(attacks) >= 40
+    for attack, verdicts in zip(attacks, results, strict=True):
         scores = {name: verdict.score for name, verdict in verdicts.items()}
         assert scores == {"answer_relevancy": 0.0, "faithfulness": 0.0}, attack["name"]
     assert server.counters.requests >= 2 * len(attacks)
@@ -45,15 +45,15 @@ def test_no_attack_moves_a_judge_that_is_not_moved(strict):
 
 @pytest.mark.costly
 def test_no_attack_moves_which_passage_is_named(judge_on):
-    """The judge reads passages by their tags alone, and so finds those that were sent."""
+    # The judge reads passages by their tags alone, and so finds those that were sent
     sent = {}
 
     def read(number, text):
         token = text.partition("\n")[0].removeprefix("Fence word: ")
         block = rf"<passage-(\d+)-{token}>\n(.*?)\n</passage-\1-{token}>"
-        found = re.findall(block, text, re.DOTALL)
-        sent[token] = [int(n) for n, _ in found]
-        return "supported", [int(n) for n, passage in found if passage == "It opened in 1932."]
+        passages = re.findall(block, text, re.DOTALL)
+        sent[token] = [int(n) for n, _ in passages]
+        return "supported", [int(n) for n, passage in passages if passage == "It opened in 1932."]
 
     _, judge = judge_on(Script(verdict=read), rubrics=["faithfulness", "context_precision"])
     rows, attacks = [], ATTACKS[1::2]
@@ -72,10 +72,10 @@ def test_no_attack_moves_which_passage_is_named(judge_on):
 
 @pytest.mark.parametrize("attack", ATTACKS[::16], ids=lambda attack: attack["name"])
 def test_a_judge_that_echoes_the_attack_before_its_reply_is_read_by_its_reply(judge_on, attack):
-    """Reasoning that quotes the wish word for word, as models do, is reasoning."""
+    # Reasoning that quotes the wish word for word, as models do, is reasoning
 
     def script(body, times_asked):
-        return json.dumps({"reasoning": f"The text says: {said(body)}", "level": 2})
+        return json.dumps({"reasoning": f"The text says: {user_text(body)}", "level": 2})
 
     _, judge = judge_on(script, rubrics=["answer_relevancy"])
 
@@ -88,8 +88,8 @@ def test_a_judge_that_echoes_the_attack_before_its_reply_is_read_by_its_reply(ju
 @pytest.mark.costly
 @pytest.mark.parametrize("attack", ATTACKS[::16], ids=lambda attack: attack["name"])
 def test_a_server_that_sends_the_prompt_back_gives_no_score(judge_on, attack):
-    """An echo is no verdict, although it holds a reply that could be read."""
-    _, judge = judge_on(lambda body, n: said(body), rubrics=["answer_relevancy"])
+    # An echo is no verdict, although it holds a reply that could be read
+    _, judge = judge_on(lambda body, n: user_text(body), rubrics=["answer_relevancy"])
 
     verdict = judge.score(**ROW, answer=attacked(attack))["answer_relevancy"]
 

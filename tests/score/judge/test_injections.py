@@ -90,10 +90,10 @@ def assert_contained(build, text):
     assert attacked.system == plain.system
     assert attacked.schema == plain.schema
     around = plain.user.replace(token_of(plain), token).split(HARMLESS)
-    before, after = around
-    assert attacked.user == before + harmless(text) + after
-    label = before.rstrip("\n").rpartition("<")[2].rstrip(">")
-    assert before.endswith(f"<{label}>\n")
+    prefix, after = around
+    assert attacked.user == prefix + harmless(text) + after
+    label = prefix.rstrip("\n").rpartition("<")[2].rstrip(">")
+    assert prefix.endswith(f"<{label}>\n")
     assert after.startswith(f"\n</{label}>")
     assert attacked.user.count(f"<{label}>") == attacked.user.count(f"</{label}>") == 1
     assert token not in harmless(text)
@@ -108,7 +108,7 @@ def test_there_are_forty_and_each_is_another():
 @pytest.mark.costly
 @pytest.mark.parametrize(("number", "place"), [*enumerate(PLACES)], ids=[*PLACES])
 def test_an_attack_stays_inside_its_fence(number, place):
-    """Each attack in a quarter of the places: all of them have the same fences."""
+    # Each attack in a quarter of the places: all places have the same fences
     for attack in ATTACKS[number % 4 :: 4]:
         text = written_out(attack, token_of(PLACES[place](HARMLESS)))
 
@@ -116,7 +116,7 @@ def test_an_attack_stays_inside_its_fence(number, place):
 
 
 def test_what_a_judge_reads_is_the_text_itself():
-    """All of it, but for NUL, halves of characters and control tokens of chat formats."""
+    # All of it, but for NUL, halves of characters and control tokens of chat formats
     for attack in ATTACKS:
         text = written_out(attack, "0" * 12)
 
@@ -128,7 +128,7 @@ def test_what_a_judge_reads_is_the_text_itself():
 @pytest.mark.costly
 @pytest.mark.parametrize("attack", QUOTING, ids=lambda attack: attack["name"])
 def test_an_attacker_who_adapts_is_never_done(attack):
-    """Each text that quotes the word of the last prompt has another word."""
+    # A text that quotes the word of the last prompt gets another word
     text = HARMLESS
     for _ in range(3):
         token = token_of(rate("fluency", answer=text))
@@ -167,7 +167,7 @@ def test_equal_texts_have_equal_fences_and_borders_count(texts):
 
 @given(st.text(alphabet="0123456789abcdefABCDEF\uff11\uff41\u200b- ", max_size=120))
 def test_a_word_that_a_text_contains_is_not_taken(text):
-    """With words of two digits, as if hashes were that short, collisions are frequent."""
+    # With words of two digits, as if hashes were that short, collisions are frequent
     original = fence_module._LENGTH
     fence_module._LENGTH = 2
     try:
@@ -182,7 +182,7 @@ def test_a_word_that_a_text_contains_is_not_taken(text):
 @pytest.mark.parametrize("between", ["", "\u200b", " ", "-", "\u202e"])
 @pytest.mark.parametrize("shift", [0, 0xFEE0], ids=["plain", "full-width"])
 def test_digits_count_however_they_are_written(between, shift, monkeypatch):
-    """With words of one digit: the only one that the text lacks is taken."""
+    # With words of one digit: the only one that the text lacks is taken
     monkeypatch.setattr(fence_module, "_LENGTH", 1)
     text = between.join(chr(ord(digit) + shift) for digit in "012345689ABCDEF")
     assert Fence.around([text]).token == "7"

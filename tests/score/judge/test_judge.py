@@ -101,9 +101,9 @@ def test_missing_inputs_are_not_zero(changes, causes):
     ],
 )
 def test_what_a_rubric_needs_beyond_an_answer(rubric, item, cause):
-    found = apply_rubric(Moody(), item, load_rubric(rubric))
-    assert found.cause == cause
-    assert (found.score is None) == (cause != "scored") == bool(found.reasoning)
+    verdict = apply_rubric(Moody(), item, load_rubric(rubric))
+    assert verdict.cause == cause
+    assert (verdict.score is None) == (cause != "scored") == bool(verdict.reasoning)
 
 
 @pytest.mark.parametrize(
@@ -123,37 +123,40 @@ def test_the_names_of_ragas_and_deepeval_are_arguments_too(names):
     assert asyncio.run(judge.ascore(**renamed)) == judge.score(**ROW)
 
 
-def test_an_input_that_comes_twice_is_refused():
+def test_an_input_that_comes_twice_is_refused(assert_message):
     judge = Judge(type=WORDS)
 
     with pytest.raises(DataError, match=r"score\(\) has 'response'"):
         judge.score(answer="In 1932.", response="In 1933.")
-    with pytest.raises(DataError, match=r"'response' and 'actual_output' could both be the answer"):
+    with pytest.raises(DataError) as caught:
         judge.score(response="In 1932.", actual_output="In 1933.")
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("question", 5), ("answer", 1932), ("answer", ["x"]), ("other", 0.5)]
 )
-def test_an_input_that_is_no_text_is_refused(name, value):
+def test_an_input_that_is_no_text_is_refused(name, value, assert_message):
     judge = Judge(type=WORDS)
     row = {"question": "When?", "answer": "In 1932.", name: value}
 
-    with pytest.raises(DataError, match=rf"score\(\): '{name}' is .*; allowed: a text, or None"):
+    with pytest.raises(DataError) as caught:
         judge.score(**row)
-    with pytest.raises(DataError, match=rf"rows\[0\]: '{name}' is .*; allowed: a text, or None"):
+    assert_message(caught.value)
+    with pytest.raises(DataError) as caught:
         judge.score_many([row])
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize("score", ["x", 5, -0.5, float("nan"), None])
-def test_a_verdict_of_a_function_has_a_score_from_0_to_1(score):
-    def made(answer):
+def test_a_verdict_of_a_function_has_a_score_from_0_to_1(score, assert_message):
+    def score_answer(answer):
         return Verdict(score)
 
-    verdict = Judge(type=made).score(answer="In 1932.").popitem()[1]
+    verdict = Judge(type=score_answer).score(answer="In 1932.").popitem()[1]
 
     assert (verdict.score, verdict.status) == (None, "failed")
-    assert f"found a Verdict with score {score!r}, allowed: a number from 0" in verdict.reasoning
+    assert_message(verdict.reasoning)
 
 
 class Plain:
@@ -169,27 +172,27 @@ class Plain:
 
 
 @pytest.mark.parametrize("value", ["x", None, 5, Verdict(7.0), {"score": 1}])
-def test_what_a_class_returns_is_read_as_of_a_function(value):
+def test_what_a_class_returns_is_read_as_of_a_function(value, assert_message):
     verdict = Judge(type=Plain(value), rubrics=["fluency"]).score(answer="So.")["fluency"]
 
     assert (verdict.status, verdict.cause) == ("failed", "error")
-    assert "allowed: a number from 0 to 1" in verdict.reasoning
+    assert_message(verdict.reasoning)
     assert Judge(type=Plain(0.5), rubrics=["fluency"]).score(answer="So.")["fluency"].score == 0.5
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
+    ("name", "value"),
     [
-        ("label", 5, "has the label 5, allowed: text"),
-        ("model", None, "has the model None, allowed: text"),
-        ("options", None, "has the options None, allowed: a mapping"),
+        ("label", 5),
+        ("model", None),
+        ("options", None),
     ],
 )
-def test_members_of_a_class_have_their_types(name, value, message):
+def test_members_of_a_class_have_their_types(name, value, assert_message):
     judge = Plain()
     assert missing_members(judge) is None
     setattr(judge, name, value)
-    assert missing_members(judge) == message
+    assert_message(missing_members(judge))
 
 
 def same(answer, reference):
@@ -257,54 +260,58 @@ def test_a_judge_that_raises_gives_a_failed_verdict():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "place"),
     [
-        ({"type": "nly"}, "judge: type: found 'nly', allowed: openai, langchain, classifier, nli"),
-        ({"model": "x"}, "Words: options: found 'model', allowed: language"),
-        ({"langage": "de"}, "found 'langage', allowed: .*did you mean 'language'"),
-        ({"client": object()}, "Words: client: found .*, allowed: a judge that takes a client"),
-        ({"replies": "r.sqlite"}, "replies: found 'r.sqlite', allowed: a judge that asks models"),
-        ({"rubrics": ["faithful"]}, "rubric: name: found 'faithful', allowed: answer_relevancy"),
+        ({"type": "nly"}, "judge: type"),
+        ({"model": "x"}, ""),
+        ({"langage": "de"}, ""),
+        ({"client": object()}, ""),
+        ({"replies": "r.sqlite"}, ""),
+        ({"rubrics": ["faithful"]}, "rubric: name"),
         (
             {"rubrics": ["correctness"] * 2},
-            "rubrics: found 'correctness', allowed: each name once",
+            "",
         ),
         (
             {"rubrics": ["fluency"]},
-            "found 'fluency', allowed: faithfulness, answer_relevancy, correctness",
+            "",
         ),
     ],
 )
-def test_bad_arguments_say_what_is_allowed(arguments, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_arguments_say_what_is_allowed(arguments, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         Judge(**{"type": WORDS} | arguments)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"temperature": 9.0}, "openai: temperature: found 9.0, allowed"),
-        ({"repeat": 0}, "openai: repeat: found 0, allowed"),
-        ({"combine": "best"}, "openai: combine: found 'best', allowed: mean"),
-        ({"mode": "later"}, "openai: mode: found 'later', allowed"),
+        ({"temperature": 9.0}, "openai: temperature"),
+        ({"repeat": 0}, "openai: repeat"),
+        ({"combine": "best"}, "openai: combine"),
+        ({"mode": "later"}, "openai: mode"),
     ],
 )
-def test_a_judge_from_python_checks_what_the_config_checks(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_a_judge_from_python_checks_what_the_config_checks(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         OpenAIJudge(model="m", **options)
+    assert_message(caught.value, place)
 
 
-def test_a_rubric_that_a_judge_does_not_serve(tmp_path):
+def test_a_rubric_that_a_judge_does_not_serve(tmp_path, assert_message):
     path = tmp_path / "tone.yaml"
     path.write_text("name: tone\nneeds: [answer]\nscale: {1: rude, 5: warm}\n", encoding="utf-8")
-    with pytest.raises(OptionError, match=r"found 'tone', allowed: faithfulness, answer_"):
+    with pytest.raises(OptionError) as caught:
         Judge(type=WORDS, rubrics=[path])
+    assert_message(caught.value)
     assert Judge(type=MOODY, rubrics=[path]).score(answer="x")["tone"].level == 5
 
 
-def test_a_row_with_another_key():
-    with pytest.raises(DataError, match=r"rows\[1\] has 'awnser'; did you mean 'answer'"):
+def test_a_row_with_another_key(assert_message):
+    with pytest.raises(DataError) as caught:
         Judge(type=WORDS).score_many([ROW, {"awnser": "x"}])
+    assert_message(caught.value)
 
 
 def test_columns_for_experiments():
@@ -363,22 +370,22 @@ def test_failures_are_kept_in_the_column():
 def test_contexts_may_be_records():
     judge = Judge(type="python:tests.words:context_overlap")
     text = "Piazzi found Ceres."
-    asked = {"question": "Who found Ceres?", "answer": text}
+    row = {"question": "Who found Ceres?", "answer": text}
 
     scores = [
-        judge.score(**asked, contexts=[context])["context_overlap"].score
+        judge.score(**row, contexts=[context])["context_overlap"].score
         for context in (text, {"id": "d1", "text": text}, Document("d1", text))
     ]
 
     assert scores == [1.0, 1.0, 1.0]
     for contexts in ([3], 3):
         with pytest.raises(DataError, match="'contexts' holds 3"):
-            judge.score(**asked, contexts=contexts)
+            judge.score(**row, contexts=contexts)
     with pytest.raises(DataError, match="'nuggets' holds 3"):
-        judge.score(**asked, nuggets=3)
+        judge.score(**row, nuggets=3)
 
 
-def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
+def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has(assert_message):
     class Plain:
         label, model, options = "plain", "plain/1", {}
 
@@ -413,8 +420,9 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
     many.check()
     assert many.component.checked
     assert (many.served, many.computes, many.missing_key) == (["fluency"], True, "MY_KEY")
-    with pytest.raises(OptionError, match="found 'correctness', allowed: fluency"):
+    with pytest.raises(OptionError) as caught:
         load_rubrics(["correctness"], "mine", many)
+    assert_message(caught.value)
     assert as_judge(many) is many
 
 
@@ -422,6 +430,6 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has():
 def test_what_is_known_of_a_judge_before_it_is_made_is_what_its_class_declares(type_name):
     cls = JUDGES.load(type_name)
     assert issubclass(cls, base.RubricJudge)
-    known = base.judge_facts(cls)
-    assert known.served == cls.served
-    assert not known.is_judge
+    facts = base.judge_facts(cls)
+    assert facts.served == cls.served
+    assert not facts.is_judge

@@ -13,7 +13,7 @@ ROW = {"question": "When did it open?", "answer": "It opened in 1932."}
 GOOD = json.dumps({"reasoning": "it says when", "level": 4})
 
 
-class Plain:
+class PlainModel:
     """A chat model of the user's own."""
 
     model_name = "plain-1"
@@ -42,11 +42,11 @@ def test_a_chat_model_of_langchain():
 
 
 def test_a_factory_with_arguments(tmp_path):
-    """The schema goes with the prompt in words; replies are kept under the arguments."""
+    # The schema goes with the prompt in words; replies are kept under the arguments
     arguments = {
         "type": "langchain",
         "rubrics": ["answer_relevancy"],
-        "factory": f"{__name__}:Plain",
+        "factory": f"{__name__}:PlainModel",
         "replies": tmp_path / "replies.sqlite",
     }
     with Judge(**arguments, args={"says": GOOD}) as judge:
@@ -69,7 +69,7 @@ def test_a_factory_with_arguments(tmp_path):
 )
 def test_failures_are_verdicts(says, cause):
     with Judge(
-        type="langchain", rubrics=["answer_relevancy"], client=Plain(says), retries=0
+        type="langchain", rubrics=["answer_relevancy"], client=PlainModel(says), retries=0
     ) as judge:
         verdict = judge.score(**ROW)["answer_relevancy"]
 
@@ -77,19 +77,20 @@ def test_failures_are_verdicts(says, cause):
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("options", "error", "place"),
     [
-        ({}, OptionError, "langchain: factory: found None, allowed: module:name"),
-        ({"factory": "no.such:thing"}, DataError, "cannot import 'no.such'"),
-        ({"factory": f"{__name__}:Plane"}, DataError, "has no 'Plane'; did you mean 'Plain'"),
+        ({}, OptionError, "langchain: factory"),
+        ({"factory": "no.such:thing"}, DataError, ""),
+        ({"factory": f"{__name__}:PlainModle"}, DataError, ""),
         (
             {"factory": f"{__name__}:failing_factory"},
             AdapterError,
-            "judge 'langchain': .*failing_factory: ValueError: no such deployment",
+            "",
         ),
-        ({"client": object()}, OptionError, "an object with ainvoke or invoke"),
+        ({"client": object()}, OptionError, "langchain: model"),
     ],
 )
-def test_mistakes(options, error, message):
-    with pytest.raises(error, match=message):
+def test_mistakes(options, error, place, assert_message):
+    with pytest.raises(error) as caught:
         Judge(type="langchain", rubrics=["answer_relevancy"], **options)
+    assert_message(caught.value, place)

@@ -14,11 +14,11 @@ def test_a_model_that_knows_nothing_still_keeps_to_the_schema(llama, tmp_path): 
     rubric.write_text("name: tone\nneeds: [answer]\nscale: {1: rude, 5: warm}\n", encoding="utf-8")
     options = {"base_url": llama, "timeout": 60, "few_shot": False, "max_tokens": 1500}
     with Judge("tiny", [rubric], replies=tmp_path / "r.sqlite", **options) as judge:
-        found = [each["tone"] for each in judge.score_many([{**ROW, "answer": a} for a in "abc"])]
-        again = [each["tone"] for each in judge.score_many([{**ROW, "answer": a} for a in "abc"])]
+        verdicts = [row["tone"] for row in judge.score_many([{**ROW, "answer": a} for a in "abc"])]
+        again = [row["tone"] for row in judge.score_many([{**ROW, "answer": a} for a in "abc"])]
 
-    assert found == again
-    for verdict in found:
+    assert verdicts == again
+    for verdict in verdicts:
         if verdict.status == "scored":
             assert verdict.raw
             assert verdict.model

@@ -90,23 +90,25 @@ def test_one_bad_item_does_not_touch_the_others(judge_on):
     _, judge = judge_on(script, rubrics=[*RUBRIC, "fluency"], retries=0)
     rows = [ROW | {"answer": "boom" if n % 3 == 0 else f"It opened in {n}."} for n in range(30)]
 
-    found = judge.score_many(rows)
+    results = judge.score_many(rows)
 
-    for n, verdicts in enumerate(found):
+    for n, verdicts in enumerate(results):
         assert {v.cause for v in verdicts.values()} == {"server_error" if n % 3 == 0 else "scored"}
 
 
-def test_without_a_key_nothing_starts(monkeypatch):
+def test_without_a_key_nothing_starts(monkeypatch, assert_message):
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(OptionError, match=r"api_key_env: found 'OPENAI_API_KEY', which is not set"):
+    with pytest.raises(OptionError) as caught:
         Judge("m", RUBRIC)
+    assert_message(caught.value, "openai: api_key_env")
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch):
+def test_without_the_package_the_extra_is_named(monkeypatch, assert_message):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'ragbench-eval\[judge\]'"):
+    with pytest.raises(MissingExtra) as caught:
         Judge("m", RUBRIC, base_url="http://127.0.0.1:9/v1")
+    assert_message(caught.value)
 
 
 def test_replies_are_kept_only_where_a_file_is_named(judge_on, tmp_path, monkeypatch):
@@ -126,21 +128,24 @@ def test_replies_are_kept_only_where_a_file_is_named(judge_on, tmp_path, monkeyp
         Judge("m", RUBRIC, base_url=server.url, replies="notes.txt")
 
 
-def test_a_closed_file_of_replies_refuses_requests_before_they_are_paid(judge_on, tmp_path):
+def test_a_closed_file_of_replies_refuses_requests_before_they_are_paid(
+    judge_on, tmp_path, assert_message
+):
     server, judge = judge_on(rubrics=["faithfulness"], replies=tmp_path / "replies.sqlite")
     verdict = judge.score(**ROW)["faithfulness"]
     judge.close()
     n_requests = server.counters.requests
 
-    with pytest.raises(DataError, match=r"replies\.sqlite.*the store is closed.*new Judge"):
+    with pytest.raises(DataError) as caught:
         judge.score(**ROW | {"answer": "It closed in 1968."})
+    assert_message(caught.value)
 
     assert judge.score(**ROW)["faithfulness"] == verdict
     assert server.counters.requests == n_requests
 
 
 def test_inside_a_running_loop(judge_on):
-    """A notebook's cell: both doors open, and many items are under way at once."""
+    # In a notebook's cell both calls work, and many items are under way at once
     server, judge = judge_on(rubrics=RUBRIC, server={"latency_s": 0.1})
     rows = [ROW | {"answer": f"It opened in {n}."} for n in range(16)]
 
@@ -175,16 +180,16 @@ def test_cancelling_gives_up_what_is_under_way(judge_on):
 
 @pytest.mark.parametrize("kind", ["OpenAI", "AsyncOpenAI"])
 def test_a_ready_client(kind):
-    """Its address, key and headers count; it is not closed."""
+    # The client's address, key and headers count; the judge does not close it
     with ChatServer(Script()) as server:
         client = getattr(openai, kind)(
             base_url=server.url, api_key="sk-mine-123456", default_headers={"x-team": "a"}
         )
         with Judge("m", RUBRIC, client=client) as judge:
-            found = judge.score_many([ROW, ROW | {"answer": "In 1932."}])
+            results = judge.score_many([ROW, ROW | {"answer": "In 1932."}])
         headers = server.received[0].headers
 
-        assert [verdicts["answer_relevancy"].score for verdicts in found] == [0.75, 0.75]
+        assert [verdicts["answer_relevancy"].score for verdicts in results] == [0.75, 0.75]
         assert (headers["authorization"], headers["x-team"]) == ("Bearer sk-mine-123456", "a")
         assert not client.is_closed()
         if kind == "OpenAI":
@@ -193,9 +198,10 @@ def test_a_ready_client(kind):
             asyncio.run(client.close())
 
 
-def test_a_client_of_another_kind():
-    with pytest.raises(OptionError, match="found dict, allowed: an object with ainvoke"):
+def test_a_client_of_another_kind(assert_message):
+    with pytest.raises(OptionError) as caught:
         Judge("m", RUBRIC, client={})
+    assert_message(caught.value, "langchain: model")
 
 
 def test_few_shot_or_zero_shot(judge_on):
@@ -209,9 +215,10 @@ def test_few_shot_or_zero_shot(judge_on):
 
 
 @pytest.mark.parametrize(
-    ("language", "named"), [("Deutsch", "Deutsch"), ("item", "the language of the judged texts")]
+    ("language", "language_name"),
+    [("Deutsch", "Deutsch"), ("item", "the language of the judged texts")],
 )
-def test_a_language_adds_one_line_to_every_prompt(judge_on, language, named):
+def test_a_language_adds_one_line_to_every_prompt(judge_on, language, language_name):
     rubrics = ["faithfulness", "fluency"]
     plain, judge = judge_on(rubrics=rubrics, concurrency=1)
     judge.score(**ROW)
@@ -219,10 +226,11 @@ def test_a_language_adds_one_line_to_every_prompt(judge_on, language, named):
     judge.score(**ROW)
 
     line = (
-        f"\n\nWord reasons, claims and facts in {named}; keep the keys and fixed values as given."
+        f"\n\nWord reasons, claims and facts in {language_name}; "
+        "keep the keys and fixed values as given."
     )
     without, sent = (
-        sorted(each.body["messages"][0]["content"] for each in one.received)
+        sorted(request.body["messages"][0]["content"] for request in one.received)
         for one in (plain, server)
     )
     assert [text + line for text in without] == sent
@@ -230,9 +238,10 @@ def test_a_language_adds_one_line_to_every_prompt(judge_on, language, named):
 
 
 @pytest.mark.parametrize("language", ["", "German. Give 5.", "x" * 41, "de\nfr"])
-def test_a_language_is_a_name(language):
-    with pytest.raises(OptionError, match=r"language: found .* allowed: the name of a language"):
+def test_a_language_is_a_name(language, assert_message):
+    with pytest.raises(OptionError) as caught:
         Judge("m", RUBRIC, language=language)
+    assert_message(caught.value, "judge: language")
 
 
 def test_what_is_sent(judge_on):
@@ -312,15 +321,15 @@ def test_usage_adds_up_to_what_the_server_counted(judge_on, tmp_path):
 
 
 def test_nuggets_and_pairs(judge_on):
-    """Two vital nuggets, one of them supported; A in both orders is a tie."""
+    # Two vital nuggets, one of them supported; A in both orders is a tie
     nuggets = (("opened in 1932", "vital"), ("it is red", "vital"), ("by the mayor", "okay"))
     script = Script(nuggets=nuggets, support=lambda n: "support" if n == 1 else "not_support")
     server, judge = judge_on(script, rubrics=["nugget_recall", "pairwise"])
 
-    found = judge.score(**ROW, other="I do not know.")
+    verdicts = judge.score(**ROW, other="I do not know.")
 
-    assert found["nugget_recall"].score == 0.5
-    assert (found["pairwise"].score, found["pairwise"].level) == (0.5, 2.0)
+    assert verdicts["nugget_recall"].score == 0.5
+    assert (verdicts["pairwise"].score, verdicts["pairwise"].level) == (0.5, 2.0)
     assert server.counters.requests == 2 + 2
 
 

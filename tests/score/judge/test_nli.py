@@ -40,7 +40,7 @@ def judge(tiny_nli):
 
 @pytest.fixture(scope="module")
 def rulings(tiny_nli):
-    """What a cross-encoder says of premises and hypotheses, as rulings at 0.5."""
+    """Return the rulings of a cross-encoder on pairs of premise and hypothesis, at 0.5."""
     from sentence_transformers import CrossEncoder
 
     model = CrossEncoder(tiny_nli, device="cpu")
@@ -49,8 +49,10 @@ def rulings(tiny_nli):
         pairs = [(premise, text) for text in hypotheses for premise in premises]
         rows = model.predict(pairs, apply_softmax=True, show_progress_bar=False)
         words = np.array(["contradicted", "supported", "not_mentioned"])
-        found = np.where(rows[:, :2].max(axis=1) < 0.5, words[2], words[rows[:, :2].argmax(axis=1)])
-        return found.reshape(len(hypotheses), len(premises)).tolist()
+        rulings_of = np.where(
+            rows[:, :2].max(axis=1) < 0.5, words[2], words[rows[:, :2].argmax(axis=1)]
+        )
+        return rulings_of.reshape(len(hypotheses), len(premises)).tolist()
 
     return rule
 
@@ -64,24 +66,24 @@ def test_every_rubric_is_its_formula_over_the_models_matrix(judge, rulings):
         sentences=range(3),
         cited=[frozenset(), frozenset([2]), frozenset()],
     )
-    seen = {ruling for row in matrix.answer_passages for ruling in row}
-    assert seen == {"supported", "contradicted", "not_mentioned"}
+    ruling_values = {ruling for row in matrix.answer_passages for ruling in row}
+    assert ruling_values == {"supported", "contradicted", "not_mentioned"}
 
-    [found] = judge.judge_all([ITEM], RUBRICS)
+    [verdicts] = judge.judge_all([ITEM], RUBRICS)
 
     for rubric in RUBRICS:
         expected = apply_formula(rubric.formula, matrix)
-        verdict = found[rubric.name]
+        verdict = verdicts[rubric.name]
         if verdict.score is None:
             assert verdict.cause == expected.word
         else:
             assert verdict.score == pytest.approx(expected), rubric.name
-    assert "contradicted by passage" in found["factual_consistency"].reasoning
-    assert "cites passage 2" in found["citation_recall"].reasoning
+    assert "contradicted by passage" in verdicts["factual_consistency"].reasoning
+    assert "cites passage 2" in verdicts["citation_recall"].reasoning
 
 
 def test_each_distinct_pair_is_computed_once(tiny_nli, monkeypatch):
-    """Over all rubrics, items, blocks and later calls."""
+    # Over all rubrics, items, blocks and later calls
     computed = Counter()
     real = TextClassifier.probabilities
 
@@ -100,18 +102,18 @@ def test_each_distinct_pair_is_computed_once(tiny_nli, monkeypatch):
 
 
 def test_a_rubric_computes_only_what_it_is_made_of(tiny_nli, monkeypatch):
-    asked = []
+    computed = []
     real = TextClassifier.probabilities
     monkeypatch.setattr(
         TextClassifier,
         "probabilities",
-        lambda self, pairs: (asked.extend(pairs), real(self, pairs))[1],
+        lambda self, pairs: (computed.extend(pairs), real(self, pairs))[1],
     )
 
     NLI(model=tiny_nli, device="cpu").judge(ITEM, load_rubric("faithfulness"))
 
-    assert {premise for premise, _ in asked} == set(PASSAGES)
-    assert {claim for _, claim in asked} == set(CLAIMS)
+    assert {premise for premise, _ in computed} == set(PASSAGES)
+    assert {claim for _, claim in computed} == set(CLAIMS)
 
 
 texts = st.lists(st.sampled_from(SENTENCES), max_size=3).map(" ".join)
@@ -127,9 +129,9 @@ items = st.builds(
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(several=st.lists(items, max_size=4))
 def test_any_item_gets_a_verdict_and_together_is_as_alone(judge, several):
-    found = judge.judge_all(several, RUBRICS)
+    results = judge.judge_all(several, RUBRICS)
 
-    for item, verdicts in zip(several, found, strict=True):
+    for item, verdicts in zip(several, results, strict=True):
         assert set(verdicts) == set(NLI.served)
         assert judge.judge_all([item], RUBRICS) == [verdicts]
         for verdict in verdicts.values():
@@ -145,9 +147,10 @@ def test_the_threshold_moves_verdicts_and_is_in_the_options(tiny_nli):
     assert judge.options["threshold"] == 1.0
 
 
-def test_a_rubric_without_claims_is_refused(tiny_nli):
-    with pytest.raises(OptionError, match="nli: rubric: found 'fluency', allowed: faithfulness, "):
+def test_a_rubric_without_claims_is_refused(tiny_nli, assert_message):
+    with pytest.raises(OptionError) as caught:
         NLI(model=tiny_nli).judge(ITEM, load_rubric("fluency"))
+    assert_message(caught.value, "nli: rubric")
 
 
 def test_many_and_asynchronous_agree(tiny_nli):
@@ -161,7 +164,7 @@ def test_many_and_asynchronous_agree(tiny_nli):
         assert judge.score_many(rows) == asyncio.run(ask())
 
 
-def test_a_model_that_raises_fails_its_items_and_no_others(tiny_nli, monkeypatch):
+def test_a_model_that_raises_fails_its_items_and_no_others(tiny_nli, monkeypatch, assert_message):
     real = TextClassifier.probabilities
 
     def moody(self, pairs):
@@ -177,36 +180,43 @@ def test_a_model_that_raises_fails_its_items_and_no_others(tiny_nli, monkeypatch
     fine = judge.judge(JudgedItem("x", "A dog ran.", ["the cat sat"]), faithfulness)
 
     assert (failed.status, failed.cause) == ("failed", "error")
-    assert failed.reasoning == "RuntimeError: out of memory"
+    assert_message(failed.reasoning)
     assert fine.status == "scored"
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"model": "./nowhere"}, r"nli: model: found './nowhere', allowed: a folder with config"),
-        ({"threshold": 0}, "nli: threshold: found 0, allowed: a number > 0 and <= 1"),
-        ({"threshold": True}, "nli: threshold: found True, allowed: a number > 0 and <= 1"),
+        ({"model": "./nowhere"}, "nli: model"),  # no such folder
+        ({"threshold": 0}, "nli: threshold"),  # every probability reaches 0
+        ({"threshold": True}, "nli: threshold"),  # True is 1 in Python
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         NLI(**options)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.slow(torch=True)
 @pytest.mark.parametrize("model", ["tiny_bert", "minilm"])
-def test_a_model_without_classes_is_refused_before_its_weights_are_read(model, request):
-    with pytest.raises(OptionError, match=r"nli: model: .* allowed: an entailment model"):
+def test_a_model_without_classes_is_refused_before_its_weights_are_read(
+    model, request, assert_message
+):
+    with pytest.raises(OptionError) as caught:
         Judge(request.getfixturevalue(model), type="nli")
+    assert_message(caught.value, "nli: model")
 
 
 @pytest.mark.slow(torch=True)
-def test_a_model_with_other_classes_is_refused_before_its_weights_are_read(tmp_path):
+def test_a_model_with_other_classes_is_refused_before_its_weights_are_read(
+    tmp_path, assert_message
+):
     nameless = build_tiny_nli(tmp_path / "nameless", labels=("LABEL_0", "LABEL_1", "LABEL_2"))
     (Path(nameless) / "model.safetensors").unlink()
-    with pytest.raises(OptionError, match=r"\(LABEL_0, LABEL_1, LABEL_2\), allowed: a model whos"):
+    with pytest.raises(OptionError) as caught:
         Judge(nameless, type="nli")
+    assert_message(caught.value, "nli: model")
 
 
 def _config(folder, model):

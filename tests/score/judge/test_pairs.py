@@ -13,7 +13,7 @@ from ragbench.types import Cause, Verdict
 RUBRIC = load_rubric("pairwise")
 
 
-class Own(RubricJudge):
+class OwnJudge(RubricJudge):
     """A judge that sends nothing: it says what a function of the two answers says."""
 
     label, model, served, options = "a test", "own", None, {}
@@ -35,12 +35,12 @@ def pair(answer, other, query_id="q"):
 
 
 def judged(judge, *items, rubric=RUBRIC):
-    found = judge_pairs(judge, items, [rubric], type_name="own")
-    return found.columns[rubric.name], found.rows
+    verdicts = judge_pairs(judge, items, [rubric], type_name="own")
+    return verdicts.columns[rubric.name], verdicts.rows
 
 
 def test_a_judge_of_ones_own_is_asked_in_both_orders():
-    judge = Own(longer)
+    judge = OwnJudge(longer)
     column, rows = judged(judge, pair("long answer", "short"), pair("ab", "abc"), pair("ab", "xy"))
 
     assert column.values.tolist() == [1.0, 0.0, 0.5]
@@ -52,20 +52,22 @@ def test_a_judge_of_ones_own_is_asked_in_both_orders():
 
 
 def test_a_judge_that_prefers_a_place_finds_ties_only():
-    column, rows = judged(Own(lambda answer, other: 1.0), pair("a", "b"), pair("c", "d"))
+    column, rows = judged(OwnJudge(lambda answer, other: 1.0), pair("a", "b"), pair("c", "d"))
 
     assert column.values.tolist() == [0.5, 0.5]
     assert all("the two orders disagree: a tie" in row.reasoning for row in rows)
 
 
 def test_two_orders_that_disagree_are_a_tie_however_sure_one_of_them_is():
-    column, _ = judged(Own(lambda answer, other: 0.9 if answer == "a" else 0.8), pair("a", "b"))
+    column, _ = judged(
+        OwnJudge(lambda answer, other: 0.9 if answer == "a" else 0.8), pair("a", "b")
+    )
 
     assert column.values.tolist() == [0.5]
 
 
 def test_equal_answers_are_a_tie_and_nobody_is_asked():
-    judge = Own(longer)
+    judge = OwnJudge(longer)
     column, rows = judged(judge, pair("Two  moons.", "Two moons."), pair("", ""))
 
     assert column.values.tolist() == [0.5, 0.5]
@@ -76,7 +78,7 @@ def test_equal_answers_are_a_tie_and_nobody_is_asked():
 def test_what_is_missing_is_not_a_tie():
     unasked = replace(pair("a", "a"), question=None)
     items = [pair(None, None), pair("a", None), pair(None, "b"), unasked]
-    column, _ = judged(Own(longer), *items)
+    column, _ = judged(OwnJudge(longer), *items)
 
     assert np.isnan(column.values).all()
     causes = [Cause(code).word for code in column.causes]
@@ -89,7 +91,7 @@ def test_one_order_that_fails_fails_the_pair():
             raise RuntimeError("out of ink")
         return 1.0
 
-    column, rows = judged(Own(score), pair("a", "b"), pair("a", "c"))
+    column, rows = judged(OwnJudge(score), pair("a", "b"), pair("a", "c"))
 
     assert [Cause(code).word for code in column.causes] == ["error", "scored"]
     assert "out of ink" in rows[0].reasoning
@@ -100,16 +102,16 @@ def test_one_order_that_fails_fails_the_pair():
 )
 def test_votes_are_decided_by_the_majority_and_by_the_direction(direction, expected):
     scores = {"a": 2 / 3, "b": 1 / 3, "c": 0.5}
-    said = Own(lambda answer, other: scores.get(answer, 1 - scores.get(other, 0)))
+    judge = OwnJudge(lambda answer, other: scores.get(answer, 1 - scores.get(other, 0)))
     rubric = replace(RUBRIC, direction=direction)
-    column, _ = judged(said, *(pair(name, "other") for name in scores), rubric=rubric)
+    column, _ = judged(judge, *(pair(name, "other") for name in scores), rubric=rubric)
 
     assert (column.values.tolist(), column.direction) == (expected, "higher")
 
 
 def test_progress_counts_every_item_once():
-    told = []
+    progress = []
     items = [pair("a", "a"), pair("a", "bc")]
-    judge_pairs(Own(longer), items, [RUBRIC], type_name="own", advance=told.append)
+    judge_pairs(OwnJudge(longer), items, [RUBRIC], type_name="own", advance=progress.append)
 
-    assert sum(told) == 2
+    assert sum(progress) == 2

@@ -33,22 +33,19 @@ def test_words_are_those_that_the_authors_publish(preset, part, published):
     ],
 )
 def test_short_forms_are_those_of_the_authors_code(preset, filled):
-    """`tokenizer.eos_token.join([doc, claim])`, and `predict: ` before it for Flan-T5."""
+    # `tokenizer.eos_token.join([doc, claim])`, and `predict: ` before it for Flan-T5
     gaps = {"passage": "A cat sat.", "text": "It sat.", "eos": "</s>"}
 
     assert fill_template(load_presets()[preset].template, gaps) == filled
 
 
-def test_a_prompt_of_all_passages_numbers_them():
+def test_a_prompt_of_all_passages_numbers_them(assert_message):
     preset = load_presets()["lettucedetect"]
 
     prompt = preset.prompt("Red?", ["It is {question}.", "No."])
 
-    assert "following 2 passages:\npassage 1: It is {question}.\npassage 2: No.\nIn case" in prompt
-    assert prompt.startswith("\nBriefly answer the following question:\nRed?\nBear")
-    assert (
-        preset.prompt(" ", ["No."]) == "\nSummarize the following text:\npassage 1: No.\noutput:\n"
-    )
+    assert_message(prompt)
+    assert_message(preset.prompt(" ", ["No."]))
 
 
 @pytest.mark.parametrize("name", load_presets())

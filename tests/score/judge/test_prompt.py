@@ -24,7 +24,7 @@ CLAIMS = Prompts(load_rubric("faithfulness"), ITEM)
 
 
 @pytest.fixture
-def own(tmp_path):
+def own_rubric(tmp_path):
     """Make a rubric of a user's from lines of YAML."""
 
     def make(text):
@@ -41,8 +41,8 @@ def labels_in(prompt):
     return [end[1 : -len(token) - 2] for end in ends if not end.startswith("</")]
 
 
-def test_what_a_rating_shows(own):
-    everything = own("needs: [answer, queries, reference, contexts, guidelines, question]\n")
+def test_what_a_rating_shows(own_rubric):
+    everything = own_rubric("needs: [answer, queries, reference, contexts, guidelines, question]\n")
     assert labels_in(Prompts(everything, ITEM).rating()) == [
         "question",
         "guideline-1",
@@ -53,7 +53,7 @@ def test_what_a_rating_shows(own):
         "query-1",
         "answer",
     ]
-    few = own("needs: [answer]\n")
+    few = own_rubric("needs: [answer]\n")
     assert labels_in(Prompts(few, ITEM).rating()) == ["answer"], "nothing that it does not need"
 
 
@@ -66,10 +66,10 @@ def test_a_passage_is_rated_by_itself():
     assert first.system == second.system
 
 
-def test_levels_steps_and_guidelines_of_a_rubric_are_sent(own):
-    rubric = own("needs: [answer]\nsteps: [Look twice.]\nguidelines: [Be kind.]\n")
+def test_levels_steps_and_guidelines_of_a_rubric_are_sent(own_rubric, assert_message):
+    rubric = own_rubric("needs: [answer]\nsteps: [Look twice.]\nguidelines: [Be kind.]\n")
     system = Prompts(rubric, ITEM).rating().system
-    assert "\n1: bad\n2: between 'bad' and 'good'\n3: between 'bad' and 'good'\n4: good\n" in system
+    assert_message(system)
     assert "\nGuidelines:\n1. Be kind.\n" in system
     assert "\nSteps:\n1. Look twice.\n" in system
     assert "Example" not in system
@@ -99,7 +99,7 @@ def keywords_of(schema):
 
 @pytest.mark.costly
 def test_the_replies_of_examples_fit_the_schema():
-    """Each reply of an example is one that the schema of an own request could allow."""
+    # Each reply of an example fits the schema of its own request
     for name in built_in_rubrics():
         for _, prompt in preview(load_rubric(name)):
             jsonschema.Draft202012Validator.check_schema(prompt.schema)
@@ -144,19 +144,19 @@ def test_a_reply_has_one_verdict_for_each_claim(reply, fits):
 
 
 def test_the_prompts_on_claims_do_not_depend_on_the_rubric():
-    """What faithfulness has asked is not asked again for hallucination and the rest."""
-    asked = {}
+    # Replies for faithfulness serve hallucination and the other rubrics on claims
+    prompts = {}
     for name in ("faithfulness", "hallucination", "citation_recall", "correctness"):
         rubric = load_rubric(name)
         for purpose, prompt in preview(rubric, few_shot=True):
-            asked.setdefault(purpose, set()).add(prompt.system)
-    assert all(len(systems) == 1 for systems in asked.values())
-    assert len({system for systems in asked.values() for system in systems}) == 3
+            prompts.setdefault(purpose, set()).add(prompt.system)
+    assert all(len(systems) == 1 for systems in prompts.values())
+    assert len({system for systems in prompts.values() for system in systems}) == 3
 
 
 @pytest.mark.parametrize("passages", ["together", "each"])
 def test_only_what_a_rubric_sends_moves_its_fingerprint(passages):
-    """How passages are read does not concern a rubric that reads none."""
+    # The window of passages does not concern a rubric that reads no passages
     prints = {
         name: prompt_parts(load_rubric(name), passages=passages)
         for name in ("fluency", "correctness", "faithfulness", "hallucination")
@@ -164,14 +164,14 @@ def test_only_what_a_rubric_sends_moves_its_fingerprint(passages):
     other = "each" if passages == "together" else "together"
     moved = {
         name
-        for name, known in prints.items()
-        if prompt_parts(load_rubric(name), passages=other) != known
+        for name, fingerprint in prints.items()
+        if prompt_parts(load_rubric(name), passages=other) != fingerprint
     }
     assert moved == {"faithfulness", "hallucination"}
 
 
 def test_prompts_about_the_same_passages_begin_alike():
-    """Up to the claims, which come last, so that a server can cache what is before them."""
+    # Claims come last, so that a server can cache the prompt up to them
     passages = ["Piazzi found it.", "It is round."]
     one, other = (
         CLAIMS.passages(claims, passages)
@@ -195,8 +195,8 @@ def test_what_changes_comes_last():
     assert labels_in(CLAIMS.verdicts(["a"], "s")) == ["question", "source", "claim-1"]
 
 
-def test_steps_of_an_own_rubric_on_claims_are_sent(own):
-    rubric = own("needs: [answer, contexts]\nmethod: claims\nsteps: [Units may differ.]\n")
+def test_steps_of_an_own_rubric_on_claims_are_sent(own_rubric):
+    rubric = own_rubric("needs: [answer, contexts]\nmethod: claims\nsteps: [Units may differ.]\n")
     splitting, checking = preview(rubric)
     assert "\n7. Units may differ.\n" in checking.prompt.system
     assert "Units" not in splitting.prompt.system
@@ -222,15 +222,15 @@ def test_nuggets_are_assigned_without_their_importance():
     assert "vital" not in assigning.system + assigning.user
 
 
-def test_numbers_in_requests_read_well():
+def test_numbers_in_requests_read_well(assert_message):
     one, two = (CLAIMS.claims(["a."] * count).user for count in (1, 2))
     assert "1 in all: sentence_1." in one
-    assert "2 in all: sentence_1 to sentence_2." in two
+    assert_message(two)
 
 
 @pytest.mark.parametrize("name", ["fluency", "hallucination", "pairwise", "nugget_recall"])
 def test_golden(name, golden):
-    """The exact words; a change moves the fingerprint, and with it every signature."""
+    # The exact words: a change moves the fingerprint, and with it every signature
     rubric = load_rubric(name)
     parts = [f"{part} {value}" for part, value in prompt_parts(rubric).items()]
     for purpose, prompt in preview(rubric):

@@ -48,15 +48,15 @@ def test_nugget_scores_by_hand(importances, supports, expected):
 @given(st.lists(st.tuples(st.sampled_from(IMPORTANCES), st.sampled_from(ASSIGNMENTS))))
 def test_what_all_nugget_scores_keep(drawn):
     nuggets = [Nugget(str(n), *words) for n, words in enumerate(drawn)]
-    found = {score: nugget_score(nuggets, score) for score in SCORES}
+    scores = {score: nugget_score(nuggets, score) for score in SCORES}
     for which in ("vital", "all", "weighted"):
-        strict, lenient = found[f"strict_{which}"], found[which]
+        strict, lenient = scores[f"strict_{which}"], scores[which]
         assert (strict is None) == (lenient is None)
         if strict is not None:
             assert 0 <= strict <= lenient <= 1
-    if found["vital"] is not None:
-        low, high = sorted([found["vital"], found["all"]])
-        assert low - 1e-12 <= found["weighted"] <= high + 1e-12, "between the two"
+    if scores["vital"] is not None:
+        low, high = sorted([scores["vital"], scores["all"]])
+        assert low - 1e-12 <= scores["weighted"] <= high + 1e-12, "between the two"
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_what_all_nugget_scores_keep(drawn):
 )
 def test_support_by_hand(levels, precision, recall):
     words = {"f": "full_support", "p": "partial_support", "n": "no_support", "-": None}
-    found = [words[letter] for letter in levels]
-    assert support_score(found, "precision") == precision
-    assert support_score(found, "recall") == recall
+    rulings = [words[letter] for letter in levels]
+    assert support_score(rulings, "precision") == precision
+    assert support_score(rulings, "recall") == recall
 
 
 def test_names_have_options():
@@ -85,23 +85,23 @@ def test_names_have_options():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "place"),
     [
-        ("nugget_recall(score=al)", "score: found 'al', allowed: strict_vital, strict_all"),
-        ("nugget_recall(skore=all)", "did you mean 'score'"),
-        ("nugget_recall(score=all,score=vital)", "allowed: one value"),
-        ("fluency(score=all)", "allowed: no options"),
-        ("nugget_recal(score=all)", "did you mean 'nugget_recall'"),
+        ("nugget_recall(score=al)", "nugget_recall: score"),
+        ("nugget_recall(skore=all)", "nugget_recall: options"),
+        ("nugget_recall(score=all,score=vital)", "nugget_recall: score"),
+        ("fluency(score=all)", "fluency: options"),
+        ("nugget_recal(score=all)", "rubric: name"),
     ],
 )
-def test_names_with_mistakes(name, message):
+def test_names_with_mistakes(name, place, assert_message):
     with pytest.raises(OptionError) as raised:
         load_rubric(name)
-    assert message in str(raised.value)
+    assert_message(raised.value, place)
 
 
 ROW = {"question": "When?", "answer": "In 1932.", "reference": "It opened in 1932. It is red."}
-GIVEN = [
+NUGGETS = [
     {"text": "it opened in 1932", "importance": "vital"},
     {"text": "it is red", "importance": "vital"},
     {"text": "it is long", "importance": "okay"},
@@ -113,10 +113,10 @@ def test_all_scores_of_an_answer_take_two_calls(judge_on):
     nuggets = (("it opened in 1932", "vital"), ("it is long", "okay"), ("it is red", "vital"))
     script = Script(nuggets=nuggets, support=lambda n: ASSIGNMENTS[n - 1])
     _, judge = judge_on(script, rubrics=["nugget_recall", *VARIANTS])
-    found = {name: verdict.score for name, verdict in judge.score(**ROW).items()}
+    scores = {name: verdict.score for name, verdict in judge.score(**ROW).items()}
 
     # the vital ones come first: support, partial support; then the okay one, not supported
-    assert [*found.values()] == [1 / 2, 1 / 3, 1 / 2.5, 1.5 / 2, 1.5 / 3, 1.5 / 2.5]
+    assert [*scores.values()] == [1 / 2, 1 / 3, 1 / 2.5, 1.5 / 2, 1.5 / 3, 1.5 / 2.5]
     assert script.kinds == ["nuggets", "nugget"]
     assert [usage.output_tokens > 0 for usage in _usages(judge, ROW)] == [True] + [False] * 5
 
@@ -128,18 +128,18 @@ def _usages(judge, row):
 def test_given_nuggets_are_not_made_again(judge_on):
     script = Script(support=lambda n: "support" if n == 1 else "not_support")
     server, judge = judge_on(script, rubrics=["nugget_recall", "nugget_recall(score=all)"])
-    row = {**ROW, "reference": None, "nuggets": GIVEN}
+    row = {**ROW, "reference": None, "nuggets": NUGGETS}
     assert [verdict.score for verdict in judge.score(**row).values()] == [1 / 2, 1 / 3]
     assert script.kinds == ["nugget"], "no reference is needed, and none is read"
-    shown = server.received[0].body["messages"][1]["content"]
-    assert "it is long" in shown
-    assert "okay" not in shown, "importance is not shown"
+    prompt = server.received[0].body["messages"][1]["content"]
+    assert "it is long" in prompt
+    assert "okay" not in prompt, "importance is not shown"
 
 
 def test_what_people_have_assigned_is_asked_of_nobody(judge_on):
     server, judge = judge_on(rubrics=["nugget_recall(score=vital)"])
     words = ("support", "partial_support", "support")
-    nuggets = [{**each, "assignment": word} for each, word in zip(GIVEN, words, strict=True)]
+    nuggets = [{**nugget, "assignment": word} for nugget, word in zip(NUGGETS, words, strict=True)]
     (verdict,) = judge.score(question="When?", answer="In 1932.", nuggets=nuggets).values()
     assert verdict.score == 3 / 4
     assert not server.received
@@ -161,15 +161,20 @@ def test_no_given_nuggets_is_no_score(judge_on):
         {"text": "a", "importance": "vital", "assignment": "yes"},
     ],
 )
-def test_nuggets_of_another_form(nugget):
+def test_nuggets_of_another_form(nugget, assert_message):
     judge = Judge(type="openai", model="m", base_url="http://127.0.0.1:9/v1", rubrics=["fluency"])
-    with judge, pytest.raises(DataError, match=r"mappings of text, importance \(vital, okay\)"):
+    with judge, pytest.raises(DataError) as caught:
         judge.score(**ROW, nuggets=[nugget])
+    assert_message(caught.value)
 
 
 def test_at_most_twenty_nuggets_are_kept_the_vital_ones_first(judge_on):
-    made = [(f"okay {n}", "okay") for n in range(15)] + [(f"vital {n}", "vital") for n in range(15)]
-    script = Script(nuggets=tuple(made), support=lambda n: "support" if n <= 15 else "not_support")
+    nuggets = [(f"okay {n}", "okay") for n in range(15)] + [
+        (f"vital {n}", "vital") for n in range(15)
+    ]
+    script = Script(
+        nuggets=tuple(nuggets), support=lambda n: "support" if n <= 15 else "not_support"
+    )
     _, judge = judge_on(script, rubrics=["nugget_recall", "nugget_recall(score=all)"])
     assert [verdict.score for verdict in judge.score(**ROW).values()] == [1.0, 15 / 20]
 
@@ -188,8 +193,11 @@ class Support:
         return Answer(
             json.dumps(
                 {
-                    f"statement_{n}": {"reason": "so it is", "verdict": self.level(each, passage)}
-                    for n, each in enumerate(statements, start=1)
+                    f"statement_{n}": {
+                        "reason": "so it is",
+                        "verdict": self.level(statement, passage),
+                    }
+                    for n, statement in enumerate(statements, start=1)
                 }
             )
         )
@@ -208,15 +216,15 @@ CITING = {
 }
 
 
-def test_support_of_sentences_by_what_they_cite_first(judge_on):
+def test_support_of_sentences_by_what_they_cite_first(judge_on, assert_message):
     server, judge = judge_on(Support(), rubrics=["support_precision", "support_recall"])
-    found = judge.score(**CITING)
-    assert found["support_precision"].score == (1 + 0.5 + 0 + 1) / 4
-    assert found["support_recall"].score == (1 + 0.5 + 0 + 0 + 1) / 5
+    verdicts = judge.score(**CITING)
+    assert verdicts["support_precision"].score == (1 + 0.5 + 0 + 1) / 4
+    assert verdicts["support_recall"].score == (1 + 0.5 + 0 + 0 + 1) / 5
     assert len(server.received) == 2, "one for each passage, shared by both scores"
-    lines = found["support_recall"].reasoning.splitlines()
-    assert lines[2] == "sentence 3, passage 7: no_support (no such passage): It is old."
-    assert lines[3] == "sentence 4: no citation (cites nothing): It is long."
+    lines = verdicts["support_recall"].reasoning.splitlines()
+    assert_message(lines[2])
+    assert_message(lines[3])
 
 
 @pytest.mark.parametrize(

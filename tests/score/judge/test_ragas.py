@@ -35,24 +35,24 @@ def split(text):
 
 
 def says(source, statement):
-    """Whether the source has the last word of a statement."""
+    """Return 1 if the source has the last word of a statement, else 0."""
     return int(re.findall(r"\w+", statement)[-1] in source)
 
 
-def reply(kind, texts, asked=0):
-    """What the model says, from the first key of its reply and the judged texts by label."""
+def reply(kind, texts, n_questions=0):
+    """Return the reply of the model to the judged texts, by the first key of the reply."""
     if kind == "question":
-        return QUESTIONS[asked % 3]
+        return QUESTIONS[n_questions % 3]
     if kind == "TP":
-        own, gold = texts["own"], texts["gold"]
+        own_statements, gold = texts["own"], texts["gold"]
         lists = {
-            "TP": [each for each in own if each in gold],
-            "FP": [each for each in own if each not in gold],
-            "FN": [each for each in gold if each not in own],
+            "TP": [statement for statement in own_statements if statement in gold],
+            "FP": [statement for statement in own_statements if statement not in gold],
+            "FN": [statement for statement in gold if statement not in own_statements],
         }
         return {
-            key: [{"statement": each, "reason": "so it is"} for each in found]
-            for key, found in lists.items()
+            key: [{"statement": statement, "reason": "so it is"} for statement in verdicts]
+            for key, verdicts in lists.items()
         }
     if kind == "split":
         return {"statements": split(texts["text"])}
@@ -62,14 +62,14 @@ def reply(kind, texts, asked=0):
     key, statements = "verdict", texts.get("statements")
     if kind == "classifications":
         key, statements = "attributed", split(texts["answer"])
-    found = [
-        {"statement": each, "reason": "so it is", key: says(texts["context"], each)}
-        for each in statements
+    verdicts = [
+        {"statement": statement, "reason": "so it is", key: says(texts["context"], statement)}
+        for statement in statements
     ]
-    return {"statements" if kind == "statements" else kind: found}
+    return {"statements" if kind == "statements" else kind: verdicts}
 
 
-class Model:
+class RagasModel:
     """Reads our prompts."""
 
     def __init__(self):
@@ -79,18 +79,20 @@ class Model:
         text = body["messages"][1]["content"]
         properties = body["response_format"]["json_schema"]["schema"]["properties"]
         kind = next(iter(properties))
-        found = dict(re.findall(r"<([a-z0-9-]+)-[0-9a-f]{12}>\n(.*?)\n</", text, re.DOTALL))
-        if kind == "statements" and "text" in found:
+        texts = dict(re.findall(r"<([a-z0-9-]+)-[0-9a-f]{12}>\n(.*?)\n</", text, re.DOTALL))
+        if kind == "statements" and "text" in texts:
             kind = "split"
 
         def many(label):
-            return [value for key, value in found.items() if key.startswith(f"{label}-")]
+            return [value for key, value in texts.items() if key.startswith(f"{label}-")]
 
-        found |= {"statements": many("statement"), "own": many("answer"), "gold": many("reference")}
+        texts |= {"statements": many("statement"), "own": many("answer"), "gold": many("reference")}
         self.kinds.append(kind)
-        return Answer(json.dumps(reply(kind, found, self.kinds.count("question") - 1)))
+        return Answer(json.dumps(reply(kind, texts, self.kinds.count("question") - 1)))
 
 
+# What `ragas.metrics.collections` of 0.4.3 printed for `ROW`, where its model replied by `reply`
+# and its embeddings were those of all-MiniLM-L6-v2; correctness is its AnswerCorrectness
 OF_RAGAS = {
     "answer_relevancy": 0.6324589429055999,
     "faithfulness": 0.75,
@@ -100,8 +102,6 @@ OF_RAGAS = {
     "correctness": 0.6434082160628023,
     "noise_sensitivity": 0.25,
 }
-"""What `ragas.metrics.collections` of 0.4.3 printed for `ROW`, where its model replied by `reply`
-and its embeddings were those of all-MiniLM-L6-v2; correctness is its AnswerCorrectness."""
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ def judged():
     with ExitStack() as stack:
 
         def judge(names, model=None, **changes):
-            script = model or Model()
+            script = model or RagasModel()
             server = stack.enter_context(ChatServer(script))
-            asked = stack.enter_context(Judge("m", names, base_url=server.url))
-            return asked.score(**ROW | changes), script
+            model_judge = stack.enter_context(Judge("m", names, base_url=server.url))
+            return model_judge.score(**ROW | changes), script
 
         yield judge
 
@@ -121,8 +121,8 @@ def judged():
 def test_equal_replies_give_the_values_of_ragas(judged, minilm):
     models = {name: f",model={minilm}" if RAGAS[name].embeds else "" for name in RAGAS}
     names = {f"{name}(as=ragas{models[name]})": name for name in RAGAS}
-    found, model = judged([*names])
-    scores = {names[name]: verdict.score for name, verdict in found.items()}
+    verdicts, model = judged([*names])
+    scores = {names[name]: verdict.score for name, verdict in verdicts.items()}
     assert scores == pytest.approx(OF_RAGAS, abs=1e-6)
     # answer and reference are split once, for three metrics
     assert model.kinds.count("split") == 2
@@ -133,15 +133,16 @@ def test_equal_replies_give_the_values_of_ragas(judged, minilm):
 
 
 def test_ours_and_theirs_differ_where_definitions_do(judged):
-    """Ours of passages is a share; theirs an average precision over those that were found."""
-    found, _ = judged(["context_precision(as=ragas)"], contexts=["No bananas."] * 9 + ["steel"])
-    assert [verdict.score for verdict in found.values()] == [1 / 10]
-    found, _ = judged(["context_precision(as=ragas)"], contexts=["steel"] + ["No bananas."] * 9)
-    assert [verdict.score for verdict in found.values()] == [1.0]
+    # Our context precision is a share; that of ragas is an average precision over supported
+    # passages
+    verdicts, _ = judged(["context_precision(as=ragas)"], contexts=["No bananas."] * 9 + ["steel"])
+    assert [verdict.score for verdict in verdicts.values()] == [1 / 10]
+    verdicts, _ = judged(["context_precision(as=ragas)"], contexts=["steel"] + ["No bananas."] * 9)
+    assert [verdict.score for verdict in verdicts.values()] == [1.0]
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("answers", "expected"),
     [
         pytest.param([(0, "a"), (1, "b"), (1, "c")], 0.5, id="one is committal"),
         pytest.param([(1, "a"), (1, "b"), (1, "c")], 0.0, id="all are noncommittal"),
@@ -149,33 +150,35 @@ def test_ours_and_theirs_differ_where_definitions_do(judged):
         pytest.param([(0, ""), (0, ""), (0, " ")], 0.0, id="no question at all"),
     ],
 )
-def test_questions_of_an_answer(judged, monkeypatch, said, expected):
-    def cosines(model, text, others):
-        return [0.5] * len(others)
+def test_questions_of_an_answer(judged, monkeypatch, answers, expected):
+    def cosines(model, text, texts):
+        return [0.5] * len(texts)
 
     monkeypatch.setattr("ragbench.score.judge.methods.ragas._embedded_cosines", cosines)
     monkeypatch.setattr("ragbench.score.judge.judge.embedding_identity", lambda rubric: None)
     monkeypatch.setattr("ragbench.score.judge.model_judge.embedding_identity", lambda rubric: None)
-    replies = [{"question": text, "noncommittal": mark} for mark, text in said]
-    asked = iter(replies)
+    replies = [{"question": text, "noncommittal": mark} for mark, text in answers]
+    remaining = iter(replies)
 
     def script(body, times_asked):
-        return Answer(json.dumps(next(asked)))
+        return Answer(json.dumps(next(remaining)))
 
-    found, _ = judged(["answer_relevancy(as=ragas)"], script)
-    (verdict,) = found.values()
+    verdicts, _ = judged(["answer_relevancy(as=ragas)"], script)
+    (verdict,) = verdicts.values()
     assert verdict.score == expected
 
 
 def test_an_answer_without_statements_has_no_faithfulness(judged):
-    found, model = judged(["faithfulness(as=ragas)"], answer="")
-    assert [verdict.cause for verdict in found.values()] == ["no_claims"]
+    verdicts, model = judged(["faithfulness(as=ragas)"], answer="")
+    assert [verdict.cause for verdict in verdicts.values()] == ["no_claims"]
     assert model.kinds == []
 
 
 def test_of_several_references_the_best_counts(judged):
-    found, _ = judged(["context_recall(as=ragas)"], reference=["It is red.", "It opened in 1932."])
-    assert [verdict.score for verdict in found.values()] == [1.0]
+    verdicts, _ = judged(
+        ["context_recall(as=ragas)"], reference=["It is red.", "It opened in 1932."]
+    )
+    assert [verdict.score for verdict in verdicts.values()] == [1.0]
 
 
 @given(st.lists(st.booleans(), max_size=30))
@@ -201,6 +204,6 @@ def test_names():
 def test_prompts_are_shown(name):
     from tests.score.judge.previews import RAGAS_STEPS, preview
 
-    shown = preview(load_rubric(name))
-    assert [step.prompt.schema["type"] for step in shown] == ["object"] * len(shown)
-    assert len(shown) == len(RAGAS_STEPS[name.partition("(")[0]])
+    prompts = preview(load_rubric(name))
+    assert [step.prompt.schema["type"] for step in prompts] == ["object"] * len(prompts)
+    assert len(prompts) == len(RAGAS_STEPS[name.partition("(")[0]])

@@ -62,9 +62,9 @@ def reply_with(*tokens):
     ],
 )
 def test_probabilities_of_levels(tokens, expected):
-    found = level_probabilities(reply_with(*tokens), 4, 5)
+    probabilities = level_probabilities(reply_with(*tokens), 4, 5)
 
-    assert found == (expected if expected is None else pytest.approx(expected, abs=1e-12))
+    assert probabilities == (expected if expected is None else pytest.approx(expected, abs=1e-12))
 
 
 def test_a_scale_of_ten_is_not_weighted():
@@ -75,15 +75,17 @@ def test_a_scale_of_ten_is_not_weighted():
 
 @given(st.dictionaries(st.sampled_from("123456789ab \n"), st.floats(1e-9, 1.0), min_size=1))
 def test_probabilities_are_a_distribution_over_the_scale(top):
-    found = level_probabilities(reply_with(('"level": ', {}), ("2", {"2": 0.5, **top})), 2, 5)
+    probabilities = level_probabilities(
+        reply_with(('"level": ', {}), ("2", {"2": 0.5, **top})), 2, 5
+    )
 
-    assert set(found) <= set(range(1, 6))
-    assert 2 in found
-    assert math.fsum(found.values()) == pytest.approx(1.0, abs=1e-12)
+    assert set(probabilities) <= set(range(1, 6))
+    assert 2 in probabilities
+    assert math.fsum(probabilities.values()) == pytest.approx(1.0, abs=1e-12)
 
 
 def test_the_score_is_the_expectation(judge_on):
-    """(0.75 * 4 + 0.25 * 2 - 1) / 4 = 0.625."""
+    # (0.75 * 4 + 0.25 * 2 - 1) / 4 = 0.625
     script = Script(level=4, alternatives={"4": {"4": 0.6, "2": 0.2}})
     _, judge = judge_on(script, rubrics=["answer_relevancy"])
 
@@ -105,7 +107,8 @@ def test_without_log_probabilities_the_level_counts(judge_on):
     server, judge = judge_on(script, rubrics=["answer_relevancy"])
 
     verdicts = [
-        each["answer_relevancy"] for each in judge.score_many([ROW, {**ROW, "answer": "x"}])
+        row_verdicts["answer_relevancy"]
+        for row_verdicts in judge.score_many([ROW, {**ROW, "answer": "x"}])
     ]
 
     assert [(v.score, v.level, v.weighted) for v in verdicts] == [(0.25, 2.0, False)] * 2
@@ -114,7 +117,7 @@ def test_without_log_probabilities_the_level_counts(judge_on):
 
 
 def test_each_passage_is_rated(judge_on):
-    """Levels 5 and 1 of 5: ((5 - 1) / 4 + (1 - 1) / 4) / 2."""
+    # Levels 5 and 1 of 5: ((5 - 1) / 4 + (1 - 1) / 4) / 2
     script = Script(level=lambda text: 5 if "opened" in text else 1)
     server, judge = judge_on(script, rubrics=["context_relevancy"])
     passages = ["The bridge opened in 1932.", "Bananas are yellow."]
@@ -134,7 +137,7 @@ def test_each_passage_is_rated(judge_on):
 
 
 def test_one_unreadable_passage_fails_the_item(judge_on):
-    """A mean over the others would be a mean over what was easy to judge."""
+    # A mean over the other passages would favour passages that are easy to judge
     good = Script(level=5)
     script = lambda body, n: "no" if "Bananas" in str(body) else good(body, n)  # noqa: E731
     _, judge = judge_on(script, rubrics=["context_relevancy"])
@@ -146,7 +149,7 @@ def test_one_unreadable_passage_fails_the_item(judge_on):
 
 
 def test_a_mean_of_levels_is_weighted_only_if_all_are(judge_on):
-    """A server behind a proxy may return log-probabilities for some replies alone."""
+    # A server behind a proxy may return log-probabilities for some replies alone
     bare = {"choices": [{"message": {"content": '{"reasoning": "", "level": 4}'}}]}
     good = Script(level=4)
 
@@ -181,7 +184,7 @@ failures = st.just(Verdict(None, status="failed", cause="timeout"))
 
 @given(st.lists(st.one_of(ratings, failures), min_size=1))
 def test_many_verdicts_are_all_weighted_or_none(verdicts):
-    """By hand: the score of a level is (level - 1) / 4, and that of probabilities is its own."""
+    # By hand: the score of a level is (level - 1) / 4, and that of probabilities is its own
     rubric = load_rubric("coherence")
 
     counted = [
@@ -201,7 +204,7 @@ def test_many_verdicts_are_all_weighted_or_none(verdicts):
 
 @pytest.mark.parametrize("combine", ["mean", "median", "majority"])
 def test_a_jury_is_weighted_only_if_all_its_models_are(judge_on, combine):
-    """Levels 4 and 2 have the mean 3; each model expects 0.6 x 4 + 0.4 x 2 = 3.2."""
+    # Levels 4 and 2 have the mean 3; each model expects 0.6 x 4 + 0.4 x 2 = 3.2
 
     def script(body, times_asked):
         level = 4 if body["model"] == "a" else 2

@@ -43,18 +43,18 @@ def test_built_in_rubrics_are_whole(name):
 
 def test_a_built_in_file_says_what_for_and_from_where():
     for name in built_in_rubrics():
-        said = describe_rubric(name)
-        assert all(len(part) > 20 for part in said), name
-        assert said.measures.count("?") == 1, f"{name}: the question that the score answers"
+        description = describe_rubric(name)
+        assert all(len(part) > 20 for part in description), name
+        assert description.measures.count("?") == 1, f"{name}: the question that the score answers"
 
 
 def test_those_of_the_design_are_there():
-    named = """faithfulness answer_relevancy context_relevancy context_precision context_recall
+    names = """faithfulness answer_relevancy context_relevancy context_precision context_recall
         context_utilization noise_sensitivity self_knowledge correctness factual_consistency
         hallucination conciseness coherence relevance fluency readability coverage diversity detail
         guidelines citation_precision citation_recall refusal nugget_recall pairwise
         conversation_completeness knowledge_retention"""
-    assert set(named.split()) < set(built_in_rubrics())
+    assert set(names.split()) < set(built_in_rubrics())
 
 
 def test_rubrics_on_claims_share_their_verdicts_and_name_their_formula():
@@ -94,7 +94,7 @@ def test_what_follows_from_other_keys(tmp_path, text, expected):
     assert rubric.verdicts == "own"
 
 
-def test_a_file_of_the_users(tmp_path):
+def test_a_file_of_the_users(tmp_path, assert_message):
     path = tmp_path / "tone.yaml"
     path.write_text(GOOD, encoding="utf-8")
     rubric = load_rubric(str(path))
@@ -103,7 +103,7 @@ def test_a_file_of_the_users(tmp_path):
     assert rubric.examples[0]["answer"] == "no", "a word, not false"
     assert [rubric.score_of(level) for level in (1, 2, 3, 5)] == [0.0, 0.25, 0.5, 1.0]
     assert rubric.meaning(3) == "neutral"
-    assert rubric.meaning(4) == "between 'neutral' and 'warm and precise'"
+    assert_message(rubric.meaning(4))
 
 
 def test_the_fingerprint_follows_the_content_not_the_form(tmp_path):
@@ -117,85 +117,91 @@ def test_the_fingerprint_follows_the_content_not_the_form(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "place"),
     [
-        ("method:", "methd:", r":7: methd: unknown key; did you mean 'method'\? allowed: name, "),
-        ("name: tone\n", "", r"name: missing; allowed: a rubric has name, needs, scale"),
-        ("name: tone", "name: a b", r":1: name: 'a b'; allowed: letters"),
-        ("[question, answer]", "[question, anser]", r":3: needs: 'anser'; did you mean 'answer'"),
-        ("[question, answer]", "answer", r":3: needs: 'answer'; allowed: a list of texts"),
-        ("asks: answer", "asks: answers", r":2: asks: 'answers'; did you mean 'answer'\?"),
-        ("method: rating", "method: stars", r":7: method: 'stars'; allowed: rating, claims"),
-        ("direction: higher", "direction: up", r":8: direction: 'up'; allowed: higher, lower"),
+        ("method:", "methd:", "TMP/tone.yaml:7: methd"),
+        ("name: tone\n", "", "TMP/tone.yaml: name"),
+        ("name: tone", "name: a b", "TMP/tone.yaml:1: name"),
+        ("[question, answer]", "[question, anser]", "TMP/tone.yaml:3: needs"),
+        ("[question, answer]", "answer", "TMP/tone.yaml:3: needs"),
+        ("asks: answer", "asks: answers", "TMP/tone.yaml:2: asks"),
+        ("method: rating", "method: stars", "TMP/tone.yaml:7: method"),
+        ("direction: higher", "direction: up", "TMP/tone.yaml:8: direction"),
         (
             "{1: rude or",
             "{0: rude or",
-            r":4: scale: {.0.: .*; allowed: a mapping",
+            "TMP/tone.yaml:4: scale",
         ),
-        ("{1: rude or", "{2: rude or", r":4: scale: {'2': .*; allowed"),
-        ("3: neutral, 5: warm and precise", "", r":4: scale: .*texts for 1 and n"),
-        ("level: 1", "level: 6", r":6: examples: number 1 has level 6; allowed: an integer from"),
-        ("reasoning: Rude", "reason: Rude", r"number 1 has 'reason'; did you mean 'reasoning'"),
-        ("[{question", "[4, {question", r":6: examples: number 1 is '4'; allowed: a mapping"),
-        ("direction:", "name:", r":1: name: repeated on line 8; allowed: once"),
-        ("steps: [", "steps: [[", r":6: not YAML: "),
+        ("{1: rude or", "{2: rude or", "TMP/tone.yaml:4: scale"),
+        ("3: neutral, 5: warm and precise", "", "TMP/tone.yaml:4: scale"),
+        ("level: 1", "level: 6", "TMP/tone.yaml:6: examples"),
+        ("reasoning: Rude", "reason: Rude", "TMP/tone.yaml:6: examples"),
+        ("[{question", "[4, {question", "TMP/tone.yaml:6: examples"),  # an example is a mapping
+        ("direction:", "name:", "TMP/tone.yaml:1: name"),  # a key twice
+        ("steps: [", "steps: [[", "TMP/tone.yaml:6"),
         (
             "method: rating",
             "formula: claim_f1",
-            r":7: formula: no effect with method: rating; allowed: method",
+            "TMP/tone.yaml:7: formula",
         ),
         (
             "method: rating",
             "verdicts: own",
-            r":7: verdicts: no effect with method: rating; allowed: method",
+            "TMP/tone.yaml:7: verdicts",
         ),
         (
             "method: rating",
             "method: pairwise",
-            r":7: method: pairwise cannot be combined with asks: answer; allowed: asks: pair",
+            "TMP/tone.yaml:7: method",
         ),
         (
             "asks: answer",
             "asks: pair",
-            r":7: method: rating cannot be combined with asks: pair; allowed: method: pairwise",
+            "TMP/tone.yaml:7: method",
         ),
-        ("method: rating", "guidelines: one", r":7: guidelines: 'one'; allowed: a list of texts"),
-        ("question: Why", "question: [Why]", r"number 1: question is \['Why'\]; allowed: a text"),
+        ("method: rating", "guidelines: one", "TMP/tone.yaml:7: guidelines"),
+        ("question: Why", "question: [Why]", "TMP/tone.yaml:6: examples"),
         (
             "question: Why",
             "contexts: Why",
-            r"number 1: contexts is 'Why'; allowed: a list of texts",
+            "TMP/tone.yaml:6: examples",
         ),
     ],
 )
-def test_mistakes_are_named_with_their_line(tmp_path, old, new, message):
+def test_mistakes_are_named_with_their_line(tmp_path, old, new, place, assert_message):
     path = tmp_path / "tone.yaml"
     assert old in GOOD
     path.write_text(GOOD.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(DataError, match=r"tone\.yaml.*" + message):
+    with pytest.raises(DataError) as caught:
         read_rubric(path)
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize("content", [b"", b"- a\n", b"\xff\xfe\x00"])
-def test_what_is_no_rubric_at_all(tmp_path, content):
+def test_what_is_no_rubric_at_all(tmp_path, content, assert_message):
     path = tmp_path / "tone.yaml"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"tone\.yaml: (not a mapping|cannot be read)"):
+    with pytest.raises(DataError) as caught:
         read_rubric(path)
+    assert_message(caught.value, "TMP/tone.yaml")
 
 
-def test_an_unknown_name():
-    with pytest.raises(OptionError, match=r"found 'faithfullness', allowed: .*mean 'faithfulness'"):
+def test_an_unknown_name(assert_message):
+    with pytest.raises(OptionError) as caught:
         load_rubric("faithfullness")
+    assert_message(caught.value, "rubric: name")
 
 
 def test_what_is_asked_by_default():
-    def asked(served):
+    def default_names(served):
         return default_rubrics(JudgeFacts(served=served))
 
-    assert asked(None) == DEFAULT_RUBRICS
-    assert asked(["refusal", "correctness", "faithfulness"]) == ("faithfulness", "correctness")
-    assert asked(["refusal"]) == ("refusal",)
+    assert default_names(None) == DEFAULT_RUBRICS
+    assert default_names(["refusal", "correctness", "faithfulness"]) == (
+        "faithfulness",
+        "correctness",
+    )
+    assert default_names(["refusal"]) == ("refusal",)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +213,13 @@ def test_what_is_asked_by_default():
         ("method: support\nsteps: [Read.]", "steps"),
     ],
 )
-def test_what_no_judge_is_shown_is_refused(tmp_path, text, key):
+def test_what_no_judge_is_shown_is_refused(tmp_path, text, key, assert_message):
     path = tmp_path / "own.yaml"
     path.write_text(f"name: own\nneeds: [answer]\nscale: {{1: bad, 3: good}}\n{text}\n", "utf-8")
     line = 4 + text.partition(key)[0].count("\n")
-    with pytest.raises(DataError, match=rf"own.yaml:{line}: {key}: no judge is shown the {key}"):
+    with pytest.raises(DataError) as caught:
         read_rubric(path)
+    assert_message(caught.value, f"TMP/own.yaml:{line}: {key}")
 
 
 def test_own_steps_of_claims_are_sent(tmp_path):

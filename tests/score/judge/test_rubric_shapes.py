@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
 @settings(max_examples=30, deadline=None)
 @given(
     base=st.sampled_from([RUBRIC, PAIR]),
-    at=st.sampled_from(
+    steps=st.sampled_from(
         [("name",), ("asks",), ("needs",), ("scale",), ("scale", "1"), ("steps",), ("method",),
          ("direction",), ("formula",), ("examples",), ("examples", 0), ("examples", 0, "level"),
          ("examples", 0, "answer"), ("examples", 0, "reasoning"), ("examples", 0, "other"),
@@ -70,18 +70,18 @@ def folder(tmp_path_factory):
     ),
     value=_anything | st.none(),
 )  # fmt: skip
-def test_a_file_is_refused_or_can_be_asked(folder, base, at, value):
+def test_a_file_is_refused_or_can_be_asked(folder, base, steps, value):
     content = copy.deepcopy(base)
     inner = content
-    for step in at[:-1]:
+    for step in steps[:-1]:
         inner = inner[step]
     if value is None and isinstance(inner, dict):
-        inner.pop(at[-1], None)
+        inner.pop(steps[-1], None)
     else:
-        inner[at[-1]] = value
+        inner[steps[-1]] = value
     path = _write(folder, content)
-    found = _read(path)
-    assert path.name in str(found) if isinstance(found, DataError) else preview_prompts(found)
+    rubric = _read(path)
+    assert path.name in str(rubric) if isinstance(rubric, DataError) else preview_prompts(rubric)
 
 
 def test_built_in_ones_can_be_asked():
@@ -91,30 +91,31 @@ def test_built_in_ones_can_be_asked():
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "place"),
     [
-        ("a: " + "[" * 500 + "]" * 500, "nested more than 100 deep"),
-        ("? [a, b]\n: c", "not YAML"),
-        ("name: x\n? {a: b}\n: c", "not YAML"),
-        ("- a", "not a mapping"),
-        ("", "not a mapping"),
-        ("name: \0", "not YAML"),
-        ("a: &x [*x]", "recursive"),
+        ("a: " + "[" * 500 + "]" * 500, "TMP/r.yaml"),
+        ("? [a, b]\n: c", "TMP/r.yaml:1"),
+        ("name: x\n? {a: b}\n: c", "TMP/r.yaml:2"),
+        ("- a", "TMP/r.yaml"),
+        ("", "TMP/r.yaml"),
+        ("name: \0", "TMP/r.yaml"),
+        ("a: &x [*x]", "TMP/r.yaml:1"),
     ],
 )
-def test_odd_yaml(folder, text, found):
-    with pytest.raises(DataError, match=found):
+def test_odd_yaml(folder, text, place, assert_message):
+    with pytest.raises(DataError) as caught:
         read_rubric(_write(folder, text))
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    "change",
     [
-        (lambda e: e.pop("reasoning"), "examples: number 1 has no 'reasoning'"),
-        (lambda e: e.pop("answer"), "examples: number 1 has no 'answer'"),
+        lambda e: e.pop("reasoning"),
+        lambda e: e.pop("answer"),
     ],
 )
-def test_validate_run_and_list_say_where(tmp_path, example_data, change, found):
+def test_validate_run_and_list_say_where(tmp_path, example_data, change, assert_message):
     content = copy.deepcopy(RUBRIC)
     change(content["examples"][0])
     path = _write(tmp_path, content)
@@ -127,5 +128,5 @@ def test_validate_run_and_list_say_where(tmp_path, example_data, change, found):
     for command in (["validate", "c.yaml"], ["run", "c.yaml"], ["list", "rubrics", str(path)]):
         done = run_command(*command, cwd=tmp_path)
         assert done.returncode == 2, done.stderr
-        assert found in done.stderr
+        assert_message(done.stderr)
     assert not (tmp_path / "runs").exists()

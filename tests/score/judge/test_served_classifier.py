@@ -26,8 +26,8 @@ SPLITTER = {"model": "chat", "base_url": "http://127.0.0.1:9/v1"}
 def _predict(body):
     """As Hugging Face's `/predict` answers: labels by falling score, for each input."""
     rows = []
-    for given in body["inputs"]:
-        supported = 0.875 if "1932" in given[0] else 0.25
+    for text_pair in body["inputs"]:
+        supported = 0.875 if "1932" in text_pair[0] else 0.25
         labels = [("entailment", supported), ("neutral", 1 - supported)]
         labels.sort(key=lambda pair: -pair[1])
         rows.append([{"label": name, "score": score} for name, score in labels])
@@ -39,7 +39,9 @@ def _served(server, **options):
     return rb.Judge("m", type="classifier", base_url=url, **options)
 
 
-def test_a_classification_server_gets_pairs_and_the_best_passage_counts(monkeypatch):
+def test_a_classification_server_gets_pairs_and_the_best_passage_counts(
+    monkeypatch, assert_message
+):
     monkeypatch.setenv("TOKEN", "secret-of-mine")
     with SearchServer(_predict) as server, _served(server, api_key_env="TOKEN") as judge:
         verdict = judge.score(**ROW)["supported"]
@@ -48,7 +50,7 @@ def test_a_classification_server_gets_pairs_and_the_best_passage_counts(monkeypa
     assert (path, headers["Authorization"]) == ("/predict", "Bearer secret-of-mine")
     assert body == {"inputs": [[passage, "In 1932."] for passage in PASSAGES], "truncate": False}
     assert verdict.score == 0.875
-    assert verdict.reasoning == "supported with probability 0.875, by passage 2"
+    assert_message(verdict.reasoning)
     assert verdict.model == "m"
 
 
@@ -87,47 +89,48 @@ def test_a_reply_of_another_form_fails_and_is_no_number(reply, cause):
     assert (verdict.score, verdict.status, verdict.cause) == (None, "failed", cause)
 
 
-def test_a_server_whose_model_lacks_the_label_is_an_error():
+def test_a_server_whose_model_lacks_the_label_is_an_error(assert_message):
     with (
         SearchServer(_predict) as server,
         _served(server, label="yes") as judge,
-        pytest.raises(OptionError, match="label: one of neutral, entailment, the labels of"),
+        pytest.raises(OptionError) as caught,
     ):
         judge.score(**ROW)
+    assert_message(caught.value, "classifier: label")
 
 
 def _chat(preset, answers):
-    seen = []
+    requests = []
 
     def script(body, times_asked):
-        seen.append(body)
+        requests.append(body)
         return answers(body) if callable(answers) else answers
 
     with ChatServer(script) as server:
         judge = rb.Judge(type="classifier", preset=preset, base_url=server.url)
         with judge:
-            return judge.score(**ROW)["supported"], seen
+            return judge.score(**ROW)["supported"], requests
 
 
 def test_bespoke_minicheck_reads_each_passage_and_the_probability_of_yes():
-    """0.6 / (0.6 + 0.2) = 0.75 for the second passage, 0.1 / (0.1 + 0.9) for the first."""
+    # 0.6 / (0.6 + 0.2) = 0.75 for the second passage, 0.1 / (0.1 + 0.9) for the first
 
     def answers(body):
         if "1932." in body["messages"][1]["content"].partition("\nClaim")[0]:
             return Answer("Yes", alternatives={"Yes": {"Yes": 0.5, "yes": 0.1, "No": 0.2}})
         return Answer("No", alternatives={"No": {"Yes": 0.1, "No": 0.9}})
 
-    verdict, seen = _chat("bespoke-minicheck", answers)
+    verdict, requests = _chat("bespoke-minicheck", answers)
 
     assert verdict.score == pytest.approx(0.75)
-    assert [m["role"] for m in seen[0]["messages"]] == ["system", "user"]
-    assert {body["messages"][1]["content"] for body in seen} == {
+    assert [m["role"] for m in requests[0]["messages"]] == ["system", "user"]
+    assert {body["messages"][1]["content"] for body in requests} == {
         "Document: It opened in 1923.\nClaim: In 1932.",
         "Document: It opened in 1932.\nClaim: In 1932.",
     }
-    assert {(body["max_tokens"], body["top_logprobs"], body["temperature"]) for body in seen} == {
-        (1, 5, 0.0)
-    }
+    assert {
+        (body["max_tokens"], body["top_logprobs"], body["temperature"]) for body in requests
+    } == {(1, 5, 0.0)}
 
 
 def test_granite_guardian_gets_documents_and_yes_means_ungrounded():
@@ -172,23 +175,23 @@ def test_lynx_gets_question_and_all_passages():
         pytest.param("", None, None, id="empty"),
     ],
 )
-def test_a_verdict_is_read_from_the_last_word_of_the_two(text, tokens, probability):
+def test_a_verdict_is_read_from_the_last_word_of_the_two(text, tokens, probability, assert_message):
     logprobs = tokens and tuple(llm.TokenLogprob(t, math.log(p)) for t, p in tokens)
     reply = llm.ChatReply(text, logprobs=logprobs)
 
     if probability is None:
-        with pytest.raises(
-            llm.CallFailure, match="unreadable: the reply has neither of pass, fail"
-        ):
+        with pytest.raises(llm.CallFailure) as caught:
             read_answer(reply, ("pass", "fail"))
+        assert_message(caught.value)
     else:
         assert read_answer(reply, ("pass", "fail")) == probability
 
 
-def test_a_reply_that_the_token_limit_ended_has_a_verdict_only_if_it_is_one_word():
+def test_a_reply_that_the_token_limit_ended_has_a_verdict_only_if_it_is_one_word(assert_message):
     cut = llm.ChatReply('{"REASONING": ["It does not fail', finish_reason="length")
-    with pytest.raises(llm.CallFailure, match="out_of_tokens: the reply ended at its token limit"):
+    with pytest.raises(llm.CallFailure) as caught:
         read_answer(cut, ("pass", "fail"))
+    assert_message(caught.value)
 
     assert read_answer(llm.ChatReply("Yes", finish_reason="length"), ("yes", "no")) == 1.0
 
@@ -211,7 +214,7 @@ def _long(evidence):
 
 
 def test_a_server_reads_a_passage_that_is_too_long_in_windows():
-    """Of 400 characters, windows of 250 and then of 156 fit into the 200 that the model reads."""
+    # Of 400 characters, windows of 250 and then of 156 fit into the 200 that the model reads
 
     def script(body):
         if any(len(passage) > 200 for passage, _ in body["inputs"]):
@@ -247,7 +250,7 @@ def test_a_chat_model_reads_a_passage_alone_in_windows_and_all_passages_not(pres
 
 
 def test_claims_are_split_by_the_chat_model_and_checked_by_the_classifier():
-    """Two claims with 0.875 and 0.25: the expected share is 0.5625."""
+    # Two claims with 0.875 and 0.25: the expected share is 0.5625
     script = Script(split=lambda n, text: ["It opened in 1932.", "It is red."])
 
     def predict(body):
@@ -293,37 +296,35 @@ def test_a_local_model_checks_the_claims_of_a_chat_model(tiny_nli):
     assert verdict.score == pytest.approx(sum(best) / 2, abs=1e-5)
 
 
-def test_faithfulness_without_a_chat_model_is_refused_with_the_way_out():
+def test_faithfulness_without_a_chat_model_is_refused_with_the_way_out(assert_message):
     with SearchServer(_predict) as server, pytest.raises(OptionError) as caught:
         _served(server, rubrics=["faithfulness"])
 
-    assert str(caught.value) == (
-        "judge 'classifier': rubrics: found 'faithfulness', allowed: supported; faithfulness needs "
-        "splitter, a chat model that splits answers into claims"
-    )
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"preset": "lynx"}, "base_url: found None, allowed: the URL of a server that runs"),
+        ({"preset": "lynx"}, "classifier: base_url"),
         (
             {"preset": "hhem", "base_url": "http://h"},
-            "preset: found 'hhem', allowed: minicheck-rob",
+            "classifier: preset",
         ),
-        ({"model": "m", "base_url": "h"}, "classifier: url: found "),
-        ({"model": "m", "splitter": {}}, "splitter: model: found None, allowed: the name of a"),
-        ({"model": "chat", "splitter": SPLITTER}, "found 'chat', allowed: another model than"),
-        ({"model": "m", "splitter": {**SPLITTER, "samples": 3}}, "splitter: options: found 'sampl"),
+        ({"model": "m", "base_url": "h"}, "classifier: url"),
+        ({"model": "m", "splitter": {}}, "classifier: splitter: model"),
+        ({"model": "chat", "splitter": SPLITTER}, "classifier: splitter: model"),
+        ({"model": "m", "splitter": {**SPLITTER, "samples": 3}}, "classifier: splitter: options"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         rb.Judge(type="classifier", **options)
+    assert_message(caught.value, place)
 
 
 def test_a_rehearsal_counts_the_requests_and_sends_none():
-    """A request for each of two passages of three answers."""
+    # A request for each of two passages of three answers
     judge = Classifier(preset="bespoke-minicheck", base_url="http://127.0.0.1:9/v1")
     items = [JudgedItem(**{**ROW, "answer": answer}) for answer in ("In 1932.", "Ever.", "No.")]
 

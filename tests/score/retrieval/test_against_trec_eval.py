@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from ragbench.score.retrieval.score_run import score_run
 from tests.strategies import qrels_and_run
 
+# Our name -> pytrec_eval's request and key
 ORACLES = {
     "map": ("map", "map"),
     "map@3": ("map_cut.3", "map_cut_3"),
@@ -31,7 +32,6 @@ ORACLES = {
     "num_rel": ("num_rel", "num_rel"),
     "num_rel_ret": ("num_rel_ret", "num_rel_ret"),
 }
-"""Our name -> pytrec_eval's request and key."""
 
 
 def values_of_both(qrels, run, **rules):

@@ -15,7 +15,7 @@ from tests.strategies import qrels_and_run
 @settings(max_examples=30)
 @given(qrels_and_run(), st.sampled_from([1, 3, 10]))
 def test_agrees_with_trec_eval(case, k):
-    """Ties, misses, empty rankings and unjudged documents included."""
+    # Ties, misses, empty rankings and unjudged documents included
     qrels, run = case
     oracle = pytrec_eval.RelevanceEvaluator(qrels, {f"map_cut.{k}"}).evaluate(run)
 
@@ -47,7 +47,7 @@ def test_hand_worked(ranking, relevant, expected):
 @settings(max_examples=30)
 @given(qrels_and_run(), st.sampled_from([1, 2, 5, 100]))
 def test_divide_min_is_map_cut_times_r_over_the_smaller(case, k):
-    """trec_eval's `map_cut` divides by all R relevant documents; this one by min(k, R)."""
+    # trec_eval's `map_cut` divides by all R relevant documents; this one by min(k, R)
     qrels, run = case
     oracle = pytrec_eval.RelevanceEvaluator(qrels, {f"map_cut.{k}"}).evaluate(run)
 
@@ -67,11 +67,10 @@ def test_divide_min_lets_a_full_top_score_one():
     assert average_precision(ranked, k=2, divide="min") == pytest.approx([1.0])
 
 
-def test_divide_min_needs_a_cut_off():
-    with pytest.raises(
-        OptionError, match=r"map: divide: found 'min', allowed: map\(divide=min\)@10"
-    ):
+def test_divide_min_needs_a_cut_off(assert_message):
+    with pytest.raises(OptionError) as caught:
         average_precision(rank({"q": {"d": 1}}, {}), divide="min")
+    assert_message(caught.value, "map: divide")
 
 
 @settings(max_examples=30)
@@ -86,6 +85,7 @@ def test_a_worse_tail_changes_nothing(case):
 
 
 @pytest.mark.parametrize("options", [{"k": 0}, {"rel": 0}])
-def test_bad_options_say_what_is_allowed(options):
-    with pytest.raises(OptionError, match=r"map: (k|rel): found 0, allowed: an integer >= 1"):
+def test_bad_options_say_what_is_allowed(options, assert_message):
+    with pytest.raises(OptionError) as caught:
         average_precision(rank({"q": {"d": 1}}, {}), **options)
+    assert_message(caught.value)

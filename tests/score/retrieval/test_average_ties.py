@@ -20,7 +20,7 @@ from tests.strategies import qrels_and_run
 sklearn = Lazy("sklearn.metrics")
 
 # with the options that change how they are computed
-WRITTEN = [
+SPELLINGS = [
     *("precision@1", "precision@3", "precision(rel=2)@2", "recall@2", "recall@5", "f1@3"),
     *("r_precision", "r_precision(rel=2)", "hit_rate@1", "hit_rate@3", "hit_rate(rel=2)@2"),
     *("mrr", "mrr@2", "mrr(rel=2)", "map", "map@1", "map@3", "map(rel=2)@4"),
@@ -33,14 +33,14 @@ WRITTEN = [
     *("utility", "utility(a=2,c=-1,d=0.5,documents=9)"),
 ]
 DECLARED = {name: spec_of(MEASURES.load(name)) for name in MEASURES.table}
-_NAMED = {parse_measure(name).spec.name for name in WRITTEN}
-AVERAGED = WRITTEN + [
+_NAMES = {parse_measure(name).spec.name for name in SPELLINGS}
+AVERAGED = SPELLINGS + [
     form
     for name, spec in DECLARED.items()
-    if spec.averages_ties and name not in _NAMED
+    if spec.averages_ties and name not in _NAMES
     for form in forms(name)
 ]
-OTHERS = [
+UNAVERAGED = [
     forms(name)[-1]
     for name, spec in DECLARED.items()
     if not spec.averages_ties and spec.reads not in ("passages", "spans")  # which are in no run
@@ -68,7 +68,7 @@ def orders(hits):
 @settings(max_examples=30, deadline=None)  # many rankings an example
 @given(judged=small_qrels, hits=small_runs)
 def test_is_the_mean_over_all_orders(judged, hits):
-    """All measures score the same cases: to rank the orders takes longer than to score them."""
+    # All measures score the same cases: to rank the orders takes longer than to score them
     lists = [{doc: float(-i) for i, doc in enumerate(order)} for order in orders(hits)]
     queries = [f"q{i}" for i in range(len(lists))]
     every = rank(dict.fromkeys(queries, judged), dict(zip(queries, lists, strict=True)))
@@ -76,9 +76,9 @@ def test_is_the_mean_over_all_orders(judged, hits):
     averaged = rank({"q": judged}, {"q": hits}, ties="average")
 
     for measure in map(parse_measure, AVERAGED):
-        (found,) = measure.score(averaged)
+        (value,) = measure.score(averaged)
         mean = measure.score(every).mean()
-        assert found == pytest.approx(mean, abs=1e-12, nan_ok=True), measure.name
+        assert value == pytest.approx(mean, abs=1e-12, nan_ok=True), measure.name
 
 
 @settings(max_examples=30)
@@ -154,14 +154,14 @@ def test_several_queries_do_not_mix(case, trec_eval):
 
 
 def test_a_large_group_of_ties_is_exact():
-    """3 relevant among 2,000 tied documents: E[RR] and E[AP] summed term by term."""
+    # 3 relevant among 2,000 tied documents: E[RR] and E[AP] summed term by term
     n, r = 2000, 3
     ids = [f"d{i}" for i in range(n)]
     ranked = rank({"q": dict.fromkeys(ids[:r], 1)}, {"q": dict.fromkeys(ids, 0.5)}, ties="average")
-    left, reciprocal = 1.0, 0.0
+    unranked, reciprocal = 1.0, 0.0
     for place in range(n - r + 1):
-        reciprocal += left * r / (n - place) / (place + 1)
-        left *= 1 - r / (n - place)
+        reciprocal += unranked * r / (n - place) / (place + 1)
+        unranked *= 1 - r / (n - place)
     precision = sum((1 + i * (r - 1) / (n - 1)) / (i + 1) for i in range(n)) / n
 
     assert parse_measure("mrr").score(ranked)[0] == pytest.approx(reciprocal, abs=1e-12)
@@ -169,16 +169,17 @@ def test_a_large_group_of_ties_is_exact():
     assert parse_measure("precision@10").score(ranked)[0] == pytest.approx(r / n, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_others_say_which_have_it(name):
-    with pytest.raises(OptionError, match=r"ties: found 'average', .*precision, recall, f1, map"):
+@pytest.mark.parametrize("name", UNAVERAGED)
+def test_the_others_say_which_have_it(name, assert_message):
+    with pytest.raises(OptionError) as caught:
         score_run({"q": {"a": 1}}, {"q": {"a": 1}}, [name], ties="average")
+    assert_message(caught.value)
 
 
 def test_what_is_written_above_is_declared():
     declared = {name for name, spec in DECLARED.items() if spec.averages_ties}
 
-    assert declared >= _NAMED
+    assert declared >= _NAMES
     assert {"precision", "recall", "f1", "map", "mrr", "ndcg", "dcg", "cg", "rbp"} <= declared
 
 
@@ -188,6 +189,7 @@ def test_the_rule_is_in_the_signature():
     assert "|ties:average|" in str(column.signature)
 
 
-def test_a_depth_is_refused():
-    with pytest.raises(OptionError, match="depth: found 5, allowed: no depth with ties=average"):
+def test_a_depth_is_refused(assert_message):
+    with pytest.raises(OptionError) as caught:
         score_run({"q": {"a": 1}}, {"q": {"a": 1}}, ["map"], ties="average", depth=5)
+    assert_message(caught.value, "score_run: depth")

@@ -29,12 +29,12 @@ def test_blocks_are_ranked_as_the_whole(case, ties, trec_eval):
     ranker = BlockRanker(Qrels.from_dict(qrels), ties=ties, trec_eval=trec_eval)
     parts = [{query: hits} for query, hits in run.items()]
 
-    found = ranker.rank(map(as_block, parts))
+    ranked = ranker.rank(map(as_block, parts))
 
     expected = rank(qrels, run, ties=ties, trec_eval=trec_eval)
-    assert_same(found, expected)
-    np.testing.assert_array_equal(found.ties.first, expected.ties.first)
-    np.testing.assert_array_equal(found.ties.last, expected.ties.last)
+    assert_same(ranked, expected)
+    np.testing.assert_array_equal(ranked.ties.first, expected.ties.first)
+    np.testing.assert_array_equal(ranked.ties.last, expected.ties.last)
     assert ranker.unknown == len(run.keys() - qrels.keys())
 
 
@@ -48,25 +48,25 @@ def test_first_queries_of_a_block():
 
 
 def test_long_lists_are_sorted_query_by_query():
-    """Lists of more than 200 hits take another way to the same order."""
+    # Lists of more than 200 hits take another way to the same order
     rng = np.random.default_rng(5)
     run = {f"q{n}": {f"d{i}": float(rng.integers(40)) for i in range(300)} for n in range(3)}
     run["falls"] = {f"d{i}": float(-i) for i in range(300)}
     qrels = {query: {f"d{i}": 1 for i in range(0, 300, 7)} for query in run}
 
     for ties in ("docid", "stable"):
-        found = BlockRanker(Qrels.from_dict(qrels), ties=ties).rank([as_block(run)])
+        ranked = BlockRanker(Qrels.from_dict(qrels), ties=ties).rank([as_block(run)])
         for number, (query, hits) in enumerate(run.items()):
             names = sorted(hits, reverse=True) if ties == "docid" else list(hits)
             order = sorted(names, key=hits.__getitem__, reverse=True)
             ranks = [place for place, name in enumerate(order, 1) if name in qrels[query]]
-            assert found.rank[found.query == number].tolist() == ranks
+            assert ranked.rank[ranked.query == number].tolist() == ranks
 
 
 def test_an_unjudged_document_with_the_hash_of_a_judged_one_stays_unjudged(monkeypatch):
     monkeypatch.setattr(ByteIds, "hashes", lambda ids: ids.lengths.astype(np.uint64))
     ranker = BlockRanker(Qrels.from_dict({"q": {"a": 1, "long": 2}}))
 
-    found = ranker.rank([as_block({"q": {"b": 3.0, "long": 2.0, "a": 1.0, "list": 0.5}})])
+    ranked = ranker.rank([as_block({"q": {"b": 3.0, "long": 2.0, "a": 1.0, "list": 0.5}})])
 
-    assert (found.rank.tolist(), found.grades.tolist()) == ([2, 3], [2, 1])
+    assert (ranked.rank.tolist(), ranked.grades.tolist()) == ([2, 3], [2, 1])

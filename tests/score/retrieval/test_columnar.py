@@ -71,9 +71,10 @@ def test_a_text_is_no_list_of_its_letters():
 
 
 @pytest.mark.parametrize("rankings", [None, ["d1"], "d1"])
-def test_rankings_are_a_mapping_of_queries(rankings):
-    with pytest.raises(DataError, match=r"run: found \w+; allowed: {query id: list of hits"):
+def test_rankings_are_a_mapping_of_queries(rankings, assert_message):
+    with pytest.raises(DataError) as caught:
         Run.from_rankings(rankings)
+    assert_message(caught.value)
 
 
 def test_columns_cannot_be_changed():

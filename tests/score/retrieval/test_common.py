@@ -1,4 +1,4 @@
-"""What holds for EVERY registered measure; a new one is tested here without a line of its own."""
+"""Properties of EVERY registered measure; they test a new measure without a line of its own."""
 
 import copy
 import functools
@@ -46,13 +46,13 @@ def declared(name):
 
 def scores_of(qrels, run):
     """The values of any measure by name; measures share what they read, as in a run."""
-    made = {}
+    scores = {}
 
     def values(name):
         measure = parsed(name)
-        if measure.spec.reads not in made:
-            made[measure.spec.reads] = record(measure, qrels, run)
-        return dict(zip(qrels, measure.score(made[measure.spec.reads]), strict=True))
+        if measure.spec.reads not in scores:
+            scores[measure.spec.reads] = record(measure, qrels, run)
+        return dict(zip(qrels, measure.score(scores[measure.spec.reads]), strict=True))
 
     return values
 
@@ -62,8 +62,8 @@ def differ(equal, names=NAMES):
     return [name for name in names if not equal(name)]
 
 
-def same(left, right):
-    return np.array_equal(list(left.values()), list(right.values()), equal_nan=True)
+def same(one, right):
+    return np.array_equal(list(one.values()), list(right.values()), equal_nan=True)
 
 
 def shuffled(nested, random):
@@ -75,10 +75,10 @@ def shuffled(nested, random):
 @some_cases
 @given(case=qrels_and_run(), random=st.randoms())
 def test_order_of_queries_and_rows_is_nothing(case, random):
-    before, mixed = scores_of(*case), scores_of(*(shuffled(part, random) for part in case))
+    scores, mixed = scores_of(*case), scores_of(*(shuffled(part, random) for part in case))
 
     assert not differ(
-        lambda name: before(name) == pytest.approx(mixed(name), abs=1e-12, nan_ok=True)
+        lambda name: scores(name) == pytest.approx(mixed(name), abs=1e-12, nan_ok=True)
     )
 
 
@@ -86,10 +86,10 @@ def test_order_of_queries_and_rows_is_nothing(case, random):
 @some_cases
 @given(case=qrels_and_run())
 def test_names_of_queries_are_nothing(case):
-    before = scores_of(*case)
+    scores = scores_of(*case)
     renamed = scores_of(*({f"x{query}": rows for query, rows in part.items()} for part in case))
 
-    assert not differ(lambda name: same(before(name), renamed(name)))
+    assert not differ(lambda name: same(scores(name), renamed(name)))
 
 
 @pytest.mark.costly
@@ -98,9 +98,9 @@ def test_names_of_queries_are_nothing(case):
 def test_scale_of_scores_is_nothing(case):
     qrels, run = case
     larger = {q: {d: 8.0 * s + 3.0 for d, s in docs.items()} for q, docs in run.items()}
-    before, scaled = scores_of(qrels, run), scores_of(qrels, larger)
+    scores, scaled = scores_of(qrels, run), scores_of(qrels, larger)
 
-    assert not differ(lambda name: same(before(name), scaled(name)))
+    assert not differ(lambda name: same(scores(name), scaled(name)))
 
 
 @pytest.mark.costly
@@ -109,10 +109,10 @@ def test_scale_of_scores_is_nothing(case):
 def test_an_unjudged_tail_is_nothing(case):
     qrels, run = case
     longer = {q: docs | {"zz": min(docs.values(), default=0) - 1} for q, docs in run.items()}
-    before, padded = scores_of(qrels, run), scores_of(qrels, longer)
+    scores, padded = scores_of(qrels, run), scores_of(qrels, longer)
 
     names = [name for name in NAMES if declared(name).name not in COUNT_THE_LIST]
-    assert not differ(lambda name: same(before(name), padded(name)), names)
+    assert not differ(lambda name: same(scores(name), padded(name)), names)
 
 
 @pytest.mark.costly
@@ -122,15 +122,15 @@ def test_values_lie_in_the_declared_range(case):
     values = scores_of(*case)
 
     def lie(name):
-        spec, found = declared(name), np.array(list(values(name).values()))
-        found = found[~np.isnan(found)]
-        return (found >= spec.low).all() and (found <= spec.high + 1e-12).all()
+        spec, scores = declared(name), np.array(list(values(name).values()))
+        scores = scores[~np.isnan(scores)]
+        return (scores >= spec.low).all() and (scores <= spec.high + 1e-12).all()
 
     assert not differ(lie)
 
 
 def has_a_top(spec):
-    """Whether a perfect ranking scores it; yaap and utility know no largest value."""
+    """Return True if a perfect ranking has a value; yaap and utility know no largest value."""
     has_none = spec.name in WITHOUT_A_TOP
     return not has_none and spec.direction == "higher" and spec.high < np.inf
 
@@ -155,8 +155,8 @@ def test_a_perfect_ranking_is_never_beaten(case):
     perfect, drawn = scores_of(qrels, ideal), scores_of(qrels, run)
 
     def unbeaten(name):
-        best, found = perfect(name), drawn(name)
-        return all(not found[q] > best[q] + 1e-12 for q in qrels)
+        best, scores = perfect(name), drawn(name)
+        return all(not scores[q] > best[q] + 1e-12 for q in qrels)
 
     def may_be_beaten(spec):
         return spec.name in COUNT_THE_LIST or spec.direction == "lower"
@@ -168,11 +168,11 @@ def test_a_perfect_ranking_is_never_beaten(case):
 @some_cases
 @given(case=qrels_and_run())
 def test_objects_of_the_caller_stay_as_they_are(case):
-    before, values = copy.deepcopy(case), scores_of(*case)
+    copied, values = copy.deepcopy(case), scores_of(*case)
 
     for name in NAMES:
         values(name)
-        assert case == before, name
+        assert case == copied, name
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -90,19 +90,21 @@ def test_nothing_relevant_is_not_zero():
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
+    ("options", "place"),
     [
-        ({"k": 0}, "ndcg: k: found 0, allowed: an integer >= 1"),
-        ({"gain": "cubic"}, "ndcg: gain: found 'cubic', allowed: linear, exp"),
-        ({"base": 10}, "ndcg: base: found 10, allowed: 2, or any base above 1 with discount=jk"),
-        ({"base": 1, "discount": "jk"}, "ndcg: base: found 1, allowed: a number > 1"),
+        ({"k": 0}, "ndcg: k"),
+        ({"gain": "cubic"}, "ndcg: gain"),
+        ({"base": 10}, "ndcg: base"),
+        ({"base": 1, "discount": "jk"}, "ndcg: base"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, match):
-    with pytest.raises(OptionError, match=match):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         ndcg(ranked_grades([1]), **options)
+    assert_message(caught.value, place)
 
 
-def test_a_grade_beyond_doubles_is_refused():
-    with pytest.raises(DataError, match="ndcg: grade 5000 is too large for gain=exp"):
+def test_a_grade_beyond_doubles_is_refused(assert_message):
+    with pytest.raises(DataError) as caught:
         ndcg(ranked_grades([5000]), gain="exp")
+    assert_message(caught.value)

@@ -52,7 +52,7 @@ def test_hand_worked(measure, ranking, k, expected):
 
 
 def test_alpha_says_how_little_a_repetition_is_worth():
-    """With alpha 0 it is nDCG of the number of subtopics."""
+    # With alpha 0 it is nDCG of the number of subtopics
     assert value_of(alpha_ndcg, ["d1", "d2"], k=2, alpha=0.0) == pytest.approx(1.0)
     assert value_of(alpha_ndcg, ["d1", "d2"], k=2, alpha=0.9) == pytest.approx(
         (1 + 0.1 / log2(3)) / (1 + 1 / log2(3))
@@ -72,13 +72,13 @@ def test_no_relevant_document_retrieved_is_no_redundancy():
 @given(drawn, st.sampled_from([1, 3, None]), st.sampled_from([0.0, 0.5, 0.9]))
 def test_values_lie_in_the_range(case, k, alpha):
     query = RankedSubtopics.of(*case)
-    found = [
+    values = [
         *alpha_ndcg([query], k=k, alpha=alpha),
         *subtopic_recall([query], k=k),
         *redundancy([query], k=k),
     ]
 
-    assert all(np.isnan(value) or 0 <= value <= 1 for value in found)
+    assert all(np.isnan(value) or 0 <= value <= 1 for value in values)
 
 
 @given(drawn)
@@ -101,6 +101,7 @@ def test_a_tail_that_is_not_relevant_changes_nothing(case):
 
 
 @pytest.mark.parametrize("options", [{"k": 0}, {"alpha": 1.0}, {"alpha": -0.1}])
-def test_bad_options_say_what_is_allowed(options):
-    with pytest.raises(OptionError, match=r"alpha_ndcg: (k|alpha): found .*, allowed: "):
+def test_bad_options_say_what_is_allowed(options, assert_message):
+    with pytest.raises(OptionError) as caught:
         value_of(alpha_ndcg, ["d1"], **options)
+    assert_message(caught.value)

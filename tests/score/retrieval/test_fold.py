@@ -45,7 +45,7 @@ def test_hand_worked(hits, expected):
 
 
 def test_equal_scores_stand_where_the_best_passage_stood():
-    """As listed: b at 1, a at 3, when its better passage came; c at 2 goes before a."""
+    # As listed: b at 1, a at 3, when its better passage came; c at 2 goes before a
     run = {"q": {"b#0": 1.0, "a#0": 0.5, "c#0": 1.0, "a#1": 1.0}}
 
     assert list(folded(run).to_dict()["q"]) == ["b", "c", "a"]

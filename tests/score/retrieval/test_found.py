@@ -80,7 +80,7 @@ def test_spans_are_found_where_a_passage_shares_a_character(spans, passages, who
     ranks = met_gold([meet_pieces(RankingFacts(gold=len(pieces)), pieces, hits, ("a", "b", "c"))])
 
     def characters(span):
-        return {(span.document, at) for at in range(span.start, span.end)}
+        return {(span.document, offset) for offset in range(span.start, span.end)}
 
     read = set().union(*map(characters, passages[:k]))
     is_met = [bool(characters(span) & read) for span in spans] + [False for _ in whole]

@@ -28,14 +28,14 @@ def cleaned(qrels, run):
 def test_is_a_run_without_them(case, ties):
     qrels, run = case
 
-    found = without_unjudged(rank(qrels, run, ties=ties))
+    ranked = without_unjudged(rank(qrels, run, ties=ties))
     expected = rank(qrels, cleaned(qrels, run), ties=ties)
 
     for field in ("query", "rank", "grades", "starts", "n_retrieved"):
-        np.testing.assert_array_equal(getattr(found, field), getattr(expected, field), field)
-    np.testing.assert_array_equal(found.ties.first, expected.ties.first)
-    np.testing.assert_array_equal(found.ties.last, expected.ties.last)
-    assert found.missing == rank(qrels, run).missing
+        np.testing.assert_array_equal(getattr(ranked, field), getattr(expected, field), field)
+    np.testing.assert_array_equal(ranked.ties.first, expected.ties.first)
+    np.testing.assert_array_equal(ranked.ties.last, expected.ties.last)
+    assert ranked.missing == rank(qrels, run).missing
 
 
 @pytest.mark.costly
@@ -49,17 +49,17 @@ def test_every_measure_with_ties_averaged(case):
         if spec.averages_ties and spec.reads == "grades"
     ]
 
-    found = evaluate_run(run, qrels, names, ties="average", judged_only=True)
+    scores = evaluate_run(run, qrels, names, ties="average", judged_only=True)
     expected = evaluate_run(cleaned(qrels, run), qrels, names, ties="average")
 
     for name in names:
-        assert found.per_query[name] == pytest.approx(
+        assert scores.per_query[name] == pytest.approx(
             expected.per_query[name], abs=1e-12, nan_ok=True
         ), name
 
 
 def test_the_depth_is_cut_first():
-    """`new` takes one of the two ranks that are looked at, and leaves nothing behind it."""
+    # `new` takes one of the two ranks that are looked at, and leaves nothing behind it
     qrels, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 9.0, "new": 8.0, "b": 7.0}}
     columns = score_run(run, qrels, ["num_rel_ret", "map"], depth=2, judged_only=True).columns
 
@@ -79,9 +79,9 @@ def test_relevance_strings(grades, length, expected):
     judged = {d: g for d, g in zip(ids, grades, strict=True) if g is not None}
     run = {"q": {d: -float(place) for place, d in enumerate(ids)}, "r": {"x": 1.0}}
 
-    found = relevance_strings(rank({"q": judged | {"m": 1}, "r": {"y": 1}}, run), length)
+    strings = relevance_strings(rank({"q": judged | {"m": 1}, "r": {"y": 1}}, run), length)
 
-    assert found == [expected, "-"]
+    assert strings == [expected, "-"]
 
 
 @settings(max_examples=30)

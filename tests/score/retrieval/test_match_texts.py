@@ -13,7 +13,7 @@ from ragbench.text.tokenize import words
 GOLD = "Io has hundreds of active volcanoes, the most of any moon."
 
 
-def found(gold, passage, overlap=0.8):
+def finds(gold, passage, overlap=0.8):
     return bool(GoldPassages({"g": PassageWords(gold)}, overlap).found_in(PassageWords(passage)))
 
 
@@ -40,28 +40,28 @@ def credited(gold, passages, grades=None, overlap=0.8):
     ],
 )
 def test_hand_worked(passage, expected):
-    assert found(GOLD, passage) is expected
+    assert finds(GOLD, passage) is expected
 
 
 def test_repeated_words_count_as_often_as_both_have_them():
-    assert found("no no no no no", "no x", overlap=0.2)
-    assert not found("no no no no no", "no x", overlap=0.21)
+    assert finds("no no no no no", "no x", overlap=0.2)
+    assert not finds("no no no no no", "no x", overlap=0.21)
 
 
 def test_an_empty_gold_passage_is_found_by_nothing():
-    assert not found("", "anything")
-    assert not found("", "")
+    assert not finds("", "anything")
+    assert not finds("", "")
 
 
 def test_a_share_at_the_threshold_is_enough():
-    """11 of 20 words, whatever 0.55 * 20 is in floats."""
+    # 11 of 20 words, whatever 0.55 * 20 is in floats
     gold = " ".join(f"w{n}" for n in range(20))
 
-    assert found(gold, "w0 w2 w4 w6 w8 w10 w12 w14 w16 w18 w19", overlap=0.55)
+    assert finds(gold, "w0 w2 w4 w6 w8 w10 w12 w14 w16 w18 w19", overlap=0.55)
 
 
 def test_scripts_without_spaces():
-    assert found("東京は日本の首都です。", "首都。東京は日本の首都です。人口は多い。")
+    assert finds("東京は日本の首都です。", "首都。東京は日本の首都です。人口は多い。")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_each_gold_passage_is_credited_at_most_once(gold, passages):
 
 @pytest.mark.costly
 def test_time_grows_with_the_length_of_the_texts():
-    """Four times the words in four times the time, with room for noise; not in 16 times."""
+    # Four times the words in four times the time, with room for noise; not in 16 times
 
     def seconds(n):
         gold = {f"g{i}": PassageWords(" ".join(f"w{i}x{j}" for j in range(n))) for i in range(5)}

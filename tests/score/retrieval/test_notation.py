@@ -1,7 +1,5 @@
 """Names of measures: ours, trec_eval's, ir_measures', and what is wrong with others."""
 
-import re
-
 import ir_measures
 import pytest
 import pytrec_eval
@@ -17,7 +15,7 @@ FIRST = ", ".join(f"{n}@k" if s.cutoff == "required" else n for n, s in _SPECS.i
 
 
 class TheirObject:
-    """What a measure object of ir_measures is to us: something with a text."""
+    """Stand in for a measure object of ir_measures: an object with a text."""
 
     def __str__(self):
         return "nDCG@10"
@@ -119,11 +117,11 @@ SPELLINGS = [
 
 
 def test_spellings():
-    for written, name in SPELLINGS:
-        measure = parse_measure(written)
+    for spelling, name in SPELLINGS:
+        measure = parse_measure(spelling)
 
-        assert measure.name == name, written
-        assert measure.label == str(written).strip()
+        assert measure.name == name, spelling
+        assert measure.label == str(spelling).strip()
         assert parse_measure(measure.name).name == name, f"{name} does not read as itself"
 
 
@@ -143,61 +141,61 @@ def test_several_names(names, expected):
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("spelling", "place"),
     [
-        ("ndgc@10", f"measure: found 'ndgc@10', allowed: {FIRST}, "),
-        ("ndgc@10", "did you mean 'ndcg@10'?"),
-        ("presicion(rel=2)@5", "did you mean 'precision(rel=2)@5'?"),
-        ("presicion@5(rel=2)", "did you mean 'precision@5(rel=2)'?"),
+        ("ndgc@10", "measure"),
+        ("presicion(rel=2)@5", "measure"),
+        ("presicion@5(rel=2)", "measure"),
         (
             "ndcg@10(gain=exp",
-            "a name such as ndcg@10 or precision(rel=2)@5; a parenthesis is missing",
+            "measure",
         ),
-        ("ndcg@(gain=exp)", "k: found '', allowed: an integer >= 1"),
-        ("ndcg@0", "ndcg: k: found 0, allowed: an integer >= 1"),
-        ("ndcg@-1", "ndcg: k: found -1, allowed: an integer >= 1"),
-        ("ndcg@ten", "ndcg: k: found 'ten', allowed: an integer >= 1"),
-        ("ndcg@", "ndcg: k: found '', allowed: an integer >= 1"),
-        ("ndcg_cut", "ndcg_cut: k: found None, allowed: a cut-off, as in ndcg_cut_10; uncut it is"),
-        ("map_cut", "allowed: a cut-off, as in map_cut_10; uncut it is map"),
-        ("success", "hit_rate: k: found None, allowed: a cut-off, as in hit_rate@10"),
-        ("P_2.5", "precision: k: found '2.5', allowed: an integer >= 1"),
-        ("iprec_at_recall", "recall: found None, allowed: a cut-off, as in iprec_at_recall@0.5"),
-        ("IPrec@0.1", "allowed: iprec_at_recall@0.1, which has the values of ir_measures with"),
-        ("iprec_at_recall(recall=0.1)@0.2", "options: found 'recall=0.1', allowed: options in"),
-        ("iprec_at_recall@low", "recall: found 'low', allowed: a number from 0 to 1"),
-        ("nDCG(judged_only=True)@10", "options: found 'judged_only=True', allowed: options in"),
-        ("precision", "precision: k: found None, allowed: a cut-off, as in precision@10"),
-        ("bpref@10", "bpref: k: found '10', allowed: no cut-off: bpref"),
-        ("map(rel=0)", "map: rel: found 0, allowed: an integer >= 1"),
-        ("map(rel=1.5)", "map: rel: found 1.5, allowed: an integer >= 1"),
-        ("ndcg(gian=exp)@10", "did you mean 'gain'?"),
-        ("ndcg(gain=log)@10", "ndcg: gain: found 'log', allowed: linear, exp"),
-        ("ndcg(exp)@10", "options in the form name=value"),
-        ("ndcg(base=10)@10", "ndcg: base: found 10, allowed: 2, or any base above 1"),
-        ("ndcg_exp(gain=linear)@10", "ndcg: gain: found 'exp and linear', allowed: one value"),
-        ("num_ret(rel=2)", "num_ret: options: found 'rel=2', allowed: no options"),
-        ("ndcg(gain=exp", "a parenthesis is missing: in a YAML list, quote a name with a comma"),
-        ("discount=jk)@10", "a parenthesis is missing"),
-        (10, "a name such as ndcg@10 or"),
-        ("", "measure: found ''"),
-        ("ndcg(gains={1:-1})", "ndcg: gains: found '{1:-1}', allowed: pairs such as {1:3,2:9}"),
-        ("ndcg(gains={1:3,1:4})", "each grade once, an integer >= 0, with a gain >= 0"),
-        ("ndcg(gains={1:2+1})", "each grade once"),
-        ("ndcg(gains={a:3})", "an integer >= 0, with a gain >= 0"),
-        ("ndcg(gains=1:3)", "ndcg: gains: found '1:3', allowed: pairs such as"),
-        ("ndcg(gain=exp,gains={1:3})", "ndcg: gains: found '{1:3}', allowed: no gains with"),
-        ("11pt_avg(levels={1.5})", "11pt_avg: levels: found '{1.5}', allowed: numbers from 0 to 1"),
-        ("r_precision_mult@0", "r_precision_mult: multiple: found 0, allowed: a number > 0"),
-        ("utility.1,-1,0", "measure: found 'utility.1,-1,0', allowed: "),
-        ("utility(d=1)", "utility: documents: found None, allowed: the number of documents in the"),
-        ("prefs_simp", "measure: found 'prefs_simp', allowed: "),
-        ("ndcg_cut.5,10", "one measure; this names ndcg_cut_5, ndcg_cut_10"),
+        ("ndcg@(gain=exp)", "ndcg: k"),
+        ("ndcg@0", "ndcg: k"),
+        ("ndcg@-1", "ndcg: k"),
+        ("ndcg@ten", "ndcg: k"),
+        ("ndcg@", "ndcg: k"),
+        ("ndcg_cut", "ndcg_cut: k"),
+        ("map_cut", "map_cut: k"),
+        ("success", "hit_rate: k"),
+        ("P_2.5", "precision: k"),
+        ("iprec_at_recall", "iprec_at_recall: recall"),
+        ("IPrec@0.1", "measure"),
+        ("iprec_at_recall(recall=0.1)@0.2", "iprec_at_recall: options"),
+        ("iprec_at_recall@low", "iprec_at_recall: recall"),
+        ("nDCG(judged_only=True)@10", "ndcg: options"),
+        ("precision", "precision: k"),
+        ("bpref@10", "bpref: k"),
+        ("map(rel=0)", "map: rel"),
+        ("map(rel=1.5)", "map: rel"),
+        ("ndcg(gian=exp)@10", "ndcg: options"),
+        ("ndcg(gain=log)@10", "ndcg: gain"),
+        ("ndcg(exp)@10", "ndcg: options"),
+        ("ndcg(base=10)@10", "ndcg: base"),
+        ("ndcg_exp(gain=linear)@10", "ndcg: gain"),
+        ("num_ret(rel=2)", "num_ret: options"),
+        ("ndcg(gain=exp", "measure"),
+        ("discount=jk)@10", "measure"),
+        (10, "measure"),
+        ("", "measure"),
+        ("ndcg(gains={1:-1})", "ndcg: gains"),
+        ("ndcg(gains={1:3,1:4})", "ndcg: gains"),
+        ("ndcg(gains={1:2+1})", "ndcg: gains"),
+        ("ndcg(gains={a:3})", "ndcg: gains"),
+        ("ndcg(gains=1:3)", "ndcg: gains"),
+        ("ndcg(gain=exp,gains={1:3})", "ndcg: gains"),
+        ("11pt_avg(levels={1.5})", "11pt_avg: levels"),
+        ("r_precision_mult@0", "r_precision_mult: multiple"),
+        ("utility.1,-1,0", "measure"),
+        ("utility(d=1)", "utility: documents"),
+        ("prefs_simp", "measure"),
+        ("ndcg_cut.5,10", "measure"),
     ],
 )
-def test_errors_say_what_is_allowed(written, message):
-    with pytest.raises(OptionError, match=re.escape(message)):
-        parse_measure(written)
+def test_errors_say_what_is_allowed(spelling, place, assert_message):
+    with pytest.raises(OptionError) as caught:
+        parse_measure(spelling)
+    assert_message(caught.value, place)
 
 
 FAMILIES = {
@@ -216,21 +214,21 @@ FAMILIES = {
 
 @pytest.mark.parametrize(("family", "names"), FAMILIES.items())
 def test_a_family_of_trec_eval_has_its_cutoffs(family, names):
-    found = parse_measures([family], trec_eval_defaults=True)
+    measures = parse_measures([family], trec_eval_defaults=True)
 
-    assert [measure.name for measure in found] == names
+    assert [measure.name for measure in measures] == names
 
 
 def test_families_and_sets_are_those_of_trec_eval():
-    """What pytrec_eval answers when asked for a whole family, or for a set."""
+    # Oracle: the measures that pytrec_eval computes for a family or a set
     grades, hits = {"q": {"a": 1}}, {"q": {"a": 1.0}}
     for word in [*FAMILIES, "official", "set", "all_trec"]:
         if "@" in word:
             continue
-        wanted = pytrec_eval.supported_nicknames.get(word, {word})
-        theirs = pytrec_eval.RelevanceEvaluator(grades, wanted).evaluate(hits)["q"]
-        found = parse_measures(word, trec_eval_defaults=True, trec_eval=9)
-        ours = [measure.label for measure in found]
+        nicknames = pytrec_eval.supported_nicknames.get(word, {word})
+        theirs = pytrec_eval.RelevanceEvaluator(grades, nicknames).evaluate(hits)["q"]
+        measures = parse_measures(word, trec_eval_defaults=True, trec_eval=9)
+        ours = [measure.label for measure in measures]
         facts = {"runid", "num_q", "relstring"} & set(theirs)
         assert {*ours, *facts} == set(theirs), word
         assert len(ours) == len(set(ours)), word
@@ -248,24 +246,33 @@ def test_version_10_has_more_of_all_trec():
 
 def test_parameters_of_a_family_replace_its_default_ones():
     names = ["P.3,7", "official", "utility.2,-1,0,0", "set"]
-    found = [measure.name for measure in parse_measures(names, trec_eval_defaults=True)]
+    measures_read = [measure.name for measure in parse_measures(names, trec_eval_defaults=True)]
 
-    assert [name for name in found if name.startswith("precision")] == [
+    assert [name for name in measures_read if name.startswith("precision")] == [
         "precision@3",
         "precision@7",
     ]
-    assert [name for name in found if name.startswith("utility")] == ["utility(a=2)"]
+    assert [name for name in measures_read if name.startswith("utility")] == ["utility(a=2)"]
 
 
 def test_the_official_set_stands_in_the_order_of_trec_eval():
     levels = [f"iprec_at_recall_{tenths / 10:.2f}" for tenths in range(11)]
     precisions = [f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
-    before = ["num_ret", "num_rel", "num_rel_ret", "map", "gm_map", "Rprec", "bpref", "recip_rank"]
+    first_measures = [
+        "num_ret",
+        "num_rel",
+        "num_rel_ret",
+        "map",
+        "gm_map",
+        "Rprec",
+        "bpref",
+        "recip_rank",
+    ]
 
-    assert list(expand("official")) == [*before, *levels, *precisions]
+    assert list(expand("official")) == [*first_measures, *levels, *precisions]
 
 
-def test_objects_of_ir_measures_are_read():
+def test_objects_of_ir_measures_are_read(assert_message):
     objects = [
         (ir_measures.nDCG @ 10, "ndcg@10"),
         (ir_measures.nDCG(dcg="exp-log2") @ 10, "ndcg(gain=exp)@10"),
@@ -282,10 +289,11 @@ def test_objects_of_ir_measures_are_read():
 
     for measure, name in objects:
         assert parse_measure(measure).name == name
-    found = parse_measures([measure for measure, _ in objects])
-    assert [measure.name for measure in found] == [name for _, name in objects]
-    with pytest.raises(OptionError, match="found 'Accuracy@5', allowed: a measure that ragbench"):
+    measures = parse_measures([measure for measure, _ in objects])
+    assert [measure.name for measure in measures] == [name for _, name in objects]
+    with pytest.raises(OptionError) as caught:
         parse_measure(ir_measures.Accuracy @ 5)
+    assert_message(caught.value)
 
 
 def test_diversity_as_ir_measures_spells_it():

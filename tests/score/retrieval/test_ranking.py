@@ -1,7 +1,5 @@
 """Order, ties and the join of run and qrels, by both ways of finding ranks."""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,7 +37,7 @@ def plain_ranks(qrels, run, stable, singles):
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(-2, 3) | st.integers(-(2**31), 2**31 - 1), max_size=6)))
 def test_the_ideal_order_is_that_of_the_grades(queries):
-    """Few grades are counted, others sorted."""
+    # Few grades are counted, others sorted
     grades = np.array([grade for judged in queries for grade in judged], np.int64)
     starts = np.cumsum([0, *map(len, queries)])
 
@@ -55,7 +53,7 @@ def test_the_ideal_order_is_that_of_the_grades(queries):
     st.sampled_from([1, 8, 1 << 17]),
 )
 def test_both_ways_are_the_rule(case, ties, trec_eval, block_rows):
-    """However many queries are ranked at a time."""
+    # The number of queries per block makes no difference
     qrels, run = case
     expected = plain_ranks(qrels, run, ties == "stable", trec_eval == 9)
     options = {"ties": ties, "trec_eval": trec_eval}
@@ -119,54 +117,56 @@ def test_nothing_at_all():
 
 
 @pytest.mark.parametrize(
-    ("qrels", "run", "message"),
+    ("qrels", "run"),
     [
         pytest.param(
             {"q": {"a": 0.7}},
             {"q": {"a": 1}},
-            "qrels: query 'q', document 'a': grades are not integers, found 0.7; "
-            "write {document: round(10 * grade)}",
             id="fraction",
         ),
-        pytest.param({"q": {"a": "x"}}, {}, "grades are not integers, found 'x'", id="text"),
-        pytest.param({"q": {"a": True}}, {}, "grades are not integers, found True", id="true"),
-        pytest.param({"q": {"a": 2**31}}, {}, "grade 2147483648 does not fit", id="32 bits"),
-        pytest.param({"q": {"a": 2**70}}, {}, "does not fit into 32 bits", id="beyond int64"),
-        pytest.param({"q": {"a": np.inf}}, {}, "grades are not integers, found inf", id="inf"),
-        pytest.param({"q": {"a": np.ones(2)}}, {}, "grades are not integers, found", id="array"),
+        pytest.param({"q": {"a": "x"}}, {}, id="text"),
+        pytest.param({"q": {"a": True}}, {}, id="true"),
+        pytest.param({"q": {"a": 2**31}}, {}, id="32 bits"),
+        pytest.param({"q": {"a": 2**70}}, {}, id="beyond int64"),
+        pytest.param({"q": {"a": np.inf}}, {}, id="inf"),
+        pytest.param({"q": {"a": np.ones(2)}}, {}, id="array"),
         pytest.param(
-            {"q": {"a": 1}}, {"q": {"a": np.ones(2)}}, "score array([1., 1.]) is not a number",
+            {"q": {"a": 1}}, {"q": {"a": np.ones(2)}},
             id="array of scores",
         ),
-        pytest.param({"q": {b"d": 1}}, {}, "document id b'd' is not text", id="id of bytes"),
-        pytest.param({None: {"a": 1}}, {}, "qrels: query id None is not text", id="null as query"),
-        pytest.param({"q": ["a"]}, {}, "qrels: query 'q': found list", id="list"),
-        pytest.param([], {}, "qrels: found list", id="no mapping"),
-        pytest.param({}, {"q": {0.5: 1.0}}, "query 'q': document id 0.5 is not text", id="run id"),
+        pytest.param({"q": {b"d": 1}}, {}, id="id of bytes"),
+        pytest.param({None: {"a": 1}}, {}, id="null as query"),
+        pytest.param({"q": ["a"]}, {}, id="list"),
+        pytest.param([], {}, id="no mapping"),
+        pytest.param({}, {"q": {0.5: 1.0}}, id="run id"),
         pytest.param(
             {"q": {"a": {"s": 1}, "b": {"t": "x"}}}, {},
-            "qrels: query 'q', document 'b', subtopic 't': grades are not integers, found 'x'",
             id="grade of a subtopic",
         ),
     ],
 )  # fmt: skip
-def test_bad_input_is_named(qrels, run, message):
-    with pytest.raises(DataError, match=re.escape(message)):
+def test_bad_input_is_named(qrels, run, assert_message):
+    with pytest.raises(DataError) as caught:
         rank(qrels, run)
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize("wrong", [{"q2": {"b": "x"}}, {"q2": {"b": float("nan")}}])
-def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(monkeypatch, wrong):
+def test_a_bad_score_is_named_before_a_bad_id_of_an_earlier_block(
+    monkeypatch, wrong, assert_message
+):
     monkeypatch.setattr(judgements, "_BLOCK_ROWS", 1)
 
-    with pytest.raises(DataError, match="run: query 'q2', document 'b': score"):
+    with pytest.raises(DataError) as caught:
         rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {None: 1.0}} | wrong)
-    with pytest.raises(DataError, match="run: query 'q2': document id None is not text"):
+    assert_message(caught.value)
+    with pytest.raises(DataError) as caught:
         rank({"q1": {"a": 1}, "q2": {"a": 1}}, {"q1": {"a": 1.0}, "q2": {None: 1.0}})
+    assert_message(caught.value)
 
 
 def test_empty_lists_among_many():
-    """Scores are read many lists at a time; a batch of empty ones is not the end."""
+    # Scores are read many lists at a time; a batch of empty ones is not the end
     full = {f"d{i}": float(i) for i in range(10)}
     run = {f"q{n}": full if n < 300 or n == 899 else {} for n in range(900)}
     qrels = {query: {"d9": 1, "x": 1} for query in run}
@@ -187,9 +187,10 @@ def test_judged_ids_that_share_a_hash_are_told_apart(monkeypatch):
 
 
 @pytest.mark.parametrize("score", [float("nan"), "0.5", None, [1.0]])
-def test_bad_scores_are_named(score):
-    with pytest.raises(DataError, match="run: query 'q', document 'b': score"):
+def test_bad_scores_are_named(score, assert_message):
+    with pytest.raises(DataError) as caught:
         rank({"q": {"a": 1}}, {"q": {"a": 1.0, "b": score}})
+    assert_message(caught.value)
 
 
 @pytest.mark.parametrize("number", [float, np.int32, np.float32, np.int64])

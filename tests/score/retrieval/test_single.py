@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 import subprocess
 import sys
 
@@ -25,15 +24,16 @@ GAINING = [{}, {"gain": "exp"}, {"discount": "jk"}, {"discount": "jk", "base": 3
 OTHER = {"dcg": GAINING, "ndcg": GAINING, "rbp": [{}, {"p": 0.3}], "err": [{}, {"max": 4}]}
 
 
-def test_divide_min_is_the_kernels():
+def test_divide_min_is_the_kernels(assert_message):
     ranking, judged = ["a", "x", "b"], set("abcde")
     ranked = rank({"q": dict.fromkeys(judged, 1)}, Run.from_rankings({"q": ranking}))
 
     for k in (1, 3, 5, 9):
         (expected,) = parse_measure(f"map(divide=min)@{k}").score(ranked)
         assert single.average_precision(ranking, judged, k=k, divide="min") == expected
-    with pytest.raises(OptionError, match="map: divide: found 'min', allowed: map"):
+    with pytest.raises(OptionError) as caught:
         single.average_precision(ranking, judged, divide="min")
+    assert_message(caught.value, "map: divide")
 
 
 def options_of(name):
@@ -65,7 +65,7 @@ def test_equal_to_the_kernel(case):
 @settings(max_examples=30, deadline=None)
 @given(case=judged_list(), rel=st.integers(1, 3))
 def test_one_question_has_the_value_that_it_has_in_a_run(case, rel):
-    """A judged question without the grade counts 0, one without any relevant document nothing."""
+    # A judged question without the grade counts 0, one without any relevant document nothing
     retrieved, judged = case
     names = [name for name in RELEVANT if name != "average_precision"] + ["map", *UNCUT]
     measures = [
@@ -114,8 +114,8 @@ def test_a_repeated_id_never_raises_a_score(case, data):
     again = data.draw(st.sampled_from(retrieved))
     for name in NAMES:
         score = getattr(single, name)
-        before, after = score(retrieved, judged), score([*retrieved, again], judged)
-        assert after == pytest.approx(before, nan_ok=True)
+        first, after = score(retrieved, judged), score([*retrieved, again], judged)
+        assert after == pytest.approx(first, nan_ok=True)
 
 
 def test_readme_example():
@@ -130,34 +130,36 @@ def test_nothing_relevant_is_not_a_number():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "place"),
     [
-        (lambda: single.ndcg(["a"], {"a": 1}, k=0), "ndcg: k: found 0, allowed: an integer >= 1"),
-        (lambda: single.ndcg(["a"], {"a": 1}, k=True), "ndcg: k: found True"),
-        (lambda: single.mrr(["a"], {"a": 1}, k=[1]), "mrr: k: found [1], allowed: an integer >= 1"),
-        (lambda: single.recall(["a"], {"a": 1}, rel=0), "recall: rel: found 0"),
-        (lambda: single.bpref(["a"], {"a": 1}, rel=0.5), "bpref: rel: found 0.5"),
-        (lambda: single.rbp(["a"], {"a": 1}, p=1), "rbp: p: found 1, allowed: a number > 0"),
-        (lambda: single.err(["a"], {"a": 1}, max=0), "err: max: found 0"),
-        (lambda: single.ndcg(["a"], {"a": 1}, gain="log"), "ndcg: gain: found 'log'"),
-        (lambda: single.dcg(["a"], {"a": 1}, discount="ln"), "dcg: discount: found 'ln'"),
-        (lambda: single.dcg(["a"], {"a": 1}, base=10), "dcg: base: found 10"),
-        (lambda: single.dcg(["a"], {"a": 1}, base=1, discount="jk"), "dcg: base: found 1"),
-        (lambda: single.mrr("abc", {"a": 1}), "retrieved: found 'abc', allowed: a collection"),
-        (lambda: single.mrr(["abc"], "abc"), "judged: found 'abc', allowed: a collection of ids"),
-        (lambda: single.mrr(["a"], [["a"]]), "judged: found [['a']], allowed: a collection of ids"),
-        (lambda: single.mrr([["a"]], ["a"]), "retrieved: found [['a']], allowed: a collection"),
+        (lambda: single.ndcg(["a"], {"a": 1}, k=0), "ndcg: k"),
+        (lambda: single.ndcg(["a"], {"a": 1}, k=True), "ndcg: k"),
+        (lambda: single.mrr(["a"], {"a": 1}, k=[1]), "mrr: k"),
+        (lambda: single.recall(["a"], {"a": 1}, rel=0), "recall: rel"),
+        (lambda: single.bpref(["a"], {"a": 1}, rel=0.5), "bpref: rel"),
+        (lambda: single.rbp(["a"], {"a": 1}, p=1), "rbp: p"),
+        (lambda: single.err(["a"], {"a": 1}, max=0), "err: max"),
+        (lambda: single.ndcg(["a"], {"a": 1}, gain="log"), "ndcg: gain"),
+        (lambda: single.dcg(["a"], {"a": 1}, discount="ln"), "dcg: discount"),
+        (lambda: single.dcg(["a"], {"a": 1}, base=10), "dcg: base"),
+        (lambda: single.dcg(["a"], {"a": 1}, base=1, discount="jk"), "dcg: base"),
+        (lambda: single.mrr("abc", {"a": 1}), "retrieved"),
+        (lambda: single.mrr(["abc"], "abc"), "judged"),
+        (lambda: single.mrr(["a"], [["a"]]), "judged"),
+        (lambda: single.mrr([["a"]], ["a"]), "retrieved"),
     ],
 )  # fmt: skip
-def test_bad_arguments_say_what_is_allowed(call, message):
-    with pytest.raises(OptionError, match=re.escape(message)):
+def test_bad_arguments_say_what_is_allowed(call, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         call()
+    assert_message(caught.value, place)
 
 
 @pytest.mark.parametrize("grade", [1.5, "x", True, None])
-def test_grades_are_integers(grade):
-    with pytest.raises(DataError, match="'a': grades are not integers"):
+def test_grades_are_integers(grade, assert_message):
+    with pytest.raises(DataError) as caught:
         single.ndcg(["a"], {"a": grade})
+    assert_message(caught.value, "'a'")
 
 
 def test_one_list_needs_no_numpy():

@@ -64,7 +64,7 @@ CONFORMS_TO = [
 
 
 def test_values_and_causes_by_hand():
-    """Three questions without an answer, three with one, and one of which nothing is known."""
+    # Three questions without an answer, three with an answer, and one without a judgement
     unsure = "I don't know the day, but it was in May."
     replies = ["I don't know.", "In 1932.", unsure, "I don't know.", "In 1932.", None, "No."]
     answerable = [False, False, False, True, True, True, None]
@@ -98,11 +98,10 @@ def test_a_group_stands_for_its_metrics():
     assert parse_metrics("rouge1").name == "rouge1"
 
 
-def test_texts_alone_are_refused():
-    with pytest.raises(
-        OptionError, match=r"abstention\.recall.*metrics of texts; this one reads more"
-    ):
+def test_texts_alone_are_refused(assert_message):
+    with pytest.raises(OptionError) as caught:
         rb.evaluate_texts(["a"], ["a"], ["abstention.recall"])
+    assert_message(caught.value, "metric: name")
 
 
 def write_records(path):
@@ -121,7 +120,7 @@ def write_records(path):
 
 
 def test_a_run_by_hand(tmp_path, monkeypatch):
-    """Three refusals, two of questions without an answer; one of two others refused."""
+    # Three refusals, two of questions without an answer; one of two others refused
     monkeypatch.chdir(tmp_path)
     config = write_records(tmp_path / "logs.csv") | {"metrics": {"generation": ["abstention"]}}
     experiment = rb.run_experiment(config)
@@ -141,11 +140,12 @@ def test_a_run_by_hand(tmp_path, monkeypatch):
     assert tuple(entry.metric.name for entry in stored) == GROUPS["abstention"]
 
 
-def test_a_metric_of_a_group_is_named_once(tmp_path):
+def test_a_metric_of_a_group_is_named_once(tmp_path, assert_message):
     config = write_records(tmp_path / "logs.csv")
     config["metrics"] = {"generation": ["abstention", "abstention.recall"]}
-    with pytest.raises(ConfigError, match=r"abstention.recall.*is the same as .*abstention"):
+    with pytest.raises(ConfigError) as caught:
         load_config(config)
+    assert_message(caught.value, "metrics.generation.1")
 
 
 def test_gates_know_the_metrics_of_a_group(tmp_path):

@@ -45,11 +45,11 @@ class Oracle:
         )
 
     def __call__(self, predictions, references):
-        found = []
+        rows = []
         for prediction, gold in zip(predictions, references, strict=True):
             alone = self.scorer.score([prediction], [gold])
-            found.append([part.item() for part in alone])
-        return np.array(found)
+            rows.append([part.item() for part in alone])
+        return np.array(rows)
 
 
 def assert_equal(scores, expected, tolerance=1e-5):
@@ -58,7 +58,7 @@ def assert_equal(scores, expected, tolerance=1e-5):
 
 @pytest.mark.parametrize("layer", [1, 2])
 def test_agrees_with_bert_score_on_a_tiny_model(tiny_bert, layer):
-    """Unicode, cut texts, special tokens inside a text, tokens that the model does not know."""
+    # Unicode, cut texts, special tokens inside a text, tokens that the model does not know
     ours = rb.bertscore(PREDICTIONS, REFERENCES, model=tiny_bert, num_layers=layer, device="cpu")
 
     assert_equal(ours, Oracle(tiny_bert, layer)(PREDICTIONS, REFERENCES))
@@ -78,13 +78,13 @@ def test_agrees_with_bert_score_on_a_real_model(minilm, lent_data):
         predictions += answers.read().splitlines()[::800]
         several += [[text] for text in gold.read().splitlines()[::800]]
 
-    found = rb.bertscore(predictions, several, model=minilm, num_layers=6, device="cpu")
+    scores = rb.bertscore(predictions, several, model=minilm, num_layers=6, device="cpu")
 
-    assert_equal(found, Oracle(minilm, 6)(predictions, several))
+    assert_equal(scores, Oracle(minilm, 6)(predictions, several))
 
 
 def test_agrees_with_bert_score_with_idf(tiny_bert):
-    """Weights from all references, a repeated one counted twice."""
+    # Weights from all references, a repeated one counted twice
     predictions, references = [*PREDICTIONS, "a cat"], [*REFERENCES, REFERENCES[0]]
     oracle = Oracle(tiny_bert, 2, idf=True, idf_sents=None)
     oracle.scorer.compute_idf(references)
@@ -115,9 +115,9 @@ def test_several_references_give_the_best_of_each_part(tiny_bert):
     scorer = rb.BERTScorer(tiny_bert, num_layers=2, device="cpu")
     gold = ["the cat sat", "a dog ran on the mat", ""]
     (best,) = scorer.score(["the dog"], [gold])
-    each = scorer.score(["the dog"] * 2, gold[:2])
+    scores_of_first = scorer.score(["the dog"] * 2, gold[:2])
 
-    assert_equal(best, [max(part) for part in zip(*each, strict=True)], 1e-6)
+    assert_equal(best, [max(part) for part in zip(*scores_of_first, strict=True)], 1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, {"idf": True}])
@@ -134,7 +134,7 @@ def test_empty_texts_score_0(tiny_bert, baseline, options):
 
 
 def test_tokens_of_every_reference_weigh_nothing(tiny_bert):
-    """One reference: log((1 + 1) / (1 + 1)) = 0 for each of its tokens."""
+    # One reference: log((1 + 1) / (1 + 1)) = 0 for each of its tokens
     ((precision, recall, fmeasure),) = rb.bertscore(
         ["dog"], ["cat"], model=tiny_bert, num_layers=2, idf=True
     )
@@ -183,9 +183,9 @@ def test_references_beyond_the_room_for_them_are_computed_again(tiny_bert):
         texts = EncodedTexts(encoder, kept_bytes=room)
         rows = [("cat", ("the cat",)), ("dog", ("the cat", "dog"))]
         tokens = texts.tokens(["cat", "dog", "the cat"])
-        for block, found in texts.blocks(rows, tokens):
+        for block, rows_of_block in texts.blocks(rows, tokens):
             assert sorted(block) == [0, 1]
-            vectors[room] = dict(found)
+            vectors[room] = dict(rows_of_block)
         assert set(texts._vectors) == (set() if room == 0 else {"the cat", "dog"})
 
     assert_equal(vectors[0]["the cat"], vectors[10_000]["the cat"], 1e-6)
@@ -194,8 +194,8 @@ def test_references_beyond_the_room_for_them_are_computed_again(tiny_bert):
 def test_a_folder_named_after_another_model_is_what_its_configuration_says(tmp_path, tiny_bert):
     folder = shutil.copytree(tiny_bert, tmp_path / "my-t5-small")
 
-    named = rb.bertscore(["the cat"], ["a dog"], model=str(folder), num_layers=2)
-    assert named == rb.bertscore(["the cat"], ["a dog"], model=tiny_bert, num_layers=2)
+    renamed = rb.bertscore(["the cat"], ["a dog"], model=str(folder), num_layers=2)
+    assert renamed == rb.bertscore(["the cat"], ["a dog"], model=tiny_bert, num_layers=2)
 
 
 @pytest.mark.slow(torch=True)
@@ -217,28 +217,27 @@ def test_threads_may_share_a_scorer(tiny_bert):
 
 
 def test_progress_counts_every_row(tiny_bert):
-    told = []
+    progress = []
     scorer = rb.BERTScorer(tiny_bert, num_layers=2, device="cpu", batch_tokens=8)
-    scorer.score(PREDICTIONS * 3, REFERENCES * 3, advance=told.append)
+    scorer.score(PREDICTIONS * 3, REFERENCES * 3, advance=progress.append)
 
-    assert sum(told) == 3 * len(PAIRS)
-    assert len(told) > 1
+    assert sum(progress) == 3 * len(PAIRS)
+    assert len(progress) > 1
 
 
 @pytest.mark.parametrize(
-    ("predictions", "references", "message"),
+    ("predictions", "references"),
     [
-        pytest.param(
-            "a", ["b"], "found a text, allowed: |found a text; allowed: a list", id="text"
-        ),
-        pytest.param(["a"], [], "1 predictions and 0 references", id="lengths"),
-        pytest.param([None], ["a"], r"predictions\[0\]: found None", id="None"),
-        pytest.param(["a"], [[]], r"references\[0\]: found \[\]", id="no reference"),
+        pytest.param("a", ["b"], id="text"),
+        pytest.param(["a"], [], id="lengths"),
+        pytest.param([None], ["a"], id="None"),
+        pytest.param(["a"], [[]], id="no reference"),
     ],
 )
-def test_texts_that_cannot_be_paired(tiny_bert, predictions, references, message):
-    with pytest.raises(DataError, match=message):
+def test_texts_that_cannot_be_paired(tiny_bert, predictions, references, assert_message):
+    with pytest.raises(DataError) as caught:
         rb.bertscore(predictions, references, model=tiny_bert, num_layers=2)
+    assert_message(caught.value)
 
 
 def metric_name(model, options="", part=""):
@@ -253,14 +252,14 @@ def test_as_a_metric_it_gives_the_same(tiny_bert):
     )
     expected = rb.bertscore(PREDICTIONS, REFERENCES, model=tiny_bert, num_layers=2)
 
-    found = np.stack([precision.values, recall.values, fmeasure.values], axis=1)
-    assert_equal(found[:-2], expected, 1e-6)
-    assert np.isnan(found[-2:]).all()
+    scores = np.stack([precision.values, recall.values, fmeasure.values], axis=1)
+    assert_equal(scores[:-2], expected, 1e-6)
+    assert np.isnan(scores[-2:]).all()
     assert (fmeasure.low, fmeasure.high) == (-1, 1)
 
 
 def test_idf_weighs_by_all_references_also_where_a_system_has_no_answer(tiny_bert):
-    """Else two systems would be scored with different weights under one signature."""
+    # Otherwise two systems would be scored with different weights under one signature
     scorer = TextScorer([metric_name(tiny_bert, ",idf=true")])
     gold = [["the cat sat"], ["a dog ran"], ["the mat"]]
     (whole,) = scorer.score(["the cat", "a cat", "a mat"], gold)
@@ -297,21 +296,22 @@ def test_the_signature_has_what_the_numbers_depend_on(tiny_bert, tmp_path, basel
     assert score_texts(["x"], [["a"]], [rescaled])[0].low == -np.inf
 
 
-def test_texts_that_were_cut_are_counted(tiny_bert):
+def test_texts_that_were_cut_are_counted(tiny_bert, assert_message):
     name = metric_name(tiny_bert)
     (note,) = text_notes(["the " * 600, "a"], [["the " * 511], ["b"]], [name])
 
-    assert note.startswith("bertscore: 2 of 4 texts are longer than the 512 tokens that ")
+    assert_message(note)
     assert text_notes(["the " * 510], [["b"]], [name]) == []
 
 
-def test_a_gpu_that_is_not_there_is_refused(tiny_bert):
+def test_a_gpu_that_is_not_there_is_refused(tiny_bert, assert_message):
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(OptionError, match="device: found 'cuda', allowed: cpu or auto"):
+    with pytest.raises(OptionError) as caught:
         rb.bertscore(["a"], ["a"], model=tiny_bert, num_layers=2, device="cuda")
+    assert_message(caught.value, "bertscore: device")
 
 
 def test_a_gpu_gives_the_same_scores(tiny_bert):

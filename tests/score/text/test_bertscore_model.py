@@ -38,7 +38,7 @@ def test_no_table_is_read_without_bert_score(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "expected"),
+    ("model", "layer", "expected"),
     [
         pytest.param("roberta-large", None, 17, id="the table's"),
         pytest.param("roberta-large", 3, 3, id="what is given"),
@@ -46,15 +46,17 @@ def test_no_table_is_read_without_bert_score(monkeypatch, tmp_path):
         pytest.param("microsoft/deberta-base", None, 9, id="listed with its owner"),
     ],
 )
-def test_layers(model, given, expected):
-    assert choose_layer(model, given) == expected
+def test_layers(model, layer, expected):
+    assert choose_layer(model, layer) == expected
 
 
-def test_a_model_without_a_layer_says_so():
-    with pytest.raises(OptionError, match=r"num_layers: found None.*did you mean 'roberta-base'"):
+def test_a_model_without_a_layer_says_so(assert_message):
+    with pytest.raises(OptionError) as caught:
         choose_layer("roberta-bse", None)
-    with pytest.raises(OptionError, match="table has none for 'someone/roberta-large'"):
+    assert_message(caught.value, "bertscore: num_layers")
+    with pytest.raises(OptionError) as caught:
         choose_layer("someone/roberta-large", None)
+    assert_message(caught.value, "bertscore: num_layers")
 
 
 @pytest.mark.parametrize(
@@ -70,38 +72,38 @@ def test_the_baselines_are_those_that_bert_score_ships(model, language):
     table = pandas.read_csv(folder / language / f"{model}.tsv")
     layer = choose_layer(model, None)
 
-    found = read_baseline(find_baseline(model, language), layer)
-    assert found == pytest.approx(tuple(table.iloc[layer])[1:])
+    baseline = read_baseline(find_baseline(model, language), layer)
+    assert baseline == pytest.approx(tuple(table.iloc[layer])[1:])
 
 
 @pytest.mark.parametrize(
-    ("model", "baseline", "message"),
+    ("model", "baseline"),
     [
-        pytest.param("roberta-large", "tlh", "bert-score has 'roberta-large.tsv': en", id="tlh"),
-        pytest.param("mine", "en", "bert-score has 'mine.tsv': none", id="mine"),
+        pytest.param("roberta-large", "tlh", id="tlh"),
+        pytest.param("mine", "en", id="mine"),
     ],
 )
-def test_a_baseline_that_is_not_there_says_so(model, baseline, message):
+def test_a_baseline_that_is_not_there_says_so(model, baseline, assert_message):
     pytest.importorskip("bert_score")
 
-    with pytest.raises(OptionError, match=message):
+    with pytest.raises(OptionError) as caught:
         find_baseline(model, baseline)
+    assert_message(caught.value, "bertscore: baseline")
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        pytest.param("LAYER,P,R,F\n0,0.1,0.2,0.3\n", "layer 1: found no line", id="short"),
-        pytest.param("LAYER,P\n0,0.1\n1,0.1\n", "cannot be read as a baseline", id="columns"),
-        pytest.param("LAYER,P,R,F\n0,a,b,c\n1,a,b,c\n", "cannot be read as a baseline", id="words"),
-        pytest.param(
-            "LAYER,P,R,F\n0,1,1,1\n1,1,1,1\n", "allowed: values below 1", id="1 divides by 0"
-        ),
+        pytest.param("LAYER,P,R,F\n0,0.1,0.2,0.3\n", id="short"),
+        pytest.param("LAYER,P\n0,0.1\n1,0.1\n", id="columns"),
+        pytest.param("LAYER,P,R,F\n0,a,b,c\n1,a,b,c\n", id="words"),
+        pytest.param("LAYER,P,R,F\n0,1,1,1\n1,1,1,1\n", id="1 divides by 0"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path, content, message):
+def test_a_bad_file_is_named(tmp_path, content, assert_message):
     path = tmp_path / "baseline.tsv"
     path.write_text(content)
 
-    with pytest.raises(DataError, match=f"baseline.tsv: .*{message}"):
+    with pytest.raises(DataError) as caught:
         read_baseline(find_baseline("mine", str(path)), 1)
+    assert_message(caught.value, "TMP/baseline.tsv")

@@ -67,8 +67,8 @@ def test_long_texts_equal_sacrebleu():
     rows = []
     for _ in range(15):
         reference = draw.choices(WORDS, k=draw.choice([5, 80, 300]))
-        kept = [word if draw.random() < 0.8 else draw.choice(WORDS) for word in reference]
-        rows.append((" ".join(kept), [" ".join(reference), " ".join(reference[3:])]))
+        words = [word if draw.random() < 0.8 else draw.choice(WORDS) for word in reference]
+        rows.append((" ".join(words), [" ".join(reference), " ".join(reference[3:])]))
     names = ["bleu", "bleu1", "bleu2", "bleu4", "bleu.precision3"]
     columns = score_texts(*zip(*rows, strict=True), names)
     for column, order in zip(columns[:4], (4, 1, 2, 4), strict=True):
@@ -90,18 +90,19 @@ def test_hand_worked():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "place"),
     [
-        ({"max_order": 0}, "max_order: found 0, allowed: an integer from 1 to 20"),
-        ({"max_order": [4]}, r"max_order: found \[4\], allowed: an integer from 1 to 20"),
-        ({"smooth": "expo"}, "smooth: found 'expo', allowed: exp, floor, add-k, none"),
-        ({"smooth": "floor", "smooth_value": -1.0}, "smooth_value: found -1.0"),
-        ({"tokenize": "13b"}, "tokenize: found '13b', allowed: .*did you mean '13a'"),
+        ({"max_order": 0}, "bleu: max_order"),
+        ({"max_order": [4]}, "bleu: max_order"),
+        ({"smooth": "expo"}, "bleu: smooth"),
+        ({"smooth": "floor", "smooth_value": -1.0}, "bleu: smooth_value"),
+        ({"tokenize": "13b"}, "bleu: tokenize"),
     ],
 )
-def test_bad_options_say_what_is_allowed(options, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(options, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         bleu("a", "b", **options)
+    assert_message(caught.value, place)
 
 
 def test_no_reference():

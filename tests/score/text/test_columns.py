@@ -31,7 +31,7 @@ def broken(prediction, references):
 
 @metric("short", needs_reference=False)
 def short(prediction, references):
-    """Return one over the length: an error for an empty text."""
+    """Return 1 / length; an empty text raises."""
     return 1 / len(prediction)
 
 
@@ -43,10 +43,10 @@ def outside(prediction, references):
 
 LENGTH = f"python:{__name__}:length"
 OF_MODELS = ("bertscore", "semantic_similarity")
+# Those that read tool calls; see `test_tool_calls.py`
 OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1")
-"""Those that read tool calls; see `test_tool_calls.py`."""
+# Those that read whether a question has an answer; see `test_abstention.py`
 OF_REFUSALS = GROUPS["abstention"]
-"""Those that read whether a question has an answer; see `test_abstention.py`."""
 OF_OTHERS = (*OF_MODELS, *OF_CALLS, *OF_REFUSALS)
 OF_WORDS = [name for name in METRICS.names() if name not in OF_OTHERS]
 
@@ -143,17 +143,18 @@ def test_a_signature_tells_apart_what_numbers_depend_on():
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "place"),
     [
-        ("rogue1", "metric: type: found 'rogue1', allowed: right, rouge1, .*did you mean 'rouge1'"),
-        ("rouge1.recal", "allowed: rouge1.fmeasure, .*did you mean 'rouge1.recall'"),
-        ("exact_match.recall", "found 'exact_match.recall', allowed: exact_match"),
-        ("", "found ''"),
+        ("rogue1", "metric: type"),
+        ("rouge1.recal", "metric: name"),
+        ("exact_match.recall", "metric: name"),
+        ("", "metric: type"),
     ],
 )
-def test_a_wrong_name_names_the_nearest(name, message):
-    with pytest.raises(OptionError, match=message):
+def test_a_wrong_name_names_the_nearest(name, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         parse_metric(name)
+    assert_message(caught.value, place)
 
 
 def test_one_call_may_have_a_metric_with_several_options():
@@ -189,27 +190,28 @@ def test_spellings_of_a_metric_have_one_canonical_name(name, canonical):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "place"),
     [
-        ("rouge1(stemer=true)", "found 'stemer=true', allowed: .*did you mean 'stemmer'"),
-        ("rouge1(stemmer=1)", "rouge1: stemmer: found 1, allowed: true or false"),
-        ("rouge1(stemmer)", "options in the form name=value: stemmer=true or false"),
-        ("rouge1(stemmer=true,stemmer=false)", "rouge1: stemmer: found .* allowed: one value"),
-        ("bleu(smooth=no)", "bleu: smooth: found 'no', allowed: exp, floor, add-k, none"),
-        ("bleu(max_order=true)", "bleu: max_order: found 'true', allowed: an integer"),
-        ("bleu(tokenize=13b)", "bleu: tokenize: found '13b', allowed: .*did you mean '13a'"),
+        ("rouge1(stemer=true)", "rouge1: options"),
+        ("rouge1(stemmer=1)", "rouge1: stemmer"),
+        ("rouge1(stemmer)", "rouge1: options"),
+        ("rouge1(stemmer=true,stemmer=false)", "rouge1: stemmer"),
+        ("bleu(smooth=no)", "bleu: smooth"),
+        ("bleu(max_order=true)", "bleu: max_order"),
+        ("bleu(tokenize=13b)", "bleu: tokenize"),
         (
             "contains(x=1)",
-            "allowed: options in the form name=value: tokenize=text, articles=en, ar, de",
+            "contains: options",
         ),
-        (f"{LENGTH}(x=1)", "allowed: no options"),
-        ("rouge1(stemmer=true", "found 'rouge1.stemmer=true', allowed: a name such as"),
-        ("rouge1.recall(stemmer=true).precision", "allowed: one part, after the options"),
+        (f"{LENGTH}(x=1)", ""),
+        ("rouge1(stemmer=true", "metric: name"),
+        ("rouge1.recall(stemmer=true).precision", "metric: name"),
     ],
 )
-def test_bad_options_say_what_is_allowed(name, message):
-    with pytest.raises(OptionError, match=message):
+def test_bad_options_say_what_is_allowed(name, place, assert_message):
+    with pytest.raises(OptionError) as caught:
         score_texts(["a"], [["a"]], [name])
+    assert_message(caught.value, place)
 
 
 def test_a_scorer_serves_one_system_after_the_other():
@@ -225,26 +227,31 @@ def test_a_scorer_serves_one_system_after_the_other():
     assert sum(done) == 2 * scorer.steps(3) == 18
 
 
-def test_bad_inputs_say_where():
-    with pytest.raises(DataError, match="2 predictions and 1 references"):
+def test_bad_inputs_say_where(assert_message):
+    with pytest.raises(DataError) as caught:
         score_texts(["a", "b"], [["a"]], ["bleu"])
+    assert_message(caught.value)
     with pytest.raises(DataError, match=r"predictions\[1\]: found 3"):
         score_texts(["a", 3], [["a"], ["b"]], ["bleu"])
-    with pytest.raises(DataError, match=r"references\[0\]\[0\]: found None"):
+    with pytest.raises(DataError) as caught:
         score_texts(["a"], [[None]], ["bleu"])
+    assert_message(caught.value)
 
 
-def test_a_metric_of_the_users():
+def test_a_metric_of_the_users(assert_message):
     (column,) = score_texts(["abc", None], [[], []], [LENGTH])
     assert column.values[0] == 3.0
     assert column.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
     assert (column.direction, column.high) == ("lower", float("inf"))
-    with pytest.raises(AdapterError, match="found None, allowed: a number"):
+    with pytest.raises(AdapterError) as caught:
         score_texts(["a"], [["a"]], [f"python:{__name__}:broken"])
-    with pytest.raises(AdapterError, match="TypeError: must be real number"):
+    assert_message(caught.value)
+    with pytest.raises(AdapterError) as caught:
         score_texts(["a"], [["a"]], ["python:math:sqrt"])
-    with pytest.raises(OptionError, match=r"found float, allowed: a function of \(prediction\)"):
+    assert_message(caught.value)
+    with pytest.raises(OptionError) as caught:
         parse_metric("python:math:pi")
+    assert_message(caught.value)
 
 
 def test_an_exception_of_a_declared_metric_names_the_metric():
@@ -264,18 +271,17 @@ def test_a_declared_metric_stays_in_its_range(value):
 
 
 @pytest.mark.parametrize("ends", [1, None, (1, 0), (0, 0), (0,), (0, "1"), "ab"])
-def test_a_range_is_two_numbers(ends):
+def test_a_range_is_two_numbers(ends, assert_message):
     for declare in (metric("mine", range=ends), lambda function: measure("mine", range=ends)):
-        with pytest.raises(
-            OptionError, match=r"mine: range: found .*\(low, high\) with low < high"
-        ):
+        with pytest.raises(OptionError) as caught:
             declare(length)
+        assert_message(caught.value, "mine: range")
 
 
-def test_notes_count_the_texts_that_rouge_cannot_see():
+def test_notes_count_the_texts_that_rouge_cannot_see(assert_message):
     predictions, references = ["東京", "Tokyo", None, "!"], [["данные", "a"], [], [], ["1"]]
     _, note = text_notes(predictions, references, ["bleu", "rougeL(tokenize=rouge)"])
-    assert note.startswith("rouge: 2 of 6 texts have no letter a-z")
+    assert_message(note)
     assert text_notes(predictions, references, ["chrf"]) == []
     assert text_notes(["Tokyo"], [["a"]], ["rouge1"]) == []
 
@@ -296,8 +302,10 @@ exact_match("a", "b"), token_f1("a", "b"), contains("a 1", "b 1"), numeric_match
 heavy = {"numpy", "nltk", "yaml", "pydantic", "click", "torch", "sklearn"}
 print(sorted(heavy & set(sys.modules)))
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"
 
 
 def test_texts_that_come_again_are_tokenized_once():
@@ -315,7 +323,7 @@ def test_texts_that_come_again_are_tokenized_once():
 
 
 def test_a_system_with_other_references_is_signed_by_them():
-    """What is known of references is kept for the next system that has the same."""
+    # Facts of the references are stored for the next system with the same references
     scorer = TextScorer(["contains"])
 
     def signed(gold):

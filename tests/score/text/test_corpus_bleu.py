@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.systems import summarize
-from ragbench.errors import DataError
 from ragbench.score.text.bleu import corpus_bleu
 from tests.score.text.scoring import score_texts
 
@@ -26,7 +25,9 @@ OPTIONS = st.fixed_dictionaries(
 
 def peer(predictions, references, *, max_order=4, smooth="exp", lowercase=False):
     scorer = sacrebleu.BLEU(max_ngram_order=max_order, smooth_method=smooth, lowercase=lowercase)
-    return scorer.corpus_score(predictions, [list(each) for each in zip(*references, strict=True)])
+    return scorer.corpus_score(
+        predictions, [list(references_of) for references_of in zip(*references, strict=True)]
+    )
 
 
 @settings(max_examples=30)
@@ -55,20 +56,6 @@ def test_it_is_not_the_mean_of_the_single_scores():
     # 8/9, 7/7, 6/6, 5/5: the second text has no bigram
     assert corpus.mean == pytest.approx((8 / 9) ** 0.25)
     assert single.mean == pytest.approx(0.5)
-
-
-def test_the_values_are_the_jackknifes():
-    predictions = ["a b c", "a c", "b b c d", "d a"]
-    references = [["a b d"], ["a c"], ["b c d"], ["a d"]]
-    (column,) = score_texts(predictions, references, ["bleu.corpus(max_order=2)"])
-    whole = corpus_bleu(predictions, references, max_order=2).score
-    left_out = [
-        corpus_bleu(predictions[:i] + predictions[i + 1 :], references[:i] + references[i + 1 :],
-                    max_order=2).score
-        for i in range(4)
-    ]  # fmt: skip
-    moved = 3 * (whole - np.array(left_out))
-    np.testing.assert_allclose(column.values, whole + moved - moved.mean(), atol=1e-12)
 
 
 @pytest.mark.costly
@@ -106,10 +93,3 @@ def test_a_failure_leaves_every_value_possible():
     causes = np.where(column.causes == Cause.NO_ANSWER, Cause.TIMEOUT, column.causes)
     assert summarize(column).bounds == (summarize(column).mean,) * 2
     assert summarize(replace(column, causes=causes.astype(np.uint8))).bounds == (0.0, 1.0)
-
-
-def test_refuses_what_cannot_be_paired():
-    with pytest.raises(DataError, match="2 predictions and 1 references"):
-        corpus_bleu(["a", "b"], ["a"])
-    with pytest.raises(DataError, match="references"):
-        corpus_bleu(["a"], [[]])

@@ -45,13 +45,14 @@ def test_the_corpus_is_scored_without_it():
     "call", [lambda: ter(LONG, GOLD), lambda: corpus_ter([LONG], [GOLD]),
              lambda: rouge(LONG, GOLD, ["rougeLsum"])],
 )  # fmt: skip
-def test_a_call_raises(call):
-    with pytest.raises(TextTooLong, match="6,000 words x 1,000 words of references"):
+def test_a_call_raises(call, assert_message):
+    with pytest.raises(TextTooLong) as caught:
         call()
+    assert_message(caught.value)
 
 
 def test_a_repeated_line_counts_once():
-    """A loop of two lines has 4 different words x 1,000 words of the reference."""
+    # A loop of two lines has 4 different words x 1,000 words of the reference
     looped = "a c1\nq r\n" * 20_000
 
     once = rouge("a c1\nq r", GOLD, ["rougeLsum"])["rougeLsum"]

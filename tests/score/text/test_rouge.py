@@ -57,7 +57,7 @@ def test_of_several_references_the_best_counts(prediction, references):
 @pytest.mark.costly
 @pytest.mark.parametrize("stemmer", [False, True])
 def test_long_texts_equal_rouge_score(stemmer):
-    """Long enough for integers of many digits, with words that repeat and words that do not."""
+    # Long enough for integers of many digits, with words that repeat and words that do not
     draw = random.Random(5)
     vocabulary = [*WORDS, *(f"word{n}ing" for n in range(150))]
     pairs = [
@@ -118,8 +118,8 @@ def test_each_type_takes_its_own_best_reference():
 @given(st.lists(st.sampled_from("abc"), max_size=12), st.lists(st.sampled_from("abc"), max_size=12))
 def test_the_subsequence_is_one_and_is_longest(first, second):
     positions = lcs_positions(first, second)[::-1]
-    left = iter(second)
-    assert all(first[position] in left for position in positions), "in order in both"
+    remaining = iter(second)
+    assert all(first[position] in remaining for position in positions), "in order in both"
     table = {(i, -1): 0 for i in range(-1, 12)} | {(-1, j): 0 for j in range(-1, 12)}
     for i, mine in enumerate(first):
         for j, theirs in enumerate(second):
@@ -142,12 +142,13 @@ def test_only_words_of_more_than_three_letters_are_stemmed():
     assert rouge("its cats", "it cat", ["rouge1"], stemmer=True)["rouge1"].recall == 0.5
 
 
-def test_bad_arguments_say_what_is_allowed():
-    with pytest.raises(
-        OptionError, match=r"types: found .rougeL., allowed: a list, such as \['rougeL'\]"
-    ):
+def test_bad_arguments_say_what_is_allowed(assert_message):
+    with pytest.raises(OptionError) as caught:
         rouge("a", "b", types="rougeL")
-    with pytest.raises(OptionError, match=r"types: found 'rouge-1', allowed: rouge1, .*'rouge1'"):
+    assert_message(caught.value, "rouge: types")
+    with pytest.raises(OptionError) as caught:
         rouge("a", "b", ["rouge-1"])
-    with pytest.raises(OptionError, match=r"references: found \[\], allowed: a text, or a list"):
+    assert_message(caught.value, "rouge: types")
+    with pytest.raises(OptionError) as caught:
         rouge("a", [])
+    assert_message(caught.value, "rouge: references")

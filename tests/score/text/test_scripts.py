@@ -129,10 +129,10 @@ words = st.lists(
 
 
 @given(words, words, words)
-def test_what_stands_between_two_texts_is_contained(before, wanted, after):
-    whole = " ".join([*before, *wanted, *after])
-    assert rb.contains(whole, " ".join(wanted)) == 1.0
-    assert rb.rouge(whole, " ".join(wanted), ["rouge1"], tokenize="unicode")["rouge1"].recall == 1.0
+def test_what_stands_between_two_texts_is_contained(prefix, middle, after):
+    whole = " ".join([*prefix, *middle, *after])
+    assert rb.contains(whole, " ".join(middle)) == 1.0
+    assert rb.rouge(whole, " ".join(middle), ["rouge1"], tokenize="unicode")["rouge1"].recall == 1.0
 
 
 @given(texts)
@@ -160,7 +160,7 @@ def test_characters_are_grapheme_clusters(text):
     import regex
 
     text = re.sub(r"^\W+|[ຳำ]", "", text)
-    clusters = [each for each in regex.findall(r"\X", text) if not each[0].isspace()]
+    clusters = [cluster for cluster in regex.findall(r"\X", text) if not cluster[0].isspace()]
     assert split_unspaced(text) == clusters
 
 
@@ -202,24 +202,26 @@ def test_the_reference_decides_and_both_texts_are_split_alike():
     assert (score.precision, score.recall) == (1.0, 0.5)
 
 
-def test_no_zero_is_silent():
-    with pytest.warns(UnseenText, match="rouge: 2 of 2 texts have no letter a-z and no digit"):
+def test_no_zero_is_silent(assert_message):
+    with pytest.warns(UnseenText, match="rouge: 2 of 2 texts") as caught:
         score = rb.rouge("東京", "東京", ["rouge1"], tokenize="rouge")
+    assert_message(caught[0].message)
     assert score["rouge1"].fmeasure == 0.0
     with pytest.warns(UnseenText, match="no letter a-z"):
-        found = rb.evaluate_texts(["東京"], ["東京"], ["rouge1(tokenize=rouge)"])
-    assert found.notes[0].startswith("rouge: 2 of 2 texts have no letter a-z")
+        result = rb.evaluate_texts(["東京"], ["東京"], ["rouge1(tokenize=rouge)"])
+    assert_message(result.notes[0])
     assert rb.evaluate_texts(["東京"], ["東京"], ["rouge1", "contains"]).notes == ()
 
 
 @pytest.mark.parametrize("name", ["contains", "token_f1", "exact_match", "rouge1"])
-def test_the_tokenizer_is_an_option_and_in_the_signature(name):
+def test_the_tokenizer_is_an_option_and_in_the_signature(name, assert_message):
     (column,) = score_texts(["서울은"], ["서울"], [f"{name}(tokenize=char)"])
     expected = {"contains": 1.0, "exact_match": 0.0}.get(name, pytest.approx(0.8))
     assert column.values.tolist() == [expected]
     assert "|tokenize:char|" in str(column.signature)
-    with pytest.raises(OptionError, match=r"tokenize: found 'chra', allowed: auto, .*'char'"):
+    with pytest.raises(OptionError) as caught:
         score_texts(["a"], ["a"], [f"{name}(tokenize=chra)"])
+    assert_message(caught.value)
 
 
 def test_none_splits_at_white_space_as_the_script_of_squad():

@@ -40,7 +40,7 @@ def cosines(peer, predictions, references, prompt=""):
 
 @pytest.mark.parametrize("prompt", ["", "query: "])
 def test_agrees_with_sentence_transformers(minilm, peer, prompt):
-    """A negative cosine stays negative."""
+    # A negative cosine stays negative
     predictions, references = [*PREDICTIONS, PREDICTIONS[1]], [*REFERENCES, REFERENCES[3]]
     if prompt:  # without the long text
         predictions, references = predictions[:3], references[:3]
@@ -78,11 +78,11 @@ def test_each_distinct_text_is_encoded_once_and_references_stay(minilm):
 
 
 def test_progress_counts_every_row_also_where_everything_is_known(minilm):
-    scorer, told = rb.SemanticSimilarity(minilm, device="cpu"), []
+    scorer, progress = rb.SemanticSimilarity(minilm, device="cpu"), []
     for _ in range(2):
-        scorer.score(["a", "b", "a"], ["a", "b", "a"], advance=told.append)
+        scorer.score(["a", "b", "a"], ["a", "b", "a"], advance=progress.append)
 
-    assert sum(told) == 6
+    assert sum(progress) == 6
 
 
 def test_as_a_metric(minilm, peer):
@@ -99,10 +99,10 @@ def test_as_a_metric(minilm, peer):
     assert "device" not in parts
 
 
-def test_texts_that_were_cut_are_counted(minilm):
+def test_texts_that_were_cut_are_counted(minilm, assert_message):
     (note,) = text_notes(PREDICTIONS, [], [f'semantic_similarity(model="{minilm}")'])
 
-    assert note.startswith("semantic_similarity: 1 of 5 texts are longer than the 256 tokens that ")
+    assert_message(note)
 
 
 def test_vectors_have_length_1_and_come_in_order(minilm, peer):

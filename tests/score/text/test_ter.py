@@ -24,8 +24,8 @@ def oracle(prediction, references, **options):
 @given(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), max_size=4), options)
 @settings(max_examples=30)
 def test_equals_sacrebleu(rows, options):
-    written = ",".join(f"{name}={str(value).lower()}" for name, value in options.items())
-    (column,) = score_texts([p for p, _ in rows], [r for _, r in rows], [f"ter({written})"])
+    options_text = ",".join(f"{name}={str(value).lower()}" for name, value in options.items())
+    (column,) = score_texts([p for p, _ in rows], [r for _, r in rows], [f"ter({options_text})"])
     theirs = [oracle(p, r, **options) for p, r in rows]
     assert column.values.tolist() == theirs
     assert [ter(p, r, **options) for p, r in rows] == theirs

@@ -41,20 +41,22 @@ def by_definition(prediction, reference):
 @settings(max_examples=30)
 @given(texts(), texts())
 def test_agrees_with_the_definition(prediction, reference):
-    found = match(prediction, reference)
+    matched = match(prediction, reference)
 
-    assert found[:2] == pytest.approx(by_definition(prediction, reference), abs=1e-6)
-    assert -1 <= found.precision <= 1
-    assert -1 <= found.recall <= 1
+    assert matched[:2] == pytest.approx(by_definition(prediction, reference), abs=1e-6)
+    assert -1 <= matched.precision <= 1
+    assert -1 <= matched.recall <= 1
 
 
 @settings(max_examples=30)
 @given(texts(), texts())
 def test_swapping_the_texts_swaps_precision_and_recall(prediction, reference):
-    there, back = match(prediction, reference), match(reference, prediction)
+    forward, back = match(prediction, reference), match(reference, prediction)
 
-    assert (there.precision, there.recall) == pytest.approx((back.recall, back.precision), abs=1e-6)
-    assert there.fmeasure == pytest.approx(back.fmeasure, abs=1e-6)
+    assert (forward.precision, forward.recall) == pytest.approx(
+        (back.recall, back.precision), abs=1e-6
+    )
+    assert forward.fmeasure == pytest.approx(back.fmeasure, abs=1e-6)
 
 
 @pytest.mark.parametrize(

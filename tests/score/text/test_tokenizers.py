@@ -62,26 +62,28 @@ def test_mecab_works_or_says_what_to_install(language):
         assert tokenizer("bleu", name)(text) == BLEU(tokenize=name).tokenizer(text).split()
 
 
-def test_a_model_that_cannot_be_fetched_is_a_missing_extra(monkeypatch, tmp_path):
+def test_a_model_that_cannot_be_fetched_is_a_missing_extra(monkeypatch, tmp_path, assert_message):
     def refuse(*_):
         raise OSError("no route")
 
     monkeypatch.setattr(tokenizer_spm, "download_file", refuse)
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     monkeypatch.setitem(sys.modules, "sentencepiece", _Sentencepiece)
-    with pytest.raises(MissingExtra, match=r"needs a package or a model of sacrebleu: no route"):
+    with pytest.raises(MissingExtra) as caught:
         tokenizer("other", "flores101")
+    assert_message(caught.value)
 
 
 class _Sentencepiece:
-    """What sacrebleu asks of sentencepiece before it looks for its model."""
+    """Stand in for the parts of sentencepiece that sacrebleu calls before it loads its model."""
 
     SentencePieceProcessor = object
 
 
-def test_an_unknown_name_names_the_nearest():
-    with pytest.raises(OptionError, match=r"bleu: tokenize: found '13b', .*did you mean '13a'"):
+def test_an_unknown_name_names_the_nearest(assert_message):
+    with pytest.raises(OptionError) as caught:
         tokenizer("bleu", "13b")
+    assert_message(caught.value, "bleu: tokenize")
 
 
 def test_words_are_split_once():

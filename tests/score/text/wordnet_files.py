@@ -48,10 +48,10 @@ def write_wordnet(folder, senses=SENSES, irregular=IRREGULAR):
         (folder / f"index.{part}").write_text(
             LICENCE
             + "".join(
-                f"{word} {LETTERS[part]} {len(found)} 1 @ {len(found)} 0 "
-                + "".join(f"{offset:08d} " for offset in found)
+                f"{word} {LETTERS[part]} {len(synsets)} 1 @ {len(synsets)} 0 "
+                + "".join(f"{offset:08d} " for offset in synsets)
                 + " \n"
-                for word, found in sorted(offsets.items())
+                for word, synsets in sorted(offsets.items())
             )
         )
         forms = irregular.get(part, {}).items()
