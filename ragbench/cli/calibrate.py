@@ -141,11 +141,11 @@ def command(
     it needs no labels. `--ratings table.csv` needs no run: the table has the ratings of both.
     """
     rubrics: tuple[str, ...] = options.pop("rubrics")
-    choices = {  # by identity: 0 == False, but a seed or a label of 0 is a choice
-        name: value
-        for name, value in options.items()
-        if value is not None and value is not False and value != ()
-    }
+    choices = {}
+    for name, value in options.items():
+        # by identity: 0 == False, but a seed or a label of 0 is a choice
+        if value is not None and value is not False and value != ():
+            choices[name] = value
     is_used = {
         "--draw": n is not None,
         "--labels": bool(labels),

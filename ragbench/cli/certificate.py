@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,7 +137,8 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
     if equal := [name for name, (of, _) in draws.items() if {*of.strata.values()} == {0}]:
         note = f"{', '.join(equal)}: all answers are drawn with the same probability, since the "
         write_notes([note + "scores of the judge promise no gain from drawing unsure ones more"])
-    longest = max(len(cell) for row in rows for cell in row if isinstance(cell, str))
+    texts = (cell for cell in chain.from_iterable(rows) if isinstance(cell, str))
+    longest = max(map(len, texts))
     if longest > sheet.LONGEST_CELL:
         note = f"a cell has {longest} characters; spreadsheets cut cells at {sheet.LONGEST_CELL}"
         write_notes([note])
@@ -264,11 +266,8 @@ def _probe_judges(
         judge_scores = [score for score in scores if score.judge == name]
         keys = sample_answers(judge_scores, request.sample, seed)
         planned = build_judge(judges[name])
-        items = {
-            # the same texts that the judge read in the run
-            key: replace(run.answers[key], nuggets=planned.nuggets_of(key[1]))
-            for key in keys
-        }
+        # the same texts that the judge read in the run
+        items = {k: replace(run.answers[k], nuggets=planned.nuggets_of(k[1])) for k in keys}
         with resumable(), open_models({name: planned}):
             by_rubric = probe_position(
                 planned.judge,
@@ -310,15 +309,16 @@ def _with_questions(run: JudgedRun) -> JudgedRun:
             allowed = "the data as they were, or a new run"
             raise DataError(problem, file=run.folder, allowed=allowed)
     queries = {query.id: query for query in collection.queries}
-    answers = {
-        key: replace(
-            item,
-            question=queries[key[1]].text,
-            references=list(collection.answers.get(key[1], ())),
-            query_id=key[1],
-            turns=queries[key[1]].turns,
-        )
-        for key, item in run.answers.items()
-        if key[1] in queries
-    }
+    answers = {}
+    for key, item in run.answers.items():
+        query = queries.get(key[1])
+        if query is not None:
+            references = list(collection.answers.get(query.id, ()))
+            answers[key] = replace(
+                item,
+                question=query.text,
+                references=references,
+                query_id=query.id,
+                turns=query.turns,
+            )
     return replace(run, answers=answers)

@@ -125,17 +125,17 @@ def _summary(result: Comparison) -> Summary:
     from ragbench.records.gate import Decision
     from ragbench.records.summary import Summary
 
-    gates = tuple(
-        Decision(
+    gates = []
+    for gate in result.record.gates:
+        decision = Decision(
             gate=gate.gate,
             system=gate.system,
             verdict=gate.verdict,
             why=gate.why,
             not_worse=gate.facts.not_worse,
         )
-        for gate in result.record.gates
-    )
-    return Summary(name=" ".join(result.record.sources), systems=(), gates=gates)
+        gates.append(decision)
+    return Summary(name=" ".join(result.record.sources), systems=(), gates=tuple(gates))
 
 
 @output.command(name="baseline")

@@ -192,11 +192,9 @@ def _plan_lines(
     plan = make_plan(config, collection, Choices(judge=judge), LiveComponents(), calls=False)
     check_startup(config, plan.retrievers, plan.generators, plan.all_judges)
     answering = [s.name for s in plan.answering_systems if s.type != "control"]
-    judged = [
-        f"{rubric.name} ({name})"
-        for name, judge in plan.judges.items()
-        for rubric in (*judge.rubrics, *judge.pairwise)
-    ]
+    judged = []
+    for name, planned in plan.judges.items():
+        judged += [f"{rubric.name} ({name})" for rubric in (*planned.rubrics, *planned.pairwise)]
     skipped = plan.skipped_judges.items()
     notes = [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
     fill = plan.fill

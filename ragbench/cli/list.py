@@ -139,13 +139,10 @@ def _print_prompts(name: str, as_json: bool) -> None:
     from ragbench.score.judge.rubric import load_rubric
 
     rubric = load_rubric(name)
-    requests = [
-        {
-            **{message.role: message.content for message in request.messages},
-            "schema": request.schema,
-        }
-        for request in example_requests(rubric)
-    ]
+    requests: list[dict[str, Any]] = []
+    for example in example_requests(rubric):
+        messages: dict[str, Any] = {m.role: m.content for m in example.messages}
+        requests.append({**messages, "schema": example.schema})
     if as_json:
         content = {
             "rubric": rubric.name,

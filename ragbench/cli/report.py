@@ -12,7 +12,7 @@ import click
 
 from ragbench.cli import output
 from ragbench.errors import DataError
-from ragbench.records.causes import CAUSES, AnswerCause
+from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
 
 if TYPE_CHECKING:
     from ragbench.report.explanation import Explanation
@@ -66,7 +66,32 @@ def command(
     RUN: changes of config and data, of scores, causes and queries. If runs are not comparable, the
     page lists the differences.
     """
-    from ragbench.experiment.pages import PAGES, write_figures, write_pages
+    from ragbench.experiment.pages import write_figures, write_pages
+
+    _check_uses(runs, target, brief, figures, form, tool)
+    if tool is not None:
+        for line in _export(runs[0], tool):
+            output.echo(line)
+    elif form is not None:
+        output.write_report(_scores(runs[0]), form, target=target)
+    elif figures is not None:
+        for path in write_figures(runs[0], figures):
+            output.echo(f"figure: {path}")
+    else:
+        for path in write_pages(runs, target, tell=output.echo, brief=brief):
+            output.echo(f"report: {path}")
+
+
+def _check_uses(
+    runs: tuple[Path, ...],
+    target: Path | None,
+    brief: bool,
+    figures: Path | None,
+    form: str | None,
+    tool: str | None,
+) -> None:
+    """Raise a UsageError for options of `report` that do not go together."""
+    from ragbench.experiment.pages import PAGES
 
     several, suffix = len(runs) > 1, None if target is None else target.suffix
     is_page = tool is None and form is None
@@ -83,17 +108,6 @@ def command(
             f"-o {target}: a page ends in {' or '.join(PAGES)}",
         ),
     )
-    if tool is not None:
-        for line in _export(runs[0], tool):
-            output.echo(line)
-    elif form is not None:
-        output.write_report(_scores(runs[0]), form, target=target)
-    elif figures is not None:
-        for path in write_figures(runs[0], figures):
-            output.echo(f"figure: {path}")
-    else:
-        for path in write_pages(runs, target, tell=output.echo, brief=brief):
-            output.echo(f"report: {path}")
 
 
 def _scores(run: Path) -> TableReport:
@@ -227,12 +241,10 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
     systems = [entry.name for entry in views.summary.systems]
     _check_systems(causes, systems, views.folder / CAUSES_FILE)  # of a damaged run folder
     _check_systems(() if system is None else (system,), causes, run)
-    rows = [
-        row
-        for name, causes_by_query in causes.items()
-        for row in causes_by_query.values()
-        if system in (None, name) and cause in (None, row.cause)
-    ]
+    rows: list[CauseRow] = []
+    for name, by_query in causes.items():
+        if system in (None, name):
+            rows += [row for row in by_query.values() if cause in (None, row.cause)]
     queries = {row.query_id for row in rows}
     questions = {query: views.question(query) for query in queries}
     labels = {query: views.label(query) for query in queries}

@@ -91,20 +91,24 @@ def score_runs(
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if form == "trec":
         write_notes(notes)
-        # with -c trec_eval counts `num_rel` over all judgements, at grade 1 whatever -l is
-        totals = {} if chosen.missing == "skip" else {"num_rel": float((judged.grades > 0).sum())}
         page = render_trec(
             systems,
             parsed,
             level=level,
             facts=facts,
             missing=chosen.trec_eval == 10,
-            totals=totals,
+            totals=_totals(judged, chosen),
             **parts,
         )
         write_result(page, exact=True)
     else:
         write_scores(systems, form, parts, notes, {"qrels": qrels})
+
+
+def _totals(judged: Qrels, rules: Rules) -> dict[str, float]:
+    """Return the sums that the format trec prints in place of those over the queries of a run."""
+    # with -c trec_eval counts `num_rel` over all judgements, at grade 1 whatever -l is
+    return {} if rules.missing == "skip" else {"num_rel": float((judged.grades > 0).sum())}
 
 
 def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:

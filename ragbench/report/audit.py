@@ -72,24 +72,20 @@ def audit_chapter(audit: Audit) -> Chapter:
     head += fmt.counted(audit.queries, "queries")
     grids = []
     for kind, (title, advice) in FINDING_KINDS.items():
-        rows = tuple(
-            (printable(finding.place), printable(finding.problem))
-            for finding in audit.findings
-            if finding.kind == kind
-        )
+        findings = [finding for finding in audit.findings if finding.kind == kind]
+        rows = [(printable(finding.place), printable(finding.problem)) for finding in findings]
         if rows:
             caption = f"{title}: {len(rows)} ({advice})"
             grids.append(word_table(("place", "finding"), rows, caption))
     caption = "detects, with power 0.8, between two systems that are alike, and that are not"
-    detects = (
-        (
-            *(entry.scores, printable(entry.slice), str(entry.queries)),
-            *(
-                "-" if ends is None else " to ".join(map(fmt.significant, ends))
-                for ends in (entry.graded, entry.hits)
-            ),
-        )
-        for entry in audit.detects
-    )
+    detects = []
+    for entry in audit.detects:
+        ranges = ("-" if ends is None else _range(ends) for ends in (entry.graded, entry.hits))
+        detects.append((entry.scores, printable(entry.slice), str(entry.queries), *ranges))
     grids.append(word_table(_DETECT_HEADS, detects, caption))
     return Chapter("test set", (head,), (head, *audit.notes), tuple(grids))
+
+
+def _range(ends: tuple[float, float]) -> str:
+    """Return both ends of a range as text: `0.05 to 0.1`."""
+    return " to ".join(map(fmt.significant, ends))

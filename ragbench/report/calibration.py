@@ -228,18 +228,18 @@ def _flips(probe: records.ProbeFound) -> str:
 
 def _corrected(rubric: records.CertifiedRubric) -> Iterator[Block]:
     """Yield the table of corrected means, and sentences on their differences and order."""
-    rows = [
-        (
-            label(name),
-            number(correction.judge_mean),
-            number(correction.labels_mean, correction.labels_interval),
-            number(correction.mean, correction.interval),
-            label(_ratio(correction)),
-            number(correction.lambda_),
-        )
-        for name, correction in rubric.corrected.items()
-        if correction.status == "corrected"
-    ]
+    rows = []
+    for name, correction in rubric.corrected.items():
+        if correction.status == "corrected":
+            row = (
+                label(name),
+                number(correction.judge_mean),
+                number(correction.labels_mean, correction.labels_interval),
+                number(correction.mean, correction.interval),
+                label(_ratio(correction)),
+                number(correction.lambda_),
+            )
+            rows.append(row)
     if rows:
         heads = ("corrected mean", "judge", "labels alone", "corrected", "width", "lambda")
         yield number_table(heads, rows)
@@ -254,12 +254,9 @@ def _corrected_lines(rubric: records.CertifiedRubric) -> Iterator[str]:
             pair = f"{printable(name)} - {printable(correction.against)}"
             yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(correction)}"
     yield from _order(rubric)
-    groups = (("mean", rubric.corrected), ("difference", rubric.corrected_differences))
-    reasons = {
-        f"{noun}, {printable(name)}": correction.reason
-        for noun, corrections in groups
-        for name, correction in corrections.items()
-    }
+    reasons = {f"mean, {printable(name)}": of.reason for name, of in rubric.corrected.items()}
+    for name, correction in rubric.corrected_differences.items():
+        reasons[f"difference, {printable(name)}"] = correction.reason
     # many systems may share a reason, which is printed once
     for reason, names in _by_reason(reasons).items():
         yield f"not corrected ({len(names)}: {names[0]}{', ...' * (len(names) > 1)}): {reason}"
@@ -277,13 +274,10 @@ def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
     names = sorted(means, key=lambda name: (-means[name], name))
     yield f"order by corrected mean: {', '.join(map(printable, names))}"
     for text, differs in (("shown", True), ("not shown", False)):
-        of_kind = [
-            f"{printable(pair.system)} above {printable(pair.against)} ("
-            + " ".join(difference(pair.mean or 0.0, pair.interval))
-            + ")"
-            for pair in pairs
-            if pair.differs is differs
-        ]
+        of_kind = []
+        for pair in (pair for pair in pairs if pair.differs is differs):
+            gain = " ".join(difference(pair.mean or 0.0, pair.interval))
+            of_kind.append(f"{printable(pair.system)} above {printable(pair.against)} ({gain})")
         if of_kind:
             yield f"{text}, all pairs together: {'; '.join(of_kind)}"
 

@@ -187,11 +187,12 @@ def annotate_error(code: int, text: str, problems: Sequence[Problem]) -> list[st
         >>> annotate_error(3, "", [problem])[0][:52]
         '::error file=c.yaml,line=4,col=34,title=incomplete::'
     """
-    return [
+    lines = []
+    for problem in problems or [Problem(text)]:
         # a file without a line may be a folder or an option: the text names it
-        _annotation("error", EXIT_MEANINGS[code], p if p.line else Problem(str(p)))
-        for p in problems or [Problem(text)]
-    ]
+        placed = problem if problem.line else Problem(str(problem))
+        lines.append(_annotation("error", EXIT_MEANINGS[code], placed))
+    return lines
 
 
 def _annotation(level: str, title: str, problem: Problem) -> str:
@@ -199,13 +200,15 @@ def _annotation(level: str, title: str, problem: Problem) -> str:
 
     `level` is `error`, `warning` or `notice`. Without a file, line and column are left out.
     """
-    places = {"file": problem.file, "line": problem.line, "col": problem.column}
-    # a property also needs escapes for `:` and `,`, which separate properties
-    properties = ",".join(
-        f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}"
-        for name, value in {**(places if problem.file is not None else {}), "title": title}.items()
-        if value is not None
-    )
+    values: dict[str, object] = {}
+    if problem.file is not None:
+        values = {"file": problem.file, "line": problem.line, "col": problem.column}
+    pairs = []
+    for name, value in {**values, "title": title}.items():
+        if value is not None:
+            # a property also needs escapes for `:` and `,`, which separate properties
+            pairs.append(f"{name}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}")
+    properties = ",".join(pairs)
     text = str(replace(problem, file=None, line=None, column=None, source=None))
     return f"::{level} {properties}::{_data(visible(text))}"
 

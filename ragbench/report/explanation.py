@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -129,8 +128,7 @@ def explanation_report(explanation: Explanation) -> TableReport:
             table = replace(table, most=_LISTED, more=more)
         caption = f"{printable(name)}: {len(rows)} {fmt.cause_words(cause)}"
         blocks += [Heading(caption), table]
-    counts = Counter(cause for s in explanation.systems for cause, n in s.causes.items() if n)
-    present = [cause for cause in CAUSES if counts[cause]]
+    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in explanation.systems)]
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
     return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
 
@@ -159,19 +157,17 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
     Its keys are `schema`, `name`, `run_id`, `systems`, `flows` and `queries`; a question that is
     not known is ''. `queries` has all rows, those of right answers too.
     """
+    systems = []
+    for system in explanation.systems:
+        shares = {cause: to_json(share) for cause, share in system.cause_shares.items()}
+        by_field = {name: dict(slices) for name, slices in system.causes_by.items()}
+        content = {"name": system.name, "causes": dict(system.causes.items())}
+        systems.append({**content, "cause_shares": shares, "causes_by": by_field})
     return {
         "schema": "ragbench.explanation/1",
         "name": explanation.summary.name,
         "run_id": explanation.summary.run_id,
-        "systems": [
-            {
-                "name": system.name,
-                "causes": dict(system.causes.items()),
-                "cause_shares": {c: to_json(share) for c, share in system.cause_shares.items()},
-                "causes_by": {f: dict(slices) for f, slices in system.causes_by.items()},
-            }
-            for system in explanation.systems
-        ],
+        "systems": systems,
         "flows": [to_json(flow) for flow in explanation.flows],
         "queries": [
             {**to_json(row), "question": explanation.questions.get(row.query_id, "")}
@@ -182,11 +178,10 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
 
 def _slice_tables(system: SystemSummary) -> list[Table]:
     """Return a table with a row per slice of a system and its causes; [] without any."""
-    rows = [
-        (printable(field), printable(name), fmt.cause_sentence(causes))
-        for field, slices in system.causes_by.items()
-        for name, causes in slices.items()
-        if causes
-    ]
+    rows = []
+    for name, slices in system.causes_by.items():
+        for value, causes in slices.items():
+            if causes:
+                rows.append((printable(name), printable(value), fmt.cause_sentence(causes)))
     heads = ("field", "slice", TITLE)
     return [word_table(heads, rows, f"{printable(system.name)} by slice")] if rows else []

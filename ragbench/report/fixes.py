@@ -18,6 +18,7 @@ from ragbench.report.table import (
     label,
     word_table,
 )
+from ragbench.report.text import counted
 from ragbench.types.display import printable
 
 _CHANGES = (
@@ -214,7 +215,7 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
         yield "no other ranking here gains a question: `--write best.yaml` would write nothing"
         return
     ties = len(best.ties)
-    equals = f" ({ties} more change{'s' if ties > 1 else ''} with as many)" if ties else ""
+    equals = f" ({counted(ties, 'more changes')} with as many)" if ties else ""
     confirmed = f"{_gain(best.gain, best.interval)} after the choice among all changes"
     if best.is_better:
         low, high = map(_number, best.untouched)

@@ -393,20 +393,37 @@ def _news(review: GateReview) -> Iterator[str]:
         n = counted(review.compared.queries, "questions")
         same = f"nothing changed: all rankings and answers to {n} are those of {base}"
         yield from (*blind, same, *facts)
-        return
+    else:
+        yield from _changes(review, blind, facts)
+
+
+def _changes(review: GateReview, blind: Sequence[str], facts: Sequence[str]) -> Iterator[str]:
+    """Yield the news of a review that has changed scores."""
     of_gates = {(failed.about, failed.decision.system) for failed in review.failed}
-    scores = [s for s in review.scores if (s.measure, s.system) not in of_gates]
-    sure = [score for score in scores if score.is_sure]
-    unsure = [score for score in scores if not score.is_sure]
-    news = [failed.line for failed in review.failed if failed.is_sure]
-    news += [score.line for score in sure if score.gain < 0]
-    news += blind
-    news += [score.line for score in sure if score.gain > 0]
-    news += [failed.line for failed in review.failed if not failed.is_sure]
-    news += [score.line for score in unsure if score.has_failed]
-    news += facts
-    news += [s.line for s in unsure if not s.has_failed and (s.has_changed or not s.is_compared)]
-    yield from news or [score.line for score in unsure]
+    news = [(0 if failed.is_sure else 4, failed.line) for failed in review.failed]
+    news += [(2, line) for line in blind]
+    news += [(6, line) for line in facts]
+    unchanged = []
+    for score in review.scores:
+        place = _place(score)
+        if (score.measure, score.system) in of_gates:
+            continue
+        if place is None:
+            unchanged.append(score.line)
+        else:
+            news.append((place, score.line))
+    # the sort keeps the order of the lines of one place
+    ordered = sorted(news, key=lambda entry: entry[0])
+    yield from [line for _, line in ordered] or unchanged
+
+
+def _place(score: ChangedScore) -> int | None:
+    """Return the place of a score among the news; None if it has nothing new."""
+    if score.is_sure:
+        return 1 if score.gain < 0 else 3
+    if score.has_failed:
+        return 5
+    return 7 if score.has_changed or not score.is_compared else None
 
 
 def _blind_lines(decisions: Sequence[Decision]) -> Iterator[str]:

@@ -84,7 +84,9 @@ def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[
     if counted_cause(measure) != "found" or measure not in silent:
         return False
     rivals = [system for system in systems if measure in system.scores]
-    causes = {cause for system in rivals for cause, n in system.causes.items() if n}
+    causes: set[str] = set()
+    for system in rivals:
+        causes |= {cause for cause, n in system.causes.items() if n}
     has_found = any(system.scores[measure].mean for system in rivals)
     return not has_found and causes <= {"not_retrieved", "unknown"}
 
@@ -94,11 +96,8 @@ def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
 
     Controls do not compete. [] if no system has a mean.
     """
-    systems = {
-        system.name: system
-        for system in summary.systems
-        if system.role != "control" and measure in system.scores
-    }
+    rivals = (system for system in summary.systems if system.role != "control")
+    systems = {system.name: system for system in rivals if measure in system.scores}
     scores = {name: system.scores[measure] for name, system in systems.items()}
     means = {name: score.mean for name, score in scores.items()}
     # all scores of a measure share the direction

@@ -72,35 +72,25 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     if comparisons.confidence is None:
         comparisons = structs.replace(comparisons, confidence=summary.confidence)
     families = {family.measure: family for family in comparisons.measures}
-    groups = _group(summary.systems)
-    sections = [build_section(group, scores, summary, families) for group, scores in groups.items()]
-    for place, section in enumerate(sections) if narrow else ():
-        first, *further = section.measures
-        measures = (first, *(replace(measure, differences=()) for measure in further))
-        sections[place] = replace(section, measures=measures)
+    groups, sections = _group(summary.systems), []
+    for group, scores in groups.items():
+        section = build_section(group, scores, summary, families)
+        sections.append(_without_further_differences(section) if narrow else section)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
-    counts = Counter(gate.verdict for gate in gates)
-    verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
-    # a run has a warning with the reason; a summary from another program may not
-    is_explained = any("incomplete" in warning for warning in summary.warnings)
-    incomplete = () if summary.complete or is_explained else ("the run is incomplete",)
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     of_lead = lead_measure(summary, comparisons) if runs is None else None
-    results = [
-        *_headlines(summary, groups, sections, comparisons, of_lead),
-        *(line for preference in preferences for line in preference.headlines),
-    ]
-    several_answers = any(
-        s.answers is not None and s.answers.per_query > 1 for s in summary.systems
-    )
+    results = _headlines(summary, groups, sections, comparisons, of_lead)
+    for preference in preferences:
+        results += preference.headlines
+    warnings = _lines(_incomplete(summary), summary.warnings)
     return Layout(
         name=printable(summary.name),
         run_id=printable(summary.run_id),
         subject=_subject(summary),
         lead=lead(summary, comparisons) if runs is None else "",
         headlines=(
-            *([f"gates: {', '.join(verdicts)}"] if verdicts else ()),
+            *_gate_counts(gates),
             *(() if runs is None else runs.headlines),
             *(results or ([] if of_lead else ["nothing was scored"])),
         ),
@@ -112,14 +102,41 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         audit=None if summary.audit is None else audit_chapter(summary.audit),
         noise=noise_chapter(summary, comparisons),
         noise_sentence=noise_sentence(of_lead, summary),
-        legend=tuple(legend(sections, comparisons, several_answers)),
+        legend=tuple(legend(sections, comparisons, _has_several_answers(summary))),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
         # a headline is not repeated as a warning
-        warnings=tuple(w for w in _lines(incomplete, summary.warnings) if w not in results),
+        warnings=tuple(warning for warning in warnings if warning not in results),
         price=_price(summary, comparisons),
         doubts=tuple(_doubts(summary)),
         details=tuple(_details(summary, sections)) if sections else (),
     )
+
+
+def _gate_counts(gates: Sequence[Decision]) -> list[str]:
+    """Return the sentence with the number of gates of each verdict; [] without gates."""
+    counts = Counter(gate.verdict for gate in gates)
+    verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
+    return [f"gates: {', '.join(verdicts)}"] if verdicts else []
+
+
+def _without_further_differences(section: Section) -> Section:
+    """Return a section with the differences of its first measure alone."""
+    first, *further = section.measures
+    measures = (first, *(replace(measure, differences=()) for measure in further))
+    return replace(section, measures=measures)
+
+
+def _incomplete(summary: Summary) -> tuple[str, ...]:
+    """Return a warning that the run is incomplete, if no warning of the run says so."""
+    # a run has a warning with the reason; a summary from another program may not
+    is_explained = any("incomplete" in warning for warning in summary.warnings)
+    return () if summary.complete or is_explained else ("the run is incomplete",)
+
+
+def _has_several_answers(summary: Summary) -> bool:
+    """Return True if a system has several answers to a query."""
+    counts = (system.answers for system in summary.systems)
+    return any(count is not None and count.per_query > 1 for count in counts)
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
@@ -168,11 +185,9 @@ def _headlines(
             continue
         text = [] if measure == first else [headline(measure, summary, comparisons)]
         sentences += filter(None, ["; ".join([*text, *section.labels])])
-        sentences += [
-            cheapest_sentence(cheapest, columns[measure])
-            for cheapest in summary.timing.cheapest
-            if cheapest.measure == measure
-        ]
+        for cheapest in summary.timing.cheapest:
+            if cheapest.measure == measure:
+                sentences.append(cheapest_sentence(cheapest, columns[measure]))
     return sentences
 
 
@@ -275,13 +290,12 @@ def _doubts(summary: Summary) -> Iterator[str]:
             "but do not read them as shares of right answers (see ragbench calibrate)"
         )
     # last, as there may be many
-    yield from (
-        f"{score.n_failed} of {score.n_failed + score.n} failed: {printable(name)} of "
-        f"{printable(system.name)}{fmt.causes(score.failed.items())}"
-        for system in summary.systems
-        for name, score in system.scores.items()
-        if score.n_failed
-    )
+    for system in summary.systems:
+        for name, score in system.scores.items():
+            if score.n_failed:
+                count = f"{score.n_failed} of {score.n_failed + score.n} failed"
+                causes = fmt.causes(score.failed.items())
+                yield f"{count}: {printable(name)} of {printable(system.name)}{causes}"
 
 
 def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Table]:
@@ -409,16 +423,11 @@ def build_slices(comparisons: Comparisons, grids: tuple[Table, ...]) -> Chapter 
             f"({fmt.percent(comparisons.confidence or 0.95)}); the measures, systems and fields "
             "are not corrected for each other"
         )
-    cells = [
-        (
-            label(f"{row.field}: {row.slice}"),
-            *map(label, (row.system, row.measure)),
-            count(row.n),
-            change(row.difference or 0.0, row.interval),
-            probability(row.p_adjusted),
-        )
-        for row in worse[:MOST_ROWS]
-    ]
+    cells = []
+    for row in worse[:MOST_ROWS]:
+        names = map(label, (f"{row.field}: {row.slice}", row.system, row.measure))
+        difference = change(row.difference or 0.0, row.interval)
+        cells.append((*names, count(row.n), difference, probability(row.p_adjusted)))
     if cells:
         heads = ("slice", "system", "measure", "queries", "difference", "p")
         caption = "slices where a system got worse than its baseline"

@@ -60,19 +60,17 @@ def flip_words(noise: Noise) -> str:
 
 def noise_chapter(summary: Summary, comparisons: Comparisons) -> Chapter | None:
     """Return the chapter on the noise of repeated systems; None if no system was repeated."""
-    rows = [
-        (printable(system.name), printable(score), *_cells(noise))
-        for system in summary.systems
-        for score, noise in system.noise.items()
-    ]
+    rows = []
+    for system in summary.systems:
+        for score, noise in system.noise.items():
+            rows.append((printable(system.name), printable(score), *_cells(noise)))
     if not rows:
         return None
-    rows += [
-        (f"{printable(row.system)} - {printable(row.baseline)}", family.measure, *_cells(row.noise))
-        for family in comparisons.measures
-        for row in family.comparisons
-        if row.noise is not None
-    ]
+    for family in comparisons.measures:
+        for row in family.comparisons:
+            if row.noise is not None:
+                pair = f"{printable(row.system)} - {printable(row.baseline)}"
+                rows.append((pair, family.measure, *_cells(row.noise)))
     caption = "share of each source in the variance of the mean, or of the mean difference"
     heads = ("system", "score", "+-", *_SHARES, "an equal sum again leaves")
     tables = [word_table(heads, rows, caption)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from ragbench.comparison.compare_runs import short_names
 from ragbench.errors import OptionError
@@ -83,17 +84,12 @@ def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.P
     for number, measure in enumerate(_measures(summary)):
         best = best_of.get(measure)
         scores = [(s.name, s.scores[measure]) for s in summary.systems if measure in s.scores]
-        whiskers = [
-            Whisker(
-                name,
-                score.mean,
-                ends_of(score.interval),
-                _BETTER if name == best and len(scores) > 1 else 0,
-                f"{name} {significant(score.mean)}",
-            )
-            for name, score in scores
-            if score.mean is not None
-        ]
+        whiskers = []
+        for name, score in scores:
+            if score.mean is not None:
+                ends, text = ends_of(score.interval), f"{name} {significant(score.mean)}"
+                colour = _BETTER if name == best and len(scores) > 1 else 0
+                whiskers.append(Whisker(name, score.mean, ends, colour, text))
         if whiskers:
             lower = " (lower is better)" if scores[0][1].direction == "lower" else ""
             has_best = len(whiskers) > 1 and any(w.name == best for w in whiskers)
@@ -110,19 +106,13 @@ def difference_pictures(comparisons: Comparisons) -> dict[str, svg.Picture]:
     """
     pictures = {}
     for number, family in enumerate(comparisons.measures):
-        whiskers = [
-            Whisker(
-                row.system,
-                row.difference,
-                ends_of(row.interval),
-                {"better": _BETTER, "worse": _WORSE}.get(
-                    outcome_of(row, family.direction), _NEITHER
-                ),
-                f"{row.system} {row.difference:+.3g} against {row.baseline}",
-            )
-            for row in family.comparisons
-            if row.difference is not None
-        ]
+        whiskers = []
+        for row in family.comparisons:
+            if row.difference is not None:
+                outcome, ends = outcome_of(row, family.direction), ends_of(row.interval)
+                colour = {"better": _BETTER, "worse": _WORSE}.get(outcome, _NEITHER)
+                text = f"{row.system} {row.difference:+.3g} against {row.baseline}"
+                whiskers.append(Whisker(row.system, row.difference, ends, colour, text))
         if whiskers:
             file = f"differences-{number:02}-{svg.slug(family.measure)}"
             title = f"{family.measure}: difference from the baseline"
@@ -232,10 +222,7 @@ def trend_picture(
         trend: System -> its score in each run; None is a gap in its line.
     """
     drawing, x0, bottom, right = svg.Drawing(), 46.0, 220.0, 46.0 + svg.PLOT
-    scores = [score for of_system in trend.values() for score in of_system if score is not None]
-    values = [score.mean for score in scores if score.mean is not None]
-    values += [end for score in scores for end in ends_of(score.interval) or ()]
-    up = svg.Scale.fit(values, bottom, 24)
+    up = svg.Scale.fit(_trend_values(trend), bottom, 24)
     across = svg.Scale.fit([0.0, max(1.0, len(runs) - 1.0)], x0 + 20, right - 20)
     svg.axis_left(drawing, up, x0, right)
     drawing.text(x0, 13, measure)
@@ -249,19 +236,31 @@ def trend_picture(
         # side by side, so that intervals of one run do not cover each other
         aside = (number - (len(trend) - 1) / 2) * min(7.0, 30 / len(trend))
         points: list[tuple[float, float]] = []
+        means = []
         for place, score in enumerate(of_system):
-            if score is None or score.mean is None:  # a gap in the line
+            mean = None if score is None else score.mean
+            means.append(significant(mean))
+            if score is None or mean is None:  # a gap in the line
                 drawing.line(points, number)
                 points = []
                 continue
             x = across(place) + aside
-            points.append((x, up(score.mean)))
+            points.append((x, up(mean)))
             if ends := ends_of(score.interval):
                 drawing.line([(x, up(end)) for end in ends], number, width=1)
-            label = f"{system} {significant(score.mean)} in run {place + 1}, {runs[place]}"
-            drawing.mark(x, up(score.mean), number, label, size=4)
+            label = f"{system} {significant(mean)} in run {place + 1}, {runs[place]}"
+            drawing.mark(x, up(mean), number, label, size=4)
         drawing.line(points, number)
-        means = (significant(None if score is None else score.mean) for score in of_system)
         words.append(f"{system}: {', '.join(means)}")
     size = svg.draw_legend(drawing, list(trend), right, bottom + 30)
     return drawing.done(file, f"{measure} over {len(runs)} runs", "; ".join(words), *size)
+
+
+def _trend_values(trend: Mapping[str, Sequence[SystemScore | None]]) -> list[float]:
+    """Return the means of all systems in all runs, and the ends of their intervals."""
+    values: list[float] = []
+    for score in chain.from_iterable(trend.values()):
+        if score is not None:
+            values += [] if score.mean is None else [score.mean]
+            values += ends_of(score.interval) or ()
+    return values

@@ -6,6 +6,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from msgspec import structs
 
@@ -127,11 +128,8 @@ class _QueryText:
             yield from self.wrapped(system.why, "why: ")
         if system.cause is not None and system.cause in CAUSE_CHANGES:
             yield from self.wrapped(CAUSE_CHANGES[system.cause], "what to change: ")
-        scores = [
-            f"{printable(name)} {significant(value)}"
-            for name, value in system.scores.items()
-            if value is not None
-        ]
+        values = [(name, value) for name, value in system.scores.items() if value is not None]
+        scores = [f"{printable(name)} {significant(value)}" for name, value in values]
         if scores:
             yield from self.wrapped(", ".join(scores), "scores: ")
         unscored: dict[str, list[str]] = {}
@@ -162,11 +160,11 @@ class _QueryText:
         """
         source = system.summary.ranking_of
         # gold below the first hits shows how deep it was ranked
-        hits = [
-            hit
-            for hit in system.ranking
-            if hit.rank is None or hit.rank <= self.hits or hit.gold or (hit.grade or 0) > 0
-        ]
+        hits = []
+        for hit in system.ranking:
+            is_relevant = hit.gold or (hit.grade or 0) > 0
+            if hit.rank is None or hit.rank <= self.hits or is_relevant:
+                hits.append(hit)
         # a generator has the ranking of its retriever
         if source in self.printed:
             yield f"{_INDENT}ranking: as {printable(source)}"
@@ -238,7 +236,8 @@ class _QueryText:
         read = next((a.contexts for a in system.answers if a.contexts is not None), ())
         passages = passage_names(system, read)
         claims: dict[tuple[str, str], JudgedClaim] = {}
-        for row in (row for v in system.verdicts if not v.sample for row in v.claims):
+        first_verdicts = (verdict for verdict in system.verdicts if not verdict.sample)
+        for row in chain.from_iterable(verdict.claims for verdict in first_verdicts):
             first = claims.get((row.whose, row.text), row)
             # one rubric rules on a claim by the passages, another by the gold answer
             ruled = first if first.ruling is not None else row
@@ -343,18 +342,13 @@ def prompts_sent(
         system: System of the judged answer; None for a verdict on a pair or a passage.
         verdict: The verdict.
     """
-    if system is not None:
-        answers = [next((a for a in system.answers if a.sample == verdict.sample), None)]
-    else:
-        pair = [view.system(name) for name in (verdict.system, verdict.other) if name is not None]
-        # a pair has an answer of each system
-        samples = [judged.answers if judged is not None else () for judged in pair]
-        # the system with fewer samples is paired again from its first sample
-        answers = [of[(verdict.sample or 0) % len(of)] if of else None for of in samples]
+    answers = _judged_answers(view, system, verdict)
+    passages: list[str | None] = []
     if verdict.document_id is not None:
         passages = [_full_text(views.passage(view.id, verdict.document_id))]
     else:
-        passages = [_full_text(p) for answer in answers for p in (answer and answer.contexts) or ()]
+        for answer in answers:
+            passages += map(_full_text, (answer and answer.contexts) or ())
     if verdict.other is not None:
         passages = list(dict.fromkeys(passages))  # passages of both answers count once
     texts = {"question": view.question}
@@ -370,6 +364,22 @@ def prompts_sent(
     for row in verdict.prompts:
         if (form := views.prompts.get(row.form)) is not None:
             yield SentPrompt(form.system, row.filled(form, texts), to=row.to)
+
+
+def _judged_answers(
+    view: QueryView, system: SystemView | None, verdict: VerdictRow
+) -> list[AnswerRow | None]:
+    """Return the answer that a verdict judges, or that of each system of a pair."""
+    if system is not None:
+        return [next((a for a in system.answers if a.sample == verdict.sample), None)]
+    answers: list[AnswerRow | None] = []
+    for name in (verdict.system, verdict.other):
+        if name is not None:
+            judged = view.system(name)
+            samples = () if judged is None else judged.answers
+            # the system with fewer samples is paired again from its first sample
+            answers.append(samples[(verdict.sample or 0) % len(samples)] if samples else None)
+    return answers
 
 
 def _full_text(passage: Passage | None) -> str | None:

@@ -89,16 +89,12 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
         (name_of[run.source], run.started, (run.commit or fmt.MISSING)[:10], text)
         for run, text in zip(compared.runs, changes, strict=True)
     ]
-    causes = [
-        (
-            printable(flow.system),
-            str(len(move.queries)),
-            *map(fmt.cause_words, (move.before, move.after)),
-            "; ".join(_query_lines(move.queries, compared.questions)),
-        )
-        for flow in compared.causes
-        for move in flow.moves
-    ]
+    causes = []
+    for flow in compared.causes:
+        for move in flow.moves:
+            words = map(fmt.cause_words, (move.before, move.after))
+            queries = "; ".join(_query_lines(move.queries, compared.questions))
+            causes.append((printable(flow.system), str(len(move.queries)), *words, queries))
     moved = "queries whose cause changed since the first run"
     grids = [
         word_table(_RUNS, runs, "the runs"),
@@ -340,11 +336,11 @@ class Trends:
 
         [] if the scores are comparable and all systems are shown.
         """
-        notes = [
-            f"{printable(self.score)} of {printable(run)} has other options or judgements than "
-            "that of the previous run: the two are not comparable"
-            for run in self.breaks
-        ]
+        reason = "has other options or judgements than that of the previous run"
+        notes = []
+        for run in self.breaks:
+            name = f"{printable(self.score)} of {printable(run)}"
+            notes.append(f"{name} {reason}: the two are not comparable")
         if self.left_out:
             notes.append(f"{fmt.counted(self.left_out, 'further systems')} are in --format json")
         return notes
@@ -394,15 +390,14 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     systems = dict.fromkeys(system for of_run in reversed(scores) for system in of_run)
     ordered = sorted(systems, key=lambda system: _rank(scores[-1].get(system)))
     names = short_names([str(run.path) for run in runs])
-    breaks = [
-        name
-        for name, run, (earlier, later) in zip(names[1:], runs[1:], pairwise(scores), strict=True)
+    breaks = []
+    for label_of_run, run, pair in zip(names[1:], runs[1:], pairwise(scores), strict=True):
+        earlier, later = pair
+        other_queries = _OTHER_QUERIES in run.changed
+        common = [(later[s], earlier[s]) for s in later.keys() & earlier.keys()]
         # a change of options or judgements starts a new series
-        if any(
-            _differ(later[s], earlier[s], other_queries=_OTHER_QUERIES in run.changed)
-            for s in later.keys() & earlier.keys()
-        )
-    ]
+        if any(_differ(*scores, other_queries=other_queries) for scores in common):
+            breaks.append(label_of_run)
     return Trends(
         experiment=name,
         score=score,

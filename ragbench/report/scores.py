@@ -191,13 +191,16 @@ def render_table(
     names = list(systems[0].evaluation.columns)
     cells = [_cells(scored, per_query, summary) for scored in systems]
     # queries first, as in trec_eval; a query has rows if any of the systems has it
-    queries = {query for of_system in cells for query, _ in of_system if query is not None}
+    queries: set[str] = set()
+    for of_system in cells:
+        queries |= {query for query, _ in of_system if query is not None}
     rows: list[str | None] = [*sorted(queries, key=id_bytes), *([None] if summary else [])]
     keys = [(query, name) for query in rows for name in names]
     missing = TableCell(MISSING)
     table_rows = []
     for query, name in keys:
-        start = [label(ALL if query is None else query)] if per_query else []
+        name_of_query = label(ALL if query is None else query)
+        start = [name_of_query] if per_query else []
         values = (of_system.get((query, name), missing) for of_system in cells)
         table_rows.append((*start, label(name), *values))
     names_of_runs = (printable(scored.name) for scored in systems)
@@ -236,17 +239,14 @@ def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, Tabl
     def text(name: str, value: float | None) -> str:
         return f"{value:.0f}" if value is not None and name in sums else significant(value)
 
-    rows = scored.rows() if per_query else ()
-    cells: dict[Key, TableCell] = {
-        (query, name): TableCell(text(name, value), value)
-        for query, of_query in rows
-        for name, value in of_query.items()
-    }
-    means = of_all if summary else {}
-    return cells | {
-        (None, name): TableCell(text(name, score.mean), score.mean, interval(score.interval))
-        for name, score in means.items()
-    }
+    cells: dict[Key, TableCell] = {}
+    for query, of_query in scored.rows() if per_query else ():
+        for name, value in of_query.items():
+            cells[query, name] = TableCell(text(name, value), value)
+    for name, score in of_all.items() if summary else ():
+        mean = text(name, score.mean)
+        cells[None, name] = TableCell(mean, score.mean, interval(score.interval))
+    return cells
 
 
 def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:

@@ -87,11 +87,12 @@ def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
     None for a system without one, such as the baseline itself. A system that the summary lacks is
     absent. In the order of the summary.
     """
-    return {
-        system.name: system.baseline_by(next(iter(scores[system.name]), ""))
-        for system in summary.systems
-        if system.name in scores
-    }
+    baselines = {}
+    for system in summary.systems:
+        if system.name in scores:
+            first = next(iter(scores[system.name]), "")
+            baselines[system.name] = system.baseline_by(first)
+    return baselines
 
 
 def _measure(
@@ -299,11 +300,8 @@ def _headline(entry: Ranked, confidence: str) -> str:
     if len(first) > 1:
         return f"{fmt.listed([printable(system.system) for system in first])} rank equal by {name}"
     best = first[0].system
-    beaten = [
-        printable(pair.other if pair.system == best else pair.system)
-        for pair in entry.comparisons
-        if pair.preferred == best
-    ]
+    wins = (pair for pair in entry.comparisons if pair.preferred == best)
+    beaten = [printable(pair.other if pair.system == best else pair.system) for pair in wins]
     # the first rank alone shows no preference
     text = f"{printable(best)} ranks first by {name}, win rate {fmt.significant(first[0].win_rate)}"
     if not beaten:

@@ -293,8 +293,12 @@ def signs_of(table: Table, blocks: Iterable[Block]) -> list[tuple[str, str]]:
         signs.add(INTERVAL)
     if any(cell.letters for cell in cells):
         signs.add(LETTERS)
-    entries = [entry for block in blocks if isinstance(block, Legend) for entry in block.entries]
-    return [(sign, text) for sign, text in entries if sign in signs or signs & {*sign.split(", ")}]
+    entries = []
+    for legend in (block for block in blocks if isinstance(block, Legend)):
+        for sign, text in legend.entries:
+            if sign in signs or signs & {*sign.split(", ")}:
+                entries.append((sign, text))
+    return entries
 
 
 # signs of a legend that are no text of a cell

@@ -199,12 +199,15 @@ def sparkline(values: Sequence[float | None]) -> str:
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     # halves before the subtraction: the span of two huge numbers would overflow
     span = high / 2 - low / 2
-    return "".join(
-        " "
-        if value is None or not math.isfinite(value)
-        else _BARS[round((value / 2 - low / 2) / span * (len(_BARS) - 1)) if span else 3]
-        for value in values
-    )
+    bars = []
+    for value in values:
+        if value is None or not math.isfinite(value):
+            bars.append(" ")
+        elif not span:
+            bars.append(_BARS[3])
+        else:
+            bars.append(_BARS[round((value / 2 - low / 2) / span * (len(_BARS) - 1))])
+    return "".join(bars)
 
 
 def cause_words(cause: AnswerCause) -> str:

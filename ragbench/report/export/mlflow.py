@@ -89,13 +89,13 @@ def metric_names(scores: Iterable[str]) -> dict[str, str]:
     plain = {
         score: re.sub(r"[^\w.-]+", "_", score.replace("@", "_at_")).strip("_") for score in scores
     }
-    counts = Counter(name.casefold() for name in plain.values())
-    return {
-        score: f"{name[:_NAME]}_{fingerprint([score])[:6]}"
-        if counts[name.casefold()] > 1 or len(name) > _NAME or not name.strip("._-")
-        else name
-        for score, name in plain.items()
-    }
+    counts, names = Counter(name.casefold() for name in plain.values()), {}
+    for score, name in plain.items():
+        is_odd = len(name) > _NAME or not name.strip("._-")
+        is_unclear = is_odd or counts[name.casefold()] > 1
+        end = f"_{fingerprint([score])[:6]}" if is_unclear else ""
+        names[score] = name[:_NAME] + end
+    return names
 
 
 def _log_system(
@@ -119,11 +119,10 @@ def _log_system(
     run_id = client.create_run(experiment, start_time=start, run_name=system.name).info.run_id
     status, end = "FAILED", None
     try:
-        metrics = [
-            Metric(f"{names[name]}{suffix}", float(value), start or 0, 0)
-            for name, score in system.scores.items()
-            for suffix, value in _values(score)
-        ]
+        metrics = []
+        for name, score in system.scores.items():
+            for suffix, value in _values(score):
+                metrics.append(Metric(f"{names[name]}{suffix}", float(value), start or 0, 0))
         texts = _tags(summary, system, manifest, names)
         tags = [RunTag(key, text[:_TAG]) for key, text in texts if text]
         dataset = summary.dataset or Dataset()

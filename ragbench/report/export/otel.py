@@ -161,15 +161,11 @@ def _find_verdict(
     name: str, score: SystemScore, verdicts: Sequence[VerdictRow]
 ) -> VerdictRow | None:
     """Return the first verdict behind a judge's score of a question; None without one."""
-    return next(
-        (
-            row
-            for row in verdicts
-            if row.judge == score.judge
-            and name in (row.rubric, add_option(row.rubric, "judge", row.judge))
-        ),
-        None,
-    )
+    for row in verdicts:
+        names = (row.rubric, add_option(row.rubric, "judge", row.judge))
+        if row.judge == score.judge and name in names:
+            return row
+    return None
 
 
 def _attributes(

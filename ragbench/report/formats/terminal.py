@@ -225,11 +225,8 @@ def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width
     words = [[*map(display_width, " ".join(cells).split())] for cells in columns]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     for kind, narrowest in (("words", _NARROWEST), ("name", 0), ("words", 0)):
-        least = {
-            n: min(widths[n], max([narrowest, *words[n]]))
-            for n in range(len(columns))
-            if kinds[n] == kind
-        }
+        places = [n for n in range(len(columns)) if kinds[n] == kind]
+        least = {n: min(widths[n], max([narrowest, *words[n]])) for n in places}
         while excess > 0 and any(widths[n] > low for n, low in least.items()):
             widest = max((n for n, low in least.items() if widths[n] > low), key=widths.__getitem__)
             widths[widest] -= 1

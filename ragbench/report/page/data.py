@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
 from ragbench.records.manifest import AnswerRow, FailedPrediction, Passage, TextRow, VerdictRow
-from ragbench.records.summary import Summary
+from ragbench.records.summary import Summary, SystemSummary
 from ragbench.signature import Signature
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types.conversation import Json
@@ -108,16 +109,7 @@ def pack_queries(
     rows = sorted(texts)
     scores = {name: score for system in summary.systems for name, score in system.scores.items()}
     index = {
-        "systems": [
-            {
-                "name": system.name,
-                "role": system.role,
-                "baseline": system.baseline,
-                "retriever": system.retriever,
-                "answers": any(score.kind != "retrieval" for score in system.scores.values()),
-            }
-            for system in summary.systems
-        ],
+        "systems": list(map(_system_entry, summary.systems)),
         "scores": [
             {"name": name, "kind": score.kind, "lower": score.direction == "lower"}
             for name, score in scores.items()
@@ -201,21 +193,34 @@ def _group(signatures: Mapping[str, Signature]) -> dict[str, int]:
     return groups
 
 
+def _system_entry(system: SystemSummary) -> dict[str, object]:
+    """Return the entry of a system in the index of the page."""
+    return {
+        "name": system.name,
+        "role": system.role,
+        "baseline": system.baseline,
+        "retriever": system.retriever,
+        "answers": any(score.kind != "retrieval" for score in system.scores.values()),
+    }
+
+
 def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
     """Return system -> score -> value of each query; None for a missing value.
 
     In the order of `rows`; a system without scores per query is absent.
     """
-    return {
-        system.name: {
-            name: [_rounded(value) for value in columns[name][list(rows)].tolist()]
-            if name in columns
-            else [None] * len(rows)
-            for name in system.scores
-        }
-        for system in views.summary.systems
-        if (columns := views.columns.get(system.name)) is not None
-    }
+    values: dict[str, dict[str, list[float | None]]] = {}
+    for system in views.summary.systems:
+        columns = views.columns.get(system.name)
+        if columns is None:
+            continue
+        of_system: dict[str, list[float | None]] = {}
+        for name in system.scores:
+            of_system[name] = [None] * len(rows)
+            if name in columns:
+                of_system[name] = [_rounded(value) for value in columns[name][list(rows)].tolist()]
+        values[system.name] = of_system
+    return values
 
 
 def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]]]:
@@ -232,11 +237,11 @@ def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[li
                 columns[name][row] = [
                     _shortened(value, "word") for value in dict.fromkeys(map(str, values))
                 ]
-    return {
-        name: column
-        for name, column in columns.items()
-        if 1 < len({value for values in column for value in values}) <= _MOST_SLICES
-    }
+    slices = {}
+    for name, column in columns.items():
+        if 1 < len(set(chain.from_iterable(column))) <= _MOST_SLICES:
+            slices[name] = column
+    return slices
 
 
 class _Packer:
@@ -283,11 +288,11 @@ class _Packer:
         Keys are `id`, `text`, `gold`, `relevant`, `hits`, `systems`, and `row`, `pairs`, `graded`
         and `spans` if there are any.
         """
-        rankings = {
-            name: ranking
-            for name, owners in self.rankings.items()
-            if (ranking := self.views.ranking(owners[0], view.id)) is not None
-        }
+        rankings = {}
+        for name, owners in self.rankings.items():
+            ranking = self.views.ranking(owners[0], view.id)
+            if ranking is not None:
+                rankings[name] = ranking
         hits = {name: self._list_hits(view, ranking) for name, ranking in rankings.items()}
         graded = []
         for verdict in view.graded:
