@@ -199,7 +199,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     Text is written as UTF-8, with its line ends as they are, and the surrogates of
     `surrogateescape` as their bytes; UnicodeEncodeError for any other surrogate. Missing folders
-    are created, and a link is replaced, not followed. Raises an OSError if the file cannot be
+    are created, and a link is replaced, not followed. It raises an OSError if the file cannot be
     written, or is a folder.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
@@ -223,7 +223,7 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Yield a binary file to write; it gets its name when the block ends without an error.
 
     Missing folders are created, and an existing file is replaced. An error in the block leaves the
-    old file. Raises OSError if the file or its folder cannot be written, or if the path is a
+    old file. It raises OSError if the file or its folder cannot be written, or if the path is a
     folder, a pipe or a device, such as `/dev/null`.
     """
     # the rename would put a file in the place of the device, for all programs of the machine
@@ -297,7 +297,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a file during the block; other processes wait for it.
 
     The system releases the lock when the process ends, also by a kill. The file is created if it is
-    missing, and stays. The parent folder is created too. Raises OSError if the file cannot be
+    missing, and stays. The parent folder is created too. It raises OSError if the file cannot be
     opened or is a link. There is no time limit.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -312,7 +312,7 @@ def locked_beside(path: Path, tell: Callable[[], object] = int) -> Iterator[None
 
     The hidden file is removed afterwards; a killed process may leave it, without its lock. A
     process that has to wait calls `tell` first. There is no time limit. Missing folders are
-    created. Raises OSError if the hidden file cannot be opened.
+    created. It raises OSError if the hidden file cannot be opened.
     """
     lock = path.with_name(f".{path.name}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -346,7 +346,7 @@ def try_lock(stream: IO[bytes]) -> bool:
 def point_at(link: Path, target: str) -> None:
     """Make `link` a symbolic link to `target`; without support for links, a file with that line.
 
-    An existing link or file is replaced, and missing folders are created. Raises OSError if the
+    An existing link or file is replaced, and missing folders are created. It raises OSError if the
     folder cannot be written, or if `link` is a folder.
     """
     with temporary_beside(link) as temporary:

@@ -99,8 +99,8 @@ def load_yaml(text: str, *, typed: bool = False) -> Any:
     counts.
 
     Raises:
-        YamlError: The text is not one YAML document, is nested over 100 deep, has more than a
-            million values with its aliases, or one of a wrong type.
+        YamlError: The text is not one YAML document, nested over 100 deep, or has over a million
+            values or one of a wrong type.
 
     Example:
         >>> load_yaml("{a: [no, 1]}"), load_yaml("{a: [no, 1]}", typed=True)

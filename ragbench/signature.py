@@ -196,7 +196,7 @@ def file_digest(path: Path) -> bytes:
 def fingerprint_json(value: Any, length: int = 12) -> str:
     """Return the fingerprint of a JSON-like value; the order of keys does not matter.
 
-    Values that JSON lacks count by their text. Raises TypeError for keys that JSON lacks or that
+    Values that JSON lacks count by their text. It raises TypeError for keys that JSON lacks or that
     cannot be sorted, ValueError for a circle.
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)

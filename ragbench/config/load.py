@@ -402,7 +402,7 @@ class TreeCheck:
     def expanded(self) -> Node:
         """Return the tree with one component for each combination of a sweep.
 
-        As it is without sweeps.
+        It is the config itself without sweeps.
         """
         tree = self.tree
         for block, swept in self.swept.items():

@@ -213,10 +213,7 @@ class Context:
 def _try_component(
     entry: KeyEntry, cls: Any, options: Mapping[str, object], repeat: object, report: Report
 ) -> None:
-    """Create a component and report its `OptionError`; the run meets other errors of ragbench.
-
-    A component with equal results is reported too where its entry has a `repeat` above 1.
-    """
+    """Create a component; report its `OptionError`, or a `repeat` that its equal results forbid."""
     try:
         component = cls(**options)
         check_repeat(component, repeat)
@@ -402,7 +399,7 @@ def _absolute(node: Node, value: Any, context: Context) -> Any:
 def load_named(node: Node, context: Context) -> object:
     """Return the object that a value names, not called; None, with a problem, if it is missing.
 
-    The value is `module:name`, also behind `python:`. Also None, with a problem, if code is
+    The value is `module:name`, also behind `python:`. It is None too, with a problem, if code is
     forbidden.
     """
     if context.refuses(node):

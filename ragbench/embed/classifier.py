@@ -71,10 +71,9 @@ class TextSpan(NamedTuple):
 class TextClassifier:
     """Classifier of whether a passage supports a text.
 
-    Created from a checkpoint and a function of its labels, which loads the model: OptionError,
-    DataError or ImportError if that fails. `probabilities` returns a row for each pair of passage
-    and text, `spans` the unsupported parts of the texts. Safe to use from several threads. Computes
-    in 32-bit floats, also if the weights are stored as 16-bit floats.
+    Creating one loads the model of a checkpoint. `probabilities` returns a row for each pair of
+    passage and text, `spans` the unsupported parts of the texts. Several threads may use it. It
+    computes in 32-bit floats, also if the weights are stored as 16-bit floats.
 
     Attributes:
         device: `cpu` or `cuda`.

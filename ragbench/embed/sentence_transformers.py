@@ -93,10 +93,14 @@ class SentenceTransformerEmbedder(embed.Embedder):
             DataError: The model is not in the cache of the hub, and the hub cannot be reached.
         """
         embed.need_packages(owner, EXTRA, PACKAGES)
+        from sentence_transformers import SentenceTransformer
+
         checkpoint = embed.find_checkpoint(owner, model)
         chosen = embed.choose_device(owner, device)
         self.identity = checkpoint.identity
-        self._model = _load(checkpoint, chosen)
+        self._model = checkpoint.load(
+            lambda name, where: SentenceTransformer(name, device=chosen, **where)
+        )
         self._model.eval()
         prompts = self._model.prompts or {}
         self.prompts = {role: prompts.get(role) or "" for role in ("query", "document")}
@@ -214,12 +218,6 @@ def check_model(owner: str, model: str) -> embed.Checkpoint:
     if checkpoint.folder is None:
         checkpoint.config()
     return checkpoint
-
-
-def _load(checkpoint: embed.Checkpoint, device: str) -> Any:
-    from sentence_transformers import SentenceTransformer
-
-    return checkpoint.load(lambda name, where: SentenceTransformer(name, device=device, **where))
 
 
 # attributes of `Embedder` that a remote embedder copies from the model on a worker

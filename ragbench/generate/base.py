@@ -61,7 +61,7 @@ class Generator(Configured):
         """Set the store of model replies, before the first question; None stores nothing."""
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set the budget of all calls, before the first question; None for no limit."""
+        """Set the budget of all calls, before the first question."""
 
     def close(self) -> None:
         """Close connections, after the last question."""

@@ -247,8 +247,8 @@ class ChatGenerator(llm.Connected, Generator):
         connect: Returns the client of the model, given the store of replies.
         prompt: Prompt for all questions.
         request: Request without messages: the model and its parameters.
-        context_tokens: Token budget of the passages; None for no limit.
-        limits: Limits of the calls; None for the default limits.
+        context_tokens: Token budget of the passages.
+        limits: Limits of the calls.
         prices: Returns the prices of models.
 
     Attributes:

@@ -17,11 +17,10 @@ class Predictions(Generator):
 
     The answers are judged against the `contexts` of the file, or without them against the passages
     of the paired retriever. A query that the file lacks has no answer, which is counted apart from
-    failures. A file with several answers to a query numbers them from 0 in the column `sample`;
-    all of them are read. Integer ids become text; null is no answer, an empty cell of CSV an empty
-    one. DataError if the file cannot be read or a row is wrong; MissingExtra for a
-    Parquet file without the extra `parquet`. `generate_for` returns the first answer to a query,
-    and raises MissingPrediction if the file has none.
+    failures. A file with several answers to a query numbers them from 0 in the column `sample`; all
+    of them are read. Integer ids become text; null is no answer, an empty cell of CSV an empty one.
+    `generate_for` returns the first answer to a query, and raises MissingPrediction if the file has
+    none.
     """
 
     is_stored = True
@@ -40,7 +39,8 @@ class Predictions(Generator):
     ) -> Prediction:
         """Return the answer to a query from the file.
 
-        Found by the id of the query, else by its text; `contexts` is None where the file has none.
+        The id of the query finds the answer, else its text; `contexts` is None where the file has
+        none.
 
         Raises:
             MissingPrediction: The file has no answer to the query.

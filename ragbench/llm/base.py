@@ -135,9 +135,9 @@ class ChatReply(Record, kw_only=False):
         reasoning: Reasoning before the answer; empty if the server returns none.
         left_out: Parameters not sent, since the model refuses them, such as `temperature`.
         usage: Tokens, those of failed tries included, and the cost at the time of payment.
-        logprobs: Log-probabilities per token; None if the server returns none.
+        logprobs: Log-probabilities per token.
         model: Name of the model as the server reports it.
-        system_fingerprint: Configuration of the server by its own code; None if it has none.
+        system_fingerprint: Configuration of the server by its own code.
         latency_ms: Time of the successful try, in milliseconds.
         attempts: Failed tries before it, in order.
         price_share: Share of the usual price: 0.5 in a batch.
@@ -222,17 +222,17 @@ class CallFailure(ModelError):
         detail: Error message without secrets.
         retryable: True if the same call can succeed later.
         throttled: True if the server asks for fewer calls.
-        retry_after_s: Seconds that the server asks to wait; None if it states none.
+        retry_after_s: Seconds that the server asks to wait.
         fatal: True if every other call fails as well: a wrong key, an empty account.
         status: HTTP status; None for failures without a response.
         unconnected: True if the connection was refused or cut.
         unreachable: True if the server cannot be used: it refused the connection, its name is
             unknown, or it refused key, account, address or model before any reply.
-        param: Name of the parameter that the server refuses; None if it names none.
+        param: Name of the parameter that the server refuses.
         words: All words of the server's error without secrets; `detail` has their start.
         attempts: Failed tries, in order.
         replies: Unusable replies, in order.
-        usage: Tokens of failed tries that the server reports; None if it reports none.
+        usage: Tokens of failed tries that the server reports.
     """
 
     cause: Cause

@@ -68,9 +68,8 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     or unknown.
 
     Raises:
-        CallFailure: The body holds an error, or no choice with a text. Whether an error is
-            retryable is for its status to say; any other body is, since a proxy may have sent or
-            cut it.
+        CallFailure: The body holds an error, or no choice with a text. It is retryable unless the
+            status of an error says otherwise.
     """
     completion = parse_body(body) if isinstance(body, str) else body
     if completion.get("error") or (completion.get("errors") and not completion.get("choices")):

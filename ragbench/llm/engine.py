@@ -36,10 +36,10 @@ class ChatEngine:
 
     Args:
         model: Client of the model; the engine closes it.
-        limits: Limits of concurrency, time and retries; None for the default limits.
+        limits: Limits of concurrency, time and retries.
         replies: Store of replies, which the caller closes; None stores nothing.
         prices: Prices of models; None for the built-in prices.
-        budget: Budget, possibly shared with other engines; None for no limit.
+        budget: Budget, possibly shared with other engines.
 
     Attributes:
         totals: Calls, tokens and cost so far.

@@ -78,8 +78,8 @@ def failure_of_status(
         status: HTTP status.
         message: Error message without secrets.
         headers: Headers of the response, looked up by names in lower case.
-        code: Error code of the server; None or empty if it has none.
-        param: Parameter that the error is about; None or empty if it names none.
+        code: Error code of the server.
+        param: Parameter that the error is about.
         url: URL of the request, which ends the detail; empty leaves it out.
     """
     failure = _failure_of_words(status, f"{code or ''} {message}", message)

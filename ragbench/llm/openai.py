@@ -325,7 +325,7 @@ class Address:
 
     @classmethod
     def parse(cls, address: str | None) -> Address | None:
-        """Return a parsed address; None for None.
+        """Return a parsed address.
 
         Raises:
             OptionError: It is no HTTP address, such as an empty text, or it holds credentials or a

@@ -82,8 +82,7 @@ class Replies:
         path: SQLite file; created if it is missing, except with `replay`.
         also: Further files, such as that of a team, which are read after this one.
         replay: True to read only: a missing reply is then an error, and nothing is sent.
-        clean: Masks secrets in the texts of a reply before it is stored and returned; None for no
-            masking.
+        clean: Masks secrets in the texts of a reply before it is stored and returned.
 
     Attributes:
         writable: False for `replay`, for a file without write permission, and after `close`.
@@ -136,7 +135,7 @@ class Replies:
         """Return True if a reply has the key, also one that `asking_again` leaves out.
 
         The further files count too; one that cannot be read is left out with a `DamagedCache`
-        warning. Raises a DataError if the first file cannot be read.
+        warning. It raises a DataError if the first file cannot be read.
         """
         return self._store.holds(REPLIES, "", key)
 
@@ -144,7 +143,8 @@ class Replies:
     def asking_again(self) -> Iterator[None]:
         """Ignore replies stored before the `with` block in `get`; new replies replace them.
 
-        It holds for all threads. Used to retry items whose stored reply is a refusal or unreadable.
+        It holds for all threads. A run retries items in it whose stored reply is a refusal or
+        unreadable.
         """
         self._again_from = time.time()
         try:
@@ -156,8 +156,8 @@ class Replies:
         """Return the reply of a key; None if it is missing or damaged.
 
         A damaged reply is removed with a `DamagedCache` warning. Replies that `asking_again` leaves
-        out count as missing. Raises a DataError if the first file cannot be read; a further one is
-        left out with a warning. The reply has `stored` set.
+        out count as missing. It raises a DataError if the first file cannot be read; a further one
+        is left out with a warning. The reply has `stored` set.
         """
         blob = self._store.get(REPLIES, "", key, since=self._again_from)
         if blob is None:

@@ -122,7 +122,7 @@ class BatchOptions(OptionSet):
 
 
 class PriceOptions(OptionSet):
-    """Price table of calls: the built-in one, and a file that overrides it; None for no file.
+    """Price table of calls: the built-in one, and a file that overrides it.
 
     `load_prices` reads them, and raises DataError for a bad file.
     """
@@ -154,7 +154,7 @@ class Connected:
 
     Args:
         connect: Returns the client of the model, given the store of replies.
-        limits: Limits of the calls; None for the default limits.
+        limits: Limits of the calls.
         prices: Returns the prices of models.
     """
 
@@ -179,7 +179,7 @@ class Connected:
     def check(self) -> None:
         """Connect to the model, so that a missing key or package fails before the first call.
 
-        An engine that exists is left as it is. Raises OptionError, MissingExtra or DataError, as
+        An engine that exists is left as it is. It raises OptionError, MissingExtra or DataError, as
         `engine` does.
         """
         self.engine  # noqa: B018 - made on first use
@@ -189,7 +189,7 @@ class Connected:
         self._replies = replies
 
     def spend_from(self, budget: Budget | None) -> None:
-        """Set the budget of all calls, before the first call; None for no limit."""
+        """Set the budget of all calls, before the first call."""
         self._budget = budget
 
     @property

@@ -368,9 +368,9 @@ class Budget:
     bound; no call is sent after that.
 
     Args:
-        usd: Limit in US dollars; None for no limit.
-        tokens: Limit on input and output tokens together; None for no limit.
-        minutes: Wall time from now on; None for no limit. Running calls may finish after it.
+        usd: Limit in US dollars.
+        tokens: Limit on input and output tokens together.
+        minutes: Wall time from now on. Running calls may finish after it.
 
     Attributes:
         spent_usd: US dollars spent so far.
@@ -445,7 +445,7 @@ class Budget:
     def time_is_up(self) -> bool:
         """True if the time limit has passed.
 
-        Always False without a time limit.
+        Without a time limit it never is.
         """
         return self._until is not None and time.monotonic() >= self._until
 

@@ -46,10 +46,6 @@ def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list
     return candidates
 
 
-def _may_be_term(word: str) -> bool:
-    return word.isalpha() and len(word) > 3
-
-
 def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandidate:
     """Return the candidate of the sentence with the rarest terms of a passage."""
     document = passage.document
@@ -58,8 +54,8 @@ def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandida
     no_terms = load("english").union(words(title))
     best: tuple[int, list[str], str] | None = None
     for sentence in sentences(passage.text):
-        terms = [*filter(_may_be_term, set(words(sentence)) - no_terms)]
-        terms = sorted(terms, key=lambda word: (frequency[word], word))[:_N_TERMS]
+        long_words = {word for word in words(sentence) if word.isalpha() and len(word) > 3}
+        terms = sorted(long_words - no_terms, key=lambda word: (frequency[word], word))[:_N_TERMS]
         rarity = (sum(frequency[term] for term in terms), terms, sentence)
         if len(terms) == _N_TERMS and (best is None or rarity < best):
             best = rarity

@@ -284,10 +284,10 @@ def open_arrays(path: Path) -> Arrays | None:
 def problems(path: Path) -> list[str] | None:
     """Return the damaged, cut, linked or missing files of a folder; None if it is missing.
 
-    Reads all files, which takes some 0.25 s per gigabyte. A folder without `about.json` counts as
-    missing. Names are in the order of `about.json`.
-    An unreadable `about.json` gives only its name, and a link or special file in the folder only
-    the name of that. A whole folder gives an empty list; further files do not count as damage.
+    It reads all files, which takes some 0.25 s per gigabyte. A folder without `about.json` counts
+    as missing. Names are in the order of `about.json`. An unreadable `about.json` gives only its
+    name, and a link or special file in the folder only the name of that. A whole folder gives an
+    empty list; further files do not count as damage.
     """
     try:
         _, checksums = _about(path)
@@ -316,7 +316,7 @@ def read_label(path: Path) -> str:
 def discard(path: Path) -> None:
     """Remove a folder of arrays with all its files, if it exists.
 
-    Raises OSError if a file cannot be removed.
+    It raises OSError if a file cannot be removed.
     """
     # `about.json` goes first: a folder without it counts as missing, also after a kill.
     (path / ABOUT).unlink(missing_ok=True)

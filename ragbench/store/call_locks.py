@@ -115,8 +115,8 @@ class CallLocks:
 def call_locks_beside(path: Path) -> CallLocks:
     """Return the call locks of a file of replies, the same object for each call in a process.
 
-    The lock file is `.<name>.claims` in the same folder, created if it can be. Raises a DataError
-    if it is a link.
+    The lock file is `.<name>.claims` in the same folder, created if it can be. It raises a
+    DataError if it is a link.
     """
     # Never closed: closing one of two descriptors of a file would release all its locks.
     # Cached by process, since a forked process does not inherit the locks of its parent.

@@ -133,7 +133,7 @@ class Store:
         """Return True if an item is stored; its blob is not read, so damage is not noticed.
 
         The further files count too; one that cannot be read is left out with a `DamagedCache`
-        warning. Raises a DataError if the first file cannot be read.
+        warning. It raises a DataError if the first file cannot be read.
         """
         files = list(self._files)
         return any(any(self._select(file, "item", kind, key, [item])) for file in files)
@@ -141,7 +141,7 @@ class Store:
     def count(self, kind: str, key: str) -> int:
         """Return the number of rows of a kind and key in the first file; 0 for a missing file.
 
-        Damaged rows count. Raises a DataError if the file cannot be read.
+        Damaged rows count. It raises a DataError if the file cannot be read.
         """
         query = f"SELECT count(*) FROM rows WHERE {_ENTRY}"
         return int(self._file.read(lambda file: file.execute(query, (kind, key)).fetchone()[0]))
@@ -193,7 +193,7 @@ class Store:
     def remove(self, kind: str, key: str, items: Collection[str]) -> None:
         """Remove items from the first file; items that are not stored are ignored.
 
-        Raises a DataError if the file cannot be written; a missing file is created.
+        It raises a DataError if the file cannot be written; a missing file is created.
         """
         rows = [(kind, key, item) for item in items]
         self._file.write(lambda file: file.executemany(f"DELETE FROM rows WHERE {_ITEM}", rows))
@@ -222,7 +222,7 @@ class Store:
     def note_use(self, kind: str, key: str, label: str) -> None:
         """Record the label of an entry and the current time as that of its last use.
 
-        An earlier label is replaced. Raises a DataError if the file cannot be written.
+        An earlier label is replaced. It raises a DataError if the file cannot be written.
         """
         query, values = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (kind, key, label)
         self._file.write(lambda file: file.execute(query, (*values, time.time())), durable=False)
@@ -231,8 +231,8 @@ class Store:
         """Return the entries of the first file; entries without a label have `?`.
 
         They are in any order; `size` is in bytes, and without a label `used_at` is the time of the
-        last storage. A missing file gives an empty list. Raises a DataError if the file cannot be
-        read.
+        last storage. A missing file gives an empty list. It raises a DataError if the file cannot
+        be read.
         """
         query = (
             "SELECT kind, key, ifnull(label, '?'), size, ifnull(used_at, stored) FROM "

@@ -48,7 +48,7 @@ class StageItems:
     def get(self, item: str) -> Any:
         """Return the value of an item; None if it is not stored, or damaged.
 
-        A stored null is None too. A blob that is no JSON is removed with a warning. Raises a
+        A stored null is None too. A blob that is no JSON is removed with a warning. It raises a
         DataError if the first file cannot be read; a further one is left out with a warning. The
         first value read or stored records the time of use.
         """

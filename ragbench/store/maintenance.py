@@ -27,7 +27,10 @@ def stored_in(folder: Path) -> list[CacheEntry]:
         DataError: The folder cannot be read, or a folder of arrays is a link.
     """
     try:
-        entries = [*_array_folders(folder), *_rows(folder)]
+        entries = [*_array_folders(folder)]
+        for name in (CACHE_FILE, REPLIES_FILE):
+            with closing(Store(folder / name)) as store:
+                entries += store.entries()
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
 
@@ -43,7 +46,7 @@ def verify(folder: Path) -> Iterator[tuple[Path, int, str]]:
 
     The path is a folder of arrays or a file of rows. The description is `<kind> of <label>`, or
     `damaged pages` for rows that SQLite cannot read; for a file that cannot be used at all, it is
-    the reason, with number 1. A whole or missing folder gives nothing. Raises a DataError if a
+    the reason, with number 1. A whole or missing folder gives nothing. It raises a DataError if a
     folder of arrays is a link, and OSError if one cannot be read.
     """
     for entry in _array_folders(folder):
@@ -129,9 +132,3 @@ def _array_folders(folder: Path) -> Iterator[CacheEntry]:
             arrays.array_path(folder, path.parent.name, path.name)  # refuses links
             size = sum(file.lstat().st_size for file in path.iterdir())
             yield CacheEntry(path, path.parent.name, None, arrays.read_label(path), size, used)
-
-
-def _rows(folder: Path) -> Iterator[CacheEntry]:
-    for name in (CACHE_FILE, REPLIES_FILE):
-        with closing(Store(folder / name)) as store:
-            yield from store.entries()

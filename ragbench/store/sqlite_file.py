@@ -199,7 +199,7 @@ class SQLiteFile:
     def unlink(self) -> None:
         """Delete the file and its log; a process that has it open creates a new one.
 
-        Missing files are ignored. Raises a DataError if a file cannot be deleted.
+        Missing files are ignored. It raises a DataError if a file cannot be deleted.
         """
         try:
             with self.lock, files.locked_beside(self.path):

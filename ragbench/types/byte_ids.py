@@ -244,7 +244,7 @@ def numbered(values: NDArray[Any]) -> NDArray[np.int64]:
     """Return for each value its rank among the distinct values, from 0 for the smallest.
 
     Ranks fit into 32 bits, so two of them make one 64-bit key. Sorting such keys gives the order of
-    `numpy.lexsort` several times faster. Takes n log n steps. Each NaN counts as a value of its
+    `numpy.lexsort` several times faster. It takes n log n steps. Each NaN counts as a value of its
     own.
 
     Example:

@@ -207,7 +207,7 @@ class Run:
     def best_first(self) -> Run:
         """Return the run with the rows of each query in the order of `ranking`.
 
-        Returns the run itself if its scores fall strictly already, else a new run without
+        It is the run itself if its scores fall strictly already, else a new run without
         `duplicates` and `substituted`.
         """
         query = np.repeat(np.arange(len(self.query_ids)), np.diff(self.starts))
@@ -228,8 +228,8 @@ class Run:
         """Return the first `top_k` rows of some queries, in the order of `query_ids`.
 
         `query_ids` has each id once; queries that the run lacks are left out. Rows keep their
-        stored order: call `best_first` before. Returns the run itself if its queries are the same,
-        in this order, and no row is cut; else a new run without `duplicates` and `substituted`.
+        stored order: call `best_first` before. It is the run itself if its queries are the same, in
+        this order, and no row is cut; else a new run without `duplicates` and `substituted`.
 
         Example:
             >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})

@@ -188,7 +188,7 @@ class HitBlock:
 def repeated_rows(keys: HashArray) -> IntArray:
     """Return the rows that share their key with another row, ascending; usually none.
 
-    Rows count from 0; no keys give an empty array. Takes n log n steps.
+    Rows count from 0; no keys give an empty array. It takes n log n steps.
 
     Example:
         >>> repeated_rows(np.array([7, 5, 9, 7], np.uint64))
