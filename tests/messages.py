@@ -81,8 +81,8 @@ def read_messages(path: Path) -> Mapping[str, str]:
             sections[name] = []
         elif name:
             sections[name].append(line.removeprefix("  "))
-    # the last line of a section is the blank one before the next section, or the end of the file
-    return {name: "\n".join(lines[:-1]) for name, lines in sections.items()}
+    # line breaks at the end of a section are left out, as in `mask`
+    return {name: "\n".join(lines).rstrip("\n") for name, lines in sections.items()}
 
 
 def write_message(path: Path, name: str, text: str, tests: str) -> None:
