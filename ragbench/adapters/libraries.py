@@ -378,7 +378,7 @@ def checked_id(value: Any, owner: str) -> str:
     `owner` names the hit or passage in messages.
 
     Raises:
-        AdapterError: The value is no text, whole number or UUID, a float from 2**53 on, or an
+        AdapterError: the value is no text, whole number or UUID, a float from 2**53 on, or an
             invalid id, such as an empty one.
 
     Example:

@@ -392,10 +392,10 @@ def people_against_people(
 ) -> dict[str, certificate.AgreementFound]:
     """Return statistic -> agreement of each two raters, averaged over the pairs.
 
-    No judge can be expected to agree better. Alpha is computed over all raters together. Empty if
-    there is only one rater. The keys are `raw`, `kappa`, `kappa_linear`, `kappa_quadratic`,
-    `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `pearson`, `spearman` and `kendall`.
-    OptionError if confidence is outside (0, 1).
+    No judge can be expected to agree better. Alpha is computed over all raters together. The result
+    is empty if there is only one rater. The keys are `raw`, `kappa`, `kappa_linear`,
+    `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `pearson`, `spearman` and
+    `kendall`. OptionError if confidence is outside (0, 1).
     """
     people = ratings.people
     pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]

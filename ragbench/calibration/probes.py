@@ -28,8 +28,7 @@ def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key
     """Draw n distinct answers at random among those with a verdict by any of the scores.
 
     An answer is (system, query id). Returns all of them, sorted, if there are no more than n. Equal
-    seeds give equal draws. The draw keeps the order of the sorted answers. ValueError if n or the
-    seed is negative.
+    seeds give equal draws. The draw keeps the order of the sorted answers.
     """
     # sorted: the order of a set differs from process to process
     keys = sorted({key for score in scores for key in score.scores})
@@ -90,8 +89,8 @@ def probe_position(
 def reverse_passages(item: JudgedItem) -> JudgedItem | None:
     """Return the item with its passages reversed; None if there is no other order.
 
-    None also for an answer that cites passages by number, since its numbers would be wrong. The
-    item itself is not changed.
+    The result is None also for an answer that cites passages by number, since its numbers would be
+    wrong. The item itself is not changed.
 
     Example:
         >>> item = JudgedItem("When?", "In 1932.", ["It opened in 1932.", "It is red."])

@@ -321,8 +321,8 @@ def _sureness(scores: FloatArray) -> Strata:
 def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
     """Repeat a draw from the signature on a sheet.
 
-    Returns None if the signature is damaged, or if the run gives another draw. None too if the
-    scores changed since.
+    Returns None if the signature is damaged, or if the run gives another draw. The result is None
+    too if the scores changed since.
     """
     part = Signature.parse(signature).part
     unit: Unit = "query" if part("unit") == "query" else "answer"

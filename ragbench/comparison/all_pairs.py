@@ -167,10 +167,7 @@ class AllPairs:
         return decide_pairs(pairs, self.method, self._test(pairs)) if pairs else []
 
     def between(self, measure: str, system: str, rivals: Sequence[str]) -> list[Difference]:
-        """Return the differences of a system from others, with the decisions of `wins`.
-
-        KeyError if one of them lacks the measure.
-        """
+        """Return the differences of a system from others, with the decisions of `wins`."""
         systems = systems_with(measure, self._systems)
         order = list(systems).index
         names = [sorted((system, rival), key=order) for rival in rivals]

@@ -60,8 +60,7 @@ class SystemCauses:
     def by_slice(self, slicings: Sequence[Slicing]) -> dict[str, dict[str, dict[AnswerCause, int]]]:
         """Return field -> slice -> cause -> number of its queries, without causes of 0 queries.
 
-        A query counts in each of its slices; a slice without queries has {}. ValueError if a
-        slicing has labels for another number of queries.
+        A query counts in each of its slices; a slice without queries has {}.
         """
         fields: dict[str, dict[str, dict[AnswerCause, int]]] = {}
         for slicing in slicings:
@@ -105,8 +104,7 @@ def flow_of(
 
     `old_causes` are those of the baseline, `new_causes` those of the system, one for each query.
     Groups of one size are in the order of their causes in `CAUSES`; the queries of a group keep
-    their order; `same` counts the queries whose cause stayed. ValueError if the three lists differ
-    in length.
+    their order; `same` counts the queries whose cause stayed.
 
     Example:
         >>> flow = flow_of("new", "old", ["right", "refused"], ["right", "right"], ["q1", "q2"])

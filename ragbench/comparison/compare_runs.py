@@ -319,8 +319,7 @@ def paired_rows(
 
     `clusters` has the cluster label of each query; None if queries are units. A measure that was
     not compared yields nothing. `measure` and `names` of the scores are empty, `decision` is that
-    of the comparison. KeyError if a compared system is none of the matching, IndexError if the
-    sources are unpaired.
+    of the comparison.
     """
     rows = {row.label: row for row in compared_rows(matching)}
     family = comparison.measure(measure)

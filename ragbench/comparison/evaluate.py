@@ -221,7 +221,7 @@ class Evaluation:
     def summary(self) -> dict[str, SystemScore]:
         """Mean, interval, counts, bounds and signature of each score.
 
-        In the order of the columns; the mean is None where nothing is scored.
+        The mean is None where nothing is scored.
         """
         summary = {}
         for name, column in self.columns.items():
@@ -298,7 +298,7 @@ class Evaluation:
     def causes(self) -> dict[str, dict[str, str]]:
         """Cause of each missing value by score and item id, such as `timeout` or `no_reference`.
 
-        In the order of the columns and of `query_ids`; a score without missing values has {}.
+        A score without missing values has {}.
         """
         by_score = {}
         for name, column in self.columns.items():
@@ -505,7 +505,7 @@ def _spelling_notes(run: Run, qrels: Qrels) -> list[str]:
 def file_spelling_notes(run: str | Path | BinaryIO, ranked: RankedFile, qrels: Qrels) -> list[str]:
     """Return a note if hits at the start of a run file may be gold ids in another spelling.
 
-    [] if no relevant document is missed, and for a pipe, which cannot be read again.
+    The list is empty if no relevant document is missed, and for a pipe, which cannot be read again.
     """
     is_file = isinstance(run, (str, Path)) and os.path.isfile(run)
     if not is_file or not _misses_gold(ranked.evidence.grades, qrels):

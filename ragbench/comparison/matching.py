@@ -397,7 +397,7 @@ class SameQueries:
     def notes(self) -> Iterator[str]:
         """Yield notes on the queries that were left out, and on sources without questions.
 
-        None if no query was left out and all questions are known.
+        The result is None if no query was left out and all questions are known.
         """
         for part, queries in self.differing.items():
             words = _PARTS[part][0].rpartition(" ")[0]  # without the verb

@@ -140,7 +140,7 @@ class PairedScores:
     def unchanged(self) -> str:
         """Share of unchanged queries in words, such as `77 of 78 unchanged (1 edited, 1 new)`.
 
-        Empty if no query was edited, added or removed.
+        The result is empty if no query was edited, added or removed.
         """
         if self.changes is None or not self.changes.counts:
             return ""
@@ -205,7 +205,7 @@ class PairedScores:
     def gains(self) -> FloatArray:
         """Differences with their sign turned where lower scores are better: up is better.
 
-        NaN where either has no score.
+        The value is NaN where either has no score.
         """
         return self.sign * self.differences
 
@@ -259,8 +259,9 @@ class PairedScores:
     def detectable(self, differences: FloatArray, method: Method, level: float) -> float:
         """Return the smallest difference that such queries show in 4 of 5 cases.
 
-        Interval and paired test have to show it, the test with a p-value of at most `level`. NaN
-        where no difference like these is shown, as if nothing changed, and without an interval.
+        Interval and paired test have to show it, the test with a p-value of at most `level`. The
+        value is NaN where no difference like these is shown, as if nothing changed, and without an
+        interval.
         """
         if math.isfinite(self.range[1] - self.range[0]):
             options = self._options(differences, method)
@@ -274,7 +275,7 @@ class PairedScores:
     def detectable_drop(self, gains: FloatArray, method: Method, margin: float) -> float:
         """Return the size of the smallest drop whose interval is beyond a margin in 4 of 5 cases.
 
-        The score has two ends. NaN where no drop like these changes is.
+        The score has two ends. The value is NaN where no drop like these changes is.
         """
         options = self._options(gains, method, of_gains=True)
         return stats.detectable_difference(**options, beyond=-margin)
@@ -355,10 +356,7 @@ def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
 
 
 def scores_of(pairs: PairedScores, row: int) -> WorseQuery:
-    """Return a query with both scores, without its question; `row` is that of the pair, from 0.
-
-    IndexError if there is no such row, or the pair has no query ids.
-    """
+    """Return a query with both scores, without its question; `row` is that of the pair, from 0."""
     return WorseQuery(
         query_id=pairs.query_ids[row],
         score=float(pairs.system.values[row]),

@@ -16,7 +16,7 @@ def unlike_parts(
 
     They are the parts that differ, with "" for the name of the measure, and the mixtures of either.
     `tolerated` are parts that may differ, as the queries behind them were compared; a part that one
-    signature lacks counts all the same. [] if the scores may be compared.
+    signature lacks counts all the same. The list is empty if the scores may be compared.
 
     Example:
         >>> unlike_parts(Signature.of("bleu", case="yes"), Signature.of("bleu", case="no"))

@@ -102,7 +102,7 @@ def open_base(
 ) -> Iterator[GateBase | None]:
     """Yield the base of a comparison; its files exist during the block only.
 
-    None if the commit of a Git reference has no such config: there is no base yet.
+    The result is None if the commit of a Git reference has no such config: there is no base yet.
 
     Args:
         reference: Run folder or baseline file if there is such a path, else a Git reference. The

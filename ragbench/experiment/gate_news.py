@@ -93,7 +93,7 @@ def corpus_lines(
 def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> str:
     """Return the renamed, removed, new and edited documents in words, by name and count.
 
-    Empty if the data set is read by code of the user, or cannot be read.
+    The result is empty if the data set is read by code of the user, or cannot be read.
     """
     if loads_by_code(config):
         return ""

@@ -149,7 +149,7 @@ def noise_of(
 ) -> Noise | None:
     """Return the noise of a mean, or of the mean difference from `against`.
 
-    None where nothing was repeated, or fewer than two queries have a score.
+    The result is None where nothing was repeated, or fewer than two queries have a score.
     """
     tables = [scores.table] if against is None else [scores.table, against.table]
     if all(table[0].size <= 1 for table in tables):

@@ -101,8 +101,7 @@ def _url_prefix(address: str) -> str:
 def texts_of(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
     """Yield path and text of every string in a value of the config; `path` is that of the value.
 
-    In the order of the value; the path of a list item is its index from 0 as text. Keys are not
-    yielded.
+    The path of a list item is its index from 0 as text. Keys are not yielded.
     """
     if isinstance(value, Mapping):
         for key, part in value.items():

@@ -103,7 +103,7 @@ class Experiment:
     def noise(self) -> dict[str, Mapping[str, Noise]]:
         """System -> score -> its uncertainty split into questions, app and judge.
 
-        Empty if nothing was repeated.
+        The result is empty if nothing was repeated.
         """
         return {system.name: system.noise for system in self.record.systems if system.noise}
 

@@ -137,7 +137,8 @@ class StoredRankings:
         """Return True for each query whose gold a perfect reranker brings into the first k ranks.
 
         It reorders the first `depth` hits. False where all gold is needed, and more than k hits for
-        it. None if stored hits do not tell how many: a passage may have several gold spans.
+        it. The result is None if stored hits do not tell how many: a passage may have several gold
+        spans.
         """
         is_deep: BoolArray = self.depths(name) <= depth
         if not self.needs_all:

@@ -26,9 +26,9 @@ def drop_near_duplicates(
 ) -> PricedChange | str | None:
     """Return the change that a passage is left out if it repeats a better one.
 
-    The next hits take its place. `text_of` returns the text of a hit by query and id. None if no
-    passage repeats another, or the text of a hit that would be read is missing; a sentence if the
-    stored hits do not tell which gold would be read.
+    The next hits take its place. `text_of` returns the text of a hit by query and id. The result is
+    None if no passage repeats another, or the text of a hit that would be read is missing; a
+    sentence if the stored hits do not tell which gold would be read.
     """
     hits, is_known = np.zeros((2, len(run.query_ids)), np.bool_)
     words_of = cache(lambda text: frozenset(words(text)))
@@ -69,8 +69,8 @@ def _repeats(text: frozenset[str], better: frozenset[str]) -> bool:
 def join_neighbours(run: PricedRun) -> PricedChange | str | None:
     """Return the change that each chunk is read with the one before and the one after it.
 
-    Chunks have ids such as `guide.md#3`. None if no hit has such an id; a sentence if it is not
-    stored which chunks have gold.
+    Chunks have ids such as `guide.md#3`. The result is None if no hit has such an id; a sentence if
+    it is not stored which chunks have gold.
     """
     hits, has_chunks = [], False
     for query in run.query_ids:
@@ -102,8 +102,8 @@ def refuse_low_scores(
 ) -> PricedChange | None:
     """Return the change that questions are declined if their best score is below a threshold.
 
-    Unanswerable questions count here as well, as found if they are declined. None without such
-    questions, or without a score.
+    Unanswerable questions count here as well, as found if they are declined. The result is None
+    without such questions, or without a score.
 
     Args:
         run: Stored rankings.

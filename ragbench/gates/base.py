@@ -129,8 +129,8 @@ class GateNames:
 def score_facts(source: str | Path | Mapping[str, Any], kind: Kind) -> ScoreFacts | None:
     """Return a score as its measure, metric or rubric declares it; None if there is none.
 
-    None too for a name or rubric with a mistake. A name `python:...` imports the code; a file of a
-    rubric is read.
+    The result is None too for a name or rubric with a mistake. A name `python:...` imports the
+    code; a file of a rubric is read.
 
     Args:
         source: Name of the score; a rubric may also be a file or a mapping.
@@ -243,10 +243,7 @@ class Candidate:
 
     @property
     def column(self) -> ScoreColumn:
-        """Score of all queries.
-
-        KeyError if the system has a cost in place of this score.
-        """
+        """Score of all queries."""
         return self.system.columns[self.score]
 
 
@@ -324,7 +321,7 @@ class Gate(OptionSet, ABC):
     def required_systems(self) -> list[str]:
         """Systems that the run must have for the gate.
 
-        Empty if the gate names none.
+        The result is empty if the gate names none.
         """
         return list(self.systems)
 
@@ -539,9 +536,9 @@ def within(value: float, least: float | None, most: float | None) -> Verdict:
 def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     """Return the decision for each gate and system, in the order of the config.
 
-    A gate with `undecided: fail` fails if it is undecided. No gates give an empty list. Each
-    decision gets the text of its gate and its line in the config, None if unknown. DataError if a
-    file of a gate cannot be read, KeyError if `run.baselines` lacks it.
+    A gate with `undecided: fail` fails if it is undecided. Each decision gets the text of its gate
+    and its line in the config, None if unknown. DataError if a file of a gate cannot be read,
+    KeyError if `run.baselines` lacks it.
     """
     decisions: list[Decision] = []
     for gate in gates:

@@ -43,8 +43,7 @@ class CostComparison:
     for these intervals, as all of them have to hold. As several systems may be within the margin by
     chance, their confidence is raised by Bonferroni's rule for the number of systems that the rule
     may choose from. `benchmarks/cheapest.py` simulates the rule, and simpler ones that fail.
-    `cheapest` returns the choice, and `decide` the decision on two systems. KeyError if `systems`
-    lacks a system, or a system the measure.
+    `cheapest` returns the choice, and `decide` the decision on two systems.
 
     Attributes:
         system: Name of the system; it may be replaced by systems that answer, too, if it does.
@@ -147,8 +146,9 @@ class CostComparison:
     def cheapest(self) -> CheapestSystem | None:
         """Return the cheapest system that is surely within the margin, for the best system.
 
-        `self.system` counts as the best one. None if no system is cheaper, or its cost is not
-        known. `system` of the result is None if no cheaper system is surely within the margin.
+        `self.system` counts as the best one. The result is None if no system is cheaper, or its
+        cost is not known. `system` of the result is None if no cheaper system is surely within the
+        margin.
         """
         best, (cost, costs), cheaper = self.system, self.costs, self.cheaper
         if not cheaper:

@@ -99,7 +99,7 @@ class PairGate(base.MeasureGate):
     def required_systems(self) -> list[str]:
         """Systems that the gate names, and the system that they are compared with.
 
-        Empty without either; `against` is left out if it is a file.
+        The result is empty without either; `against` is left out if it is a file.
         """
         is_system = self.against is not None and self.file is None
         return [*self.systems, *([str(self.against)] if is_system else [])]

@@ -68,8 +68,8 @@ class FailIf:
     def skipped_by(self, sources: Sequence[ScoredSystems]) -> str | None:
         """Return a reason with the run that skipped judges and lacks the measure; None without one.
 
-        The first such run is named, with the reasons of all judges that it skipped. None too if no
-        other source has the measure as one of a judge.
+        The first such run is named, with the reasons of all judges that it skipped. The result is
+        None too if no other source has the measure as one of a judge.
         """
         measure = self.gate.measure
         systems = chain.from_iterable(source.systems.values() for source in sources)
@@ -96,7 +96,7 @@ class FailIf:
         `measure` is the name of the condition's measure in the runs. The method is that of the
         comparison, so that the interval that decides is the one printed. Without compared systems
         there is one undecided decision. `clusters` has the cluster label of each query; None if
-        queries are units. IndexError if the sources are unpaired.
+        queries are units.
         """
         compared = list(paired_rows(comparison, matching, measure, clusters))
         if not compared:

@@ -39,8 +39,8 @@ class PrintedDecisions:
     ) -> Difference | None:
         """Return the decision on a system of the run and its baseline in a source.
 
-        None if `ragbench compare` refuses the two sources: then no table has the pair. KeyError if
-        one of them lacks the measure.
+        The result is None if `ragbench compare` refuses the two sources: then no table has the
+        pair.
         """
         if source is not self._scored:
             return self._with(source, measure).get(system)

@@ -198,9 +198,9 @@ def cohen_kappa(table: FloatArray, weights: Weights = "equal") -> resampling.Lef
             no rater used count as distance all the same. The word is not checked.
 
     Returns:
-        A value in [-1, 1]; 0 is chance. NaN with the reason where a rater gives one level to all
-        items: kappa would be 0 or 0 / 0, whatever the other one says. A value without an item is
-        NaN where only one level of a rater would be left.
+        A value in [-1, 1]; 0 is chance. The value is NaN with the reason where a rater gives one
+        level to all items: kappa would be 0 or 0 / 0, whatever the other one says. A value without
+        an item is NaN where only one level of a rater would be left.
 
     Example:
         Agreement .7; by chance .5 x .6 + .5 x .4 = .5: (.7 - .5) / (1 - .5).
@@ -265,8 +265,9 @@ def krippendorff_alpha(table: FloatArray, level: Level = "nominal") -> resamplin
             (squared distance). The word is not checked.
 
     Returns:
-        At most 1; 0 is chance. NaN with the reason where all ratings are equal, which is no proof
-        of agreement. A value without an item is NaN where the other items have one level.
+        The value is at most 1; 0 is chance. It is NaN with the reason where all ratings are equal, which
+        is no proof of agreement. A value without an item is NaN where the other items have one
+        level.
 
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so

@@ -129,7 +129,7 @@ def win_matrix(table: FloatArray, pairs: Sequence[tuple[int, int]]) -> FloatArra
     """Return (systems, systems): how often the row beat the column, ties as half a win of each.
 
     There are as many systems as the largest number in `pairs` plus 1; without pairs the shape is
-    (0, 0). ValueError unless there is one pair per column of the table.
+    (0, 0).
 
     Example:
         >>> win_matrix(np.array([[1.0, 0.5], [0.0, np.nan]]), [(0, 1), (0, 2)])

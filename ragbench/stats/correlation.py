@@ -131,8 +131,8 @@ def pearson(table: FloatArray) -> LeftOut:
         table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
 
     Returns:
-        A value in [-1, 1]. NaN with the reason below two rows, or where a column is constant (but
-        for rounding).
+        A value in [-1, 1]. The value is NaN with the reason below two rows, or where a column is
+        constant (but for rounding).
 
     Example:
         Deviations -1, 0, 1 and -4, -1, 5: 9 / sqrt(2 x 42).
@@ -198,7 +198,8 @@ def spearman(table: FloatArray) -> LeftOut:
         table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
 
     Returns:
-        A value in [-1, 1]. NaN with the reason below two rows, or where a column is constant.
+        A value in [-1, 1]. The value is NaN with the reason below two rows, or where a column is
+        constant.
 
     Example:
         Squares of the differences of ranks: 0, 1, 1, 0; 1 - 6 x 2 / (4 x 15).
@@ -233,7 +234,8 @@ def kendall_tau_b(table: FloatArray) -> LeftOut:
         table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
 
     Returns:
-        A value in [-1, 1]. NaN with the reason below two rows, or where a column is constant.
+        A value in [-1, 1]. The value is NaN with the reason below two rows, or where a column is
+        constant.
 
     Example:
         Five of six pairs in order, one reversed: (5 - 1) / 6.
@@ -307,8 +309,8 @@ def roc_auc(table: FloatArray) -> LeftOut:
         table: Scores of n items beside 1 for good and 0 for bad ones, shape (n, 2), without NaN.
 
     Returns:
-        A value in [0, 1]. NaN with the reason where all items are good, or all bad. A constant
-        score gives 0.5: it tells nothing apart.
+        A value in [0, 1]. The value is NaN with the reason where all items are good, or all bad. A
+        constant score gives 0.5: it tells nothing apart.
 
     Example:
         Good: .9 and .4, bad: .4 and .1. Of four pairs three are in order, one is tied.

@@ -106,8 +106,8 @@ def noise_parts(
         seed: Seed of the resampling.
 
     Returns:
-        Part of `questions`, then of each level that has a repeat. Empty with fewer than two
-        questions.
+        Part of `questions`, then of each level that has a repeat. The result is empty with fewer
+        than two questions.
 
     Raises:
         OptionError: The shape does not fit to the levels, or an option is out of range.

@@ -175,8 +175,8 @@ def t_test_p_values(differences: ArrayLike) -> FloatArray:
 
     Returns:
         Array of shape (m,), values in [0, 1]. 1 where no query changed, also if only one is scored.
-        NaN where none is scored, where the only one changed, or where all changed by the same
-        amount: there is no spread to divide by.
+        The value is NaN where none is scored, where the only one changed, or where all changed by
+        the same amount: there is no spread to divide by.
 
     Raises:
         OptionError: differences is no table or holds an infinity.

@@ -55,8 +55,8 @@ def queries_to_exclude(
         power: Probability that this limit falls short of the point.
 
     Returns:
-        A number of queries, at least 2. None for never: `differences` is empty, the point is the
-        mean itself, or it is so near to it that ten million would not do.
+        A number of queries, at least 2. The result is None for never: `differences` is empty, the
+        point is the mean itself, or it is so near to it that ten million would not do.
 
     Raises:
         OptionError: A difference, `point`, `largest` or a probability is out of range.
@@ -120,8 +120,9 @@ def detectable_difference(
             comparisons; None: no test.
 
     Returns:
-        A size in the unit of the scores. NaN if no differences like these are shown: nothing
-        changed, or all differences are equal and too small; and for an unbounded range, or n < 2.
+        A size in the unit of the scores. The value is NaN if no differences like these are shown:
+        nothing changed, or all differences are equal and too small; and for an unbounded range, or
+        n < 2.
 
     Raises:
         OptionError: As `difference_interval`, and n is no integer from 1, or level is outside
@@ -160,8 +161,8 @@ def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
 
     The first is that of systems that are alike, the second of systems that are not: the differences
     of graded scores from 0 to 1, such as ndcg, vary by `TYPICAL_SDS` from query to query, and hits
-    change on `TYPICAL_CHANGES` of the queries. NaN where no such difference is shown. OptionError
-    if n is no integer from 1.
+    change on `TYPICAL_CHANGES` of the queries. The value is NaN where no such difference is shown.
+    OptionError if n is no integer from 1.
 
     Example:
         >>> [round(difference, 2) for difference in typical_detectable(200)]

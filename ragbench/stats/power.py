@@ -78,7 +78,8 @@ def queries_needed(
         power: Probability that this limit falls short of the point.
 
     Returns:
-        A number of queries, at least 2. None for never: distance is 0, NaN or noise, or sd is NaN.
+        A number of queries, at least 2. The result is None for never: distance is 0, NaN or noise,
+        or sd is NaN.
 
     Raises:
         OptionError: distance or sd is negative, n_observed is no integer from 1, or a probability

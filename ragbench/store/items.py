@@ -71,7 +71,7 @@ class StageItems:
         Raises:
             DataError: The file cannot be written.
             ValueError: The value has NaN or an infinite number.
-            TypeError: The value is no JSON value.
+            TypeError: the value is no JSON value.
         """
         blob = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
         time_s = time.monotonic()

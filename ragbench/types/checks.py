@@ -75,7 +75,7 @@ def checked_id(identifier: object, source: str, query_id: str | None = None) -> 
     """Return an id as text; `query_id` is the query of a document id, None for a query id.
 
     Raises:
-        DataError: The value is no id; names `source`, which holds it, and the query.
+        DataError: the value is no id; names `source`, which holds it, and the query.
     """
     try:
         return id_text(identifier)

@@ -23,7 +23,7 @@ def id_text(value: Any) -> str:
     NumPy numbers count as numbers.
 
     Raises:
-        ValueError: The value is no id, such as null, True, bytes or 0.5, or it is a float from
+        ValueError: the value is no id, such as null, True, bytes or 0.5, or it is a float from
             2**53 on; says why.
 
     Example:

@@ -329,7 +329,7 @@ def corpus_of(value: object) -> Corpus:
 
     Raises:
         DataError: There is no document, a path cannot be read, or a document is wrong.
-        OptionError: The value is none of these.
+        OptionError: the value is none of these.
         MissingExtra: The format of a file needs an extra.
 
     Example:

@@ -89,7 +89,7 @@ def read_text(entry: Entry, column: str, value: Any) -> str | None:
     the float 1932.0, which is whole.
 
     Raises:
-        DataError: The value is something else, also another float, True or False; names the column.
+        DataError: the value is something else, also another float, True or False; names the column.
     """
     # beyond 2**53 a float is no longer exact
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -423,8 +423,8 @@ class ChatReader:
 def read_calls(entry: Entry, column: str) -> tuple[ToolCall, ...] | None:
     """Return the tool calls in a column.
 
-    None where it is missing, null or, in CSV, an empty cell; () for an empty list. A text is the
-    name of a tool.
+    The result is None where it is missing, null or, in CSV, an empty cell; () for an empty list. A
+    text is the name of a tool.
 
     Raises:
         DataError: The column holds something else, or a cell in brackets cannot be parsed.

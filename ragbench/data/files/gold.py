@@ -532,7 +532,7 @@ def read_grade(entry: Entry, column: str, value: object) -> int:
     """Return a grade; integers as text ('2') or as floats (2.0) are read.
 
     Raises:
-        DataError: The value is no integer, also None and True; names the column.
+        DataError: the value is no integer, also None and True; names the column.
     """
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = float(value)

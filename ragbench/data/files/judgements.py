@@ -133,7 +133,7 @@ def unknown_query(
 def merge_judgements(files: Sequence[QrelsTable]) -> QrelsTable:
     """Return the judgements of several files, such as all splits, as one; one file as it is.
 
-    A pair in several files keeps its first line. No file gives an empty table.
+    A pair in several files keeps its first line.
 
     Raises:
         DataError: Two files grade one pair of query and document differently.

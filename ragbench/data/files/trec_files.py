@@ -476,7 +476,7 @@ def _run_of(block: HitBlock) -> Run:
 def group_queries(pieces: Iterable[trec_text.ParsedText]) -> HitBlock:
     """Return the hits of all pieces as one block, those of each query together.
 
-    Queries are in the order of their first line, hits in file order. No pieces give an empty block.
+    Queries are in the order of their first line, hits in file order.
     """
     codes: dict[bytes, int] = {}
     code_of: list[int] = []

@@ -46,7 +46,7 @@ def read_decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Floats |
 
     Numbers of the usual form of scores are read eight digits at a time, with the rounding of
     `float`; columns of other forms go through `float`. The spans ascend, white space follows each
-    of them, and at least `PADDING` bytes follow the last one. No spans give an empty array.
+    of them, and at least `PADDING` bytes follow the last one.
     """
     usual = _read_same_places(data, starts, ends)
     if usual is not None:
@@ -128,8 +128,8 @@ def read_number(text: bytes) -> float | None:
 def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | None:
     """Return the integers in spans of a buffer.
 
-    A minus sign is allowed. None if one has more than 8 digits, a plus sign, or another character.
-    White space follows each span. No spans give an empty array.
+    A minus sign is allowed. The result is None if one has more than 8 digits, a plus sign, or
+    another character. White space follows each span.
     """
     # the usual grades have one digit
     if (ends - starts == 1).all():
@@ -186,9 +186,9 @@ class ParsedText:
 def parse_uniform(text: Pieces) -> ParsedText | None:
     """Parse whole lines of six fields with one space or tab between them, from pieces of bytes.
 
-    None if a line has another form, has no line end, is a comment, or has a score that is no
-    number or a rank that does not begin as one. Some 0.1 s a million lines; memory is some 6 times
-    the text. Empty text gives None.
+    The result is None if a line has another form, has no line end, is a comment, or has a score
+    that is no number or a rank that does not begin as one. Some 0.1 s a million lines; memory is
+    some 6 times the text. Empty text gives None.
     """
     data = joined_bytes(text)
     n_bytes = len(data) - len(PADDING)
@@ -284,9 +284,9 @@ def _with_encoded_blank(fields: list[bytes], line: bytes) -> str:
 def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Positions | None:
     """Return the positions of white space as a table, a row per line and a column per field.
 
-    None unless all lines have `columns` fields with one space or tab between them. `white` marks
-    the bytes of the text that are white space or control characters. Empty text, or text that
-    begins with white space, gives None.
+    The result is None unless all lines have `columns` fields with one space or tab between them.
+    `white` marks the bytes of the text that are white space or control characters. Empty text, or
+    text that begins with white space, gives None.
     """
     # two separators in a row would leave an empty field
     if not len(white) or white[0] or (white[1:] & white[:-1]).any():

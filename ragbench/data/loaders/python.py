@@ -182,7 +182,7 @@ def as_collection(value: Any, owner: str, reasoning: Reasoning = "cut") -> Colle
         reasoning: `keep` leaves the reasoning of models in recorded answers.
 
     Raises:
-        AdapterError: The value is neither.
+        AdapterError: the value is neither.
         DataError: There is no query, an id is no id, repeated, or refers to nothing, or a part is
             unknown or has another form.
     """

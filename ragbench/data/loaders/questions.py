@@ -539,7 +539,7 @@ class GoldColumns:
     def notes(self) -> list[str]:
         """Notes on the gold: rows without any, other spellings, repeated ids, quotes.
 
-        Empty if there is nothing to tell.
+        The result is empty if there is nothing to tell.
         """
         notes = [] if self._pages is None else [self._pages.note]
         if self._n_empty and self.columns:

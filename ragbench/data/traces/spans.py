@@ -179,8 +179,8 @@ def seconds(value: Json) -> float | None:
 def read_time(value: Json) -> datetime | None:
     """Return a time in UTC, from any form that `seconds` reads.
 
-    None if it cannot be read, lies more than 2.5 * 10^11 s after 1970 (year 9892), or is a number
-    below 10^8 (March 1973), which counts the seconds of a process.
+    The result is None if it cannot be read, lies more than 2.5 * 10^11 s after 1970 (year 9892), or
+    is a number below 10^8 (March 1973), which counts the seconds of a process.
 
     Example:
         >>> read_time("2025-10-19T23:30:00-02:00").isoformat(), read_time(12.5)

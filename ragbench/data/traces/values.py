@@ -160,8 +160,8 @@ def _content(content: Json) -> str:
 def documents_in(value: Json) -> list[Json] | None:
     """Return the list of passages in an output as the tool wrote it; None without a list.
 
-    Keys such as `documents` are searched before `output`; an empty list is a list. None for a list
-    of chat messages, and for one with an item that is neither a text nor an object.
+    Keys such as `documents` are searched before `output`; an empty list is a list. The result is
+    None for a list of chat messages, and for one with an item that is neither a text nor an object.
     """
     value = parse(value)
     if isinstance(value, list):
@@ -183,8 +183,8 @@ def read_documents(
 ) -> list[Document] | None:
     """Return the passages in an output, in its order; [] for an empty list.
 
-    None without a list of passages, or if one of them has neither an id nor a text. `id_field` is
-    the metadata key of ids; `corpus` gives a text to passages that have an id alone.
+    The result is None without a list of passages, or if one of them has neither an id nor a text.
+    `id_field` is the metadata key of ids; `corpus` gives a text to passages that have an id alone.
     """
     items = documents_in(value)
     if items is None:
@@ -230,8 +230,8 @@ def unique_passages(documents: Sequence[Document]) -> tuple[list[Document], int]
     """Return (passages without repetition, number of new ids).
 
     A passage with the id of an earlier one and another text gets a new id, `id#` and a hash of its
-    text; the old id stays in the metadata as `document_id`.
-    The order is that of the first occurrences. No passages give ([], 0).
+    text; the old id stays in the metadata as `document_id`. The order is that of the first
+    occurrences.
 
     Example:
         >>> documents = [Document("a", "x"), Document("a", "y"), Document("a", "x")]

@@ -270,8 +270,8 @@ def common_clusters(path: str, runs: Matching) -> list[str]:
 def shared_cluster(sources: Sequence[ScoredSystems]) -> str | None:
     """Return the key of metadata by which all runs among the sources cluster their queries.
 
-    None if a run has no clusters or those of another key, without runs, and if no source has
-    metadata.
+    The result is None if a run has no clusters or those of another key, without runs, and if no
+    source has metadata.
     """
     keys = {source.summary.cluster for source in sources if source.summary is not None}
     has_metadata = any(source.metadata is not None for source in sources)

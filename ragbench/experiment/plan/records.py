@@ -70,7 +70,7 @@ class PlannedJudge:
     def nuggets_of(self, query_id: str) -> tuple[Nugget, ...] | None:
         """Return the nuggets of a query in file order, without assignments; () if it has none.
 
-        None if the judge has no file, and generates nuggets.
+        The result is None if the judge has no file, and generates nuggets.
         """
         if self.nuggets is None:
             return None

@@ -407,7 +407,7 @@ class Generate(AnswerQueries):
     def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return the slots of all first answers, then of all second ones.
 
-        None for a query without passages, which is not asked.
+        The result is None for a query without passages, which is not asked.
         """
         key = self._resources.component_key("generator", self.generator, stage=self.version)
         group, n = ItemGroup(self.generator, key), len(self.plan.queries)

@@ -32,7 +32,7 @@ def canary_of(query_id: str, seed: int) -> str:
 def inject(passages: Sequence[Document], query_id: str, seed: int) -> list[Document] | None:
     """Return the passages in their order, one with the instruction to write the canary at its end.
 
-    The seed and the query choose the passage. None without passages.
+    The seed and the query choose the passage. The result is None without passages.
     """
     if not passages:
         return None

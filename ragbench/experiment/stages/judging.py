@@ -72,8 +72,8 @@ _NO_KEY = frozenset(
 def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
     """Return the texts of the passages of an answer, with titles; [] if its list is empty.
 
-    None where it failed, does not tell its passages, or has ids without a text alone; beside others
-    with a text, an id alone has an empty one.
+    The result is None where it failed, does not tell its passages, or has ids without a text alone;
+    beside others with a text, an id alone has an empty one.
     """
     if outcome.value is None or outcome.value.contexts is None:
         return None

@@ -50,8 +50,8 @@ def ranked_passages(
 ) -> list[Document | None]:
     """Return the documents with the ids `ranked`, in this order; None for one without text.
 
-    None too for an id that no hit has. Of a repeated hit the first one counts; a failed outcome has
-    no hits.
+    The result is None too for an id that no hit has. Of a repeated hit the first one counts; a
+    failed outcome has no hits.
     """
     documents = {hit.id: document_of(hit, corpus) for hit in ranked_hits(outcome, ranked)}
     return [documents.get(name) for name in ranked]

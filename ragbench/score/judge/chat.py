@@ -84,7 +84,7 @@ class OpenAIJudge(ModelJudge):
     def missing_key(self) -> str | None:
         """Name of the environment variable that should hold the key and is not set, or None.
 
-        None too for a server or client that needs no key.
+        The result is None too for a server or client that needs no key.
         """
         return self._server.missing_key
 

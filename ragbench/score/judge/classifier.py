@@ -284,7 +284,8 @@ class ServedClassifier(ModelJudge, Classifier):
     def missing_key(self) -> str | None:
         """Name of the environment variable that should hold the splitter's key and is not set.
 
-        None if it is set or not needed, or without a splitter. The key of `base_url` is no part.
+        The result is None if it is set or not needed, or without a splitter. The key of `base_url`
+        is no part.
         """
         return None if self._splitter is None else Server.from_options(self._splitter).missing_key
 

@@ -54,7 +54,7 @@ class Grounding:
     def grounded(self) -> list[bool]:
         """True for each claim of the answer that one or several passages support.
 
-        In the order of the claims; empty if that side is unchecked.
+        The result is empty if that side is unchecked.
         """
         return [_backed(row) for row in self.answer_passages]
 
@@ -62,7 +62,7 @@ class Grounding:
     def right(self) -> list[bool]:
         """True for each claim of the answer that the reference supports.
 
-        In the order of the claims; empty if that side is unchecked.
+        The result is empty if that side is unchecked.
         """
         return [ruling == "supported" for ruling in self.answer_reference]
 
@@ -70,7 +70,7 @@ class Grounding:
     def recalled(self) -> list[bool]:
         """True for each claim of the reference that the answer supports.
 
-        In the order of the claims; empty if that side is unchecked.
+        The result is empty if that side is unchecked.
         """
         return [ruling == "supported" for ruling in self.reference_answer]
 
@@ -78,7 +78,7 @@ class Grounding:
     def findable(self) -> list[bool]:
         """True for each claim of the reference that one or several passages support.
 
-        In the order of the claims; empty if that side is unchecked.
+        The result is empty if that side is unchecked.
         """
         return [_backed(row) for row in self.reference_passages]
 
@@ -225,8 +225,7 @@ def grounded_verdict(
     """Return the verdict of a rubric over claims; `not_applicable` if the formula has no value.
 
     `lines` become the reasoning, one line each; None describes the rulings on each claim. A scored
-    verdict has the judged claims, without a value it has the cause. KeyError if the rubric's
-    formula is not in `FORMULAS`.
+    verdict has the judged claims, without a value it has the cause.
     """
     score = apply_formula(rubric.formula or "", grounding)
     claims = tuple(_judged_claims(rubric, grounding))

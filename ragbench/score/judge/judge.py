@@ -218,8 +218,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
         """Judge many answers concurrently; return rubric -> verdict per row, in order.
 
-        No rows give an empty list. If only some replies have token probabilities, the scores of all
-        rows are those of the levels alone.
+        If only some replies have token probabilities, the scores of all rows are those of the
+        levels alone.
 
         Args:
             rows: Mappings with the arguments of `score` as keys, or a data frame (pandas, polars,
@@ -395,7 +395,7 @@ def load_rubrics(
 ) -> list[Rubric]:
     """Load rubrics by name, path or mapping, and check that the judge can apply them.
 
-    In the order of the names; a single name is a list of one.
+    A single name is a list of one.
 
     Raises:
         OptionError: No rubric has a name, the judge cannot apply a rubric, a name comes twice, or a

@@ -64,9 +64,8 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item, in order; pairs of similar length share a batch.
 
-        No items give an empty list; a failure is a verdict. `advance` is called with the number of
-        items that were completed since the last call. RagbenchError if the model cannot be loaded
-        or apply a rubric.
+        A failure is a verdict. `advance` is called with the number of items that were completed
+        since the last call. RagbenchError if the model cannot be loaded or apply a rubric.
         """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):

@@ -217,7 +217,7 @@ class ModelJudge(llm.Connected, RubricJudge):
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item, in order; `advance` counts completed items.
 
-        No items give an empty list. RagbenchError if the user has to act, as for a missing key.
+        RagbenchError if the user has to act, as for a missing key.
         """
         verdicts = {}
         for position, by_rubric in self.judge_each(items, rubrics):
@@ -451,8 +451,8 @@ def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
     """Return the distinct requests that a rubric makes for its first example; none is sent.
 
     In a prompt that quotes an earlier reply, the word "something" replaces the reply. Placeholders
-    replace the parts that the example lacks, or all parts without an example. In the order of
-    sending; ratings of several passages make several.
+    replace the parts that the example lacks, or all parts without an example. Ratings of several
+    passages make several.
 
     Example:
         >>> from ragbench.score.judge.rubric import load_rubric

@@ -171,8 +171,7 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
     The keys are `name`, `asks`, `needs` and `scale`, which has two levels. The rubric has the
     function's qualified name and needs its required parameters. It judges a pair if the function
     requires `other`, else the answer, the passages or the queries, in this order. Signs that names
-    cannot have become `_`; a function without required parts needs the answer. ValueError if its
-    signature cannot be read.
+    cannot have become `_`; a function without required parts needs the answer.
 
     Example:
         >>> def grounded(answer, contexts, references=()):

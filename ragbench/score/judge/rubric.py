@@ -51,8 +51,8 @@ def default_rubrics(judge: RubricJudge | JudgeFacts) -> tuple[str | Mapping[str,
 def not_applied(rubric: Rubric, judge: RubricJudge | JudgeFacts) -> str | None:
     """Return the rubrics of a judge as text if it cannot apply this rubric, else None.
 
-    None also for a judge whose rubrics are not yet known. The names are joined by commas, in the
-    order of the judge, with the `served_note` of the judge behind them.
+    The result is None also for a judge whose rubrics are not yet known. The names are joined by
+    commas, in the order of the judge, with the `served_note` of the judge behind them.
     """
     if judge.served is None or rubric.name in judge.served:
         return None

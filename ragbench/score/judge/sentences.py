@@ -42,8 +42,7 @@ def cited_sentences(text: str, forms: CitationForms = "brackets") -> list[CitedS
 
     A marker may stand before or after the full stop: markers at the start of a sentence belong to
     the sentence before, or to the first one if there is none before. Sentences of markers alone are
-    dropped; an empty text has no sentence. In the order of the text; numbers are those of the text,
-    not checked.
+    dropped; an empty text has no sentence. Numbers are those of the text, not checked.
 
     Example:
         >>> [tuple(sentence) for sentence in cited_sentences("It is red [3, 1]. It is old.")]
@@ -96,7 +95,7 @@ def claims_of(
     """Return the sentences of a text that have content words and are not refusals.
 
     `analyze` returns the content words of a text. Markers such as [1] are citations, and are no
-    part of the sentences; list marks stay. In order; an empty text gives an empty list.
+    part of the sentences; list marks stay. An empty text gives an empty list.
     """
     sentences: list[CitedSentence] = []
     for sentence in cited_sentences(text, forms):

@@ -73,7 +73,7 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
     """Return passage number, from 1 -> text of each passage that is not blank.
 
     A model that reads all passages at once has one source, with the number 0: its prompt with all
-    passages. No passages give an empty mapping; without a preset each passage is read alone.
+    passages. Without a preset each passage is read alone.
     """
     passages = [passage for passage in item.contexts or [] if passage.strip()]
     if preset is not None and preset.reads_all:
@@ -115,8 +115,7 @@ def claims_verdict(claims: Sequence[str], supports: Sequence[Mapping[int, Suppor
     """Return the verdict on claims: the mean of the probabilities of their best sources.
 
     That is the expected share of supported claims. Each claim has its probability, and counts as
-    supported from 0.5 on. No claims give `not_applicable`. ValueError if the lists differ in
-    length.
+    supported from 0.5 on. No claims give `not_applicable`.
 
     Args:
         claims: Claims of an answer.

@@ -42,8 +42,8 @@ def judge_all(
 ) -> list[dict[str, Verdict]]:
     """Return rubric -> verdict per item, in order; a failure is a verdict, not an error.
 
-    `advance` is called with the number of items that were completed since the last call. No items
-    give an empty list. Items may be an iterator.
+    `advance` is called with the number of items that were completed since the last call. Items may
+    be an iterator.
 
     A judge that judges items one by one never fails: any exception becomes a `failed` verdict. A
     judge that takes many items raises RagbenchError if the user has to act.

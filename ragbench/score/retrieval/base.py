@@ -281,7 +281,7 @@ class RetrievedSpans:
     def unplaced(self, k: int | None) -> NDArray[np.bool_]:
         """Return True for each query with gold that has an unplaced passage among its first k.
 
-        Shape (n,); None looks at all passages. ValueError if the two lists have different lengths.
+        Shape (n,); None looks at all passages.
         """
         pairs = zip(self.passages, self.gold, strict=True)
         return np.array([bool(gold) and None in spans[:k] for spans, gold in pairs], np.bool_)

@@ -450,8 +450,8 @@ def binary_gain(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
 
     A retrieved relevant document counts 1 / log2(2 + n), with n documents above it that are not
     relevant; unjudged documents count as not relevant. The sum is divided by the number of all
-    relevant documents, retrieved or not. NaN without a relevant document, 0 if no relevant one is
-    retrieved.
+    relevant documents, retrieved or not. The value is NaN without a relevant document, 0 if no
+    relevant one is retrieved.
 
     Args:
         ranked: Grades of the retrieved documents in rank order.

@@ -70,9 +70,9 @@ def found(ranks: MetGold, *, k: Cutoff | None = None, need: Need = "any") -> Flo
     Hits count as they were retrieved. A gold span is met by a passage that has a character of it, a
     gold document by any passage of it; without judgements, the gold answer by a passage that has
     its words. With `need=all`, each gold document and span has to be met. Where gold is whole
-    documents and hits are documents, it equals `hit_rate@k`. NaN for a query without gold, and if
-    gold that is not met may stand in one of the first k passages, which has no place in a document.
-    Without k all hits count.
+    documents and hits are documents, it equals `hit_rate@k`. The value is NaN for a query without
+    gold, and if gold that is not met may stand in one of the first k passages, which has no place
+    in a document. Without k all hits count.
 
     Returns:
         Array of shape (n,).

@@ -82,7 +82,7 @@ def judged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
 
     Low values say that the other measures rest on few judgements: not that a system is bad. Where
     fewer than k were retrieved, or without k, it is the share of all of these. A negative grade
-    counts as a judgement here. NaN where nothing was retrieved.
+    counts as a judgement here. The value is NaN where nothing was retrieved.
 
     Returns:
         Array of shape (n,), values in [0, 1].

@@ -70,7 +70,7 @@ class GoldPassages:
 
         It matches if it contains the share `overlap` of the gold words, or if it is a part of the
         gold text itself, word by word. A passage without a word of the gold never matches, as an
-        empty one. No match gives an empty list.
+        empty one.
         """
         # by the index: only gold passages that share a word are visited
         shared: Counter[str] = Counter()

@@ -176,7 +176,7 @@ class Hits:
     def joined(cls, parts: Sequence[Hits]) -> Hits:
         """Return the concatenated hits of all parts.
 
-        In the order of the parts; no parts give empty arrays.
+        No parts give empty arrays.
         """
         empty = np.zeros(0, np.int64)
         return cls(

@@ -2,8 +2,8 @@
 
 `retrieved` holds ids, best first; a repeated id counts at its first position only. `judged` maps
 ids to grades, or is a collection of the relevant ids. Every function returns the value that the
-measure of the same name has for a run by its default rules: NaN if no document is relevant, but 0
-with `rel` above 1 if a document is judged.
+measure of the same name has for a run by its default rules: the value is NaN if no document is
+relevant, but 0 with `rel` above 1 if a document is judged.
 
 Every function raises an `OptionError` for an option that is not allowed, for an argument that is no
 collection of ids, and for a `retrieved` that has no order or holds pairs. It raises a `DataError`
@@ -215,8 +215,8 @@ def dcg(
     """Return the sum of the gains of the first k documents, discounted by rank.
 
     A grade gains itself, or 2^grade - 1 with `gain="exp"`. The gain is divided by log2(rank + 1);
-    with `discount="jk"` by the logarithm to `base` of the rank, from rank `base` on. NaN if no
-    judged document gains anything; a list that has none of them gives 0.
+    with `discount="jk"` by the logarithm to `base` of the rank, from rank `base` on. The value is
+    NaN if no judged document gains anything; a list that has none of them gives 0.
 
     Raises:
         DataError: A grade is no integer or too large, also for gain=exp.
@@ -246,8 +246,8 @@ def ndcg(
 ) -> float:
     """Return the discounted gain over that of the best ranking of all judged documents.
 
-    The options are those of `dcg`; k cuts the best ranking too. NaN if no judged document gains
-    anything; a list that has none of them gives 0.
+    The options are those of `dcg`; k cuts the best ranking too. The value is NaN if no judged
+    document gains anything; a list that has none of them gives 0.
 
     Raises:
         DataError: A grade is no integer or too large, also for gain=exp.

@@ -44,8 +44,8 @@ def _scores(
 def span_recall(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
     """Compute the share of the gold characters that the first k passages hold.
 
-    NaN for a query without a gold span, or with one of the first k passages that cannot be placed.
-    Without k all passages count.
+    The value is NaN for a query without a gold span, or with one of the first k passages that
+    cannot be placed. Without k all passages count.
 
     Returns:
         Array of shape (n,), values in [0, 1].
@@ -73,9 +73,9 @@ def span_recall(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatA
 def span_precision(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
     """Compute the share of the characters of the first k passages that are gold.
 
-    It is 0 if they have no characters. NaN for a query without a gold span, or with one of the
-    first k passages that cannot be placed. In the report overlapping passages count twice in the
-    divisor; here once. Without k all passages count.
+    It is 0 if they have no characters. The value is NaN for a query without a gold span, or with
+    one of the first k passages that cannot be placed. In the report overlapping passages count
+    twice in the divisor; here once. Without k all passages count.
 
     Returns:
         Array of shape (n,), values in [0, 1].
@@ -102,8 +102,8 @@ def span_precision(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> Flo
 def span_iou(retrieved: RetrievedSpans, *, k: Cutoff | None = None) -> FloatArray:
     """Compute the characters that are both gold and retrieved over those that are either.
 
-    NaN for a query without a gold span, or with one of the first k passages that cannot be placed.
-    Without k all passages count.
+    The value is NaN for a query without a gold span, or with one of the first k passages that
+    cannot be placed. Without k all passages count.
 
     Returns:
         Array of shape (n,), values in [0, 1].

@@ -147,7 +147,7 @@ def read_parameters(text: str) -> list[TrecEvalName]:
     """Return the measures of a name with parameters, one per cut-off.
 
     Returns an empty list for a name in another notation, without parameters, or with malformed
-    ones. In the order of the cut-offs; case does not count.
+    ones. Case does not count.
 
     Example:
         >>> [(name.printed, name.k) for name in read_parameters("ndcg_cut.5,10")]
@@ -180,7 +180,7 @@ def print_parameters(
 
     `text` is the name as the caller wrote it, whose own parameters are kept. `options` are those
     other than the default, `all_options` include defaults. Returns None if trec_eval has no
-    parameter for one of `options`. None too if several parameters would be printed.
+    parameter for one of `options`. The result is None too if several parameters would be printed.
 
     Example:
         >>> print_parameters("utility.1.0,-2,0,0", {"b": -2.0}, {})
@@ -205,8 +205,8 @@ def relevance_strings(ranked: RankedGrades, length: int = 10) -> list[str]:
     """Return a text per query with a character for each of its first `length` documents.
 
     The character is the grade where it has one digit, `>` for a larger one, `.` for a negative one
-    (in the pool, but not judged) and `-` for a document without judgement. In the order of the
-    queries; a text is shorter where fewer were retrieved, and empty for queries that the run lacks.
+    (in the pool, but not judged) and `-` for a document without judgement. A text is shorter where
+    fewer were retrieved, and empty for queries that the run lacks.
 
     Example:
         >>> from ragbench.score.retrieval.ranking import rank

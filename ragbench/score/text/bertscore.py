@@ -221,8 +221,8 @@ class BERTScorer:
     ) -> list[base.BertScore]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        `advance` is called with the number of further completed predictions. In the order of the
-        predictions; no predictions give an empty list.
+        `advance` is called with the number of further completed predictions. No predictions give an
+        empty list.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.

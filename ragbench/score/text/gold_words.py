@@ -68,7 +68,7 @@ class GoldAnswers:
         """Return the words of a passage that are a gold answer, with one more on either side.
 
         The first place of the first answer that is there, on one line; behind 80 characters it is
-        cut, with dots. Empty if none is there.
+        cut, with dots. The result is empty if none is there.
         """
         words = self._words(passage)
         run = next((run for run in self._runs if words.holds(run)), None)
@@ -349,7 +349,7 @@ def _analyzer() -> Analyzer:
 def content_of(text: str) -> ContentTerms:
     """Return the content words of a text as stems, and its numbers; both distinct.
 
-    Empty for a text of stop words only; the results of the last 200 texts are cached.
+    The result is empty for a text of stop words only; the results of the last 200 texts are cached.
     """
     between, numbers = split_numbers(text)
     # interned: the stems of cached texts repeat, and take most of their memory

@@ -75,7 +75,7 @@ class SemanticSimilarity:
 
         The result has a cosine per prediction. `advance` is called with the number of further
         completed predictions. Empty references are left out; 0 if the prediction, or every
-        reference, is empty. No predictions give an empty list.
+        reference, is empty.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.

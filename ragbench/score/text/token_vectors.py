@@ -37,7 +37,7 @@ class EncodedTexts:
     def tokens(self, texts: Sequence[str]) -> dict[str, TextTokens]:
         """Return text -> tokens for the distinct texts; cached tokens are reused.
 
-        No texts give an empty dict. Tokens of references stay cached with their vectors.
+        Tokens of references stay cached with their vectors.
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._tokens]
         new_tokens = dict(zip(new, self._encoder.tokenize(new), strict=True))
@@ -54,7 +54,7 @@ class EncodedTexts:
         references, longest first, those with equal references together; a block ends once it has
         enough tokens, even between these. No rows give no block. Texts without tokens have no
         vectors. Positions count from 0, each in one block; the mapping is the cache itself, and
-        changes with the next block. KeyError if `tokens` lacks a text.
+        changes with the next block.
         """
         # number of rows to come that need each text
         waiting = Counter(text for row in rows for text in _texts(row))

@@ -28,7 +28,7 @@ def note_texts(metric: str, count: int, texts: Sequence[str], clause: str) -> li
 def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
     """Return a note on texts without spaces between words, which the metric reads as one word.
 
-    `instead` is the end of the note: the option that helps. Empty list if there are none.
+    `instead` is the end of the note: the option that helps. The list is empty if there are none.
 
     Example:
         >>> note_unspaced("bleu", ["東京です", "Tokyo"], "bleu(tokenize=char) splits them")[0][:32]
@@ -44,8 +44,8 @@ def note_unspaced(metric: str, texts: Sequence[str], instead: str) -> list[str]:
 def note_only_articles(metric: str, texts: Sequence[str], articles: str) -> list[str]:
     """Return a note on texts that consist of articles, such as the answer "A" of A, B and C.
 
-    Empty list if there are none; up to three examples, sorted. Texts of more than 20 characters are
-    skipped. KeyError if `articles` is no known language.
+    The list is empty if there are none; up to three examples, sorted. Texts of more than 20
+    characters are skipped.
 
     Example:
         >>> note_only_articles("token_f1", ["A", "B", "the cat"], "en")

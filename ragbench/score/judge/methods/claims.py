@@ -127,8 +127,7 @@ def _texts(item: JudgedItem) -> _Texts:
 async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]:
     """Return name -> claims of each text; a text without sentences gets no request, no claim.
 
-    In the order of the texts, and of the sentences in a text; empty claims are dropped. CallFailure
-    if a request failed, RagbenchError if the user has to act.
+    Empty claims are dropped. CallFailure if a request failed, RagbenchError if the user has to act.
     """
     sentences = {name: cited_sentences(text, vote.asking.citations) for name, text in texts.items()}
     jobs = []

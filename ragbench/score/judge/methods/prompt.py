@@ -76,7 +76,7 @@ class Prompts:
         """Return the prompt for reasoning and level of a rubric.
 
         `passage` is the number from 0 of the rated passage, for a rubric on passages; else None.
-        The reply has `reasoning` and `level`. IndexError if the item has no such passage.
+        The reply has `reasoning` and `level`.
 
         Example:
             >>> from ragbench.score.judge.rubric import load_rubric
@@ -376,10 +376,7 @@ def _outcome(rubric: Rubric, level: int) -> str:
 
 
 def numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return label and text of each text, with numbers from 1: `claim-1`, `claim-2`.
-
-    No texts give an empty list.
-    """
+    """Return label and text of each text, with numbers from 1: `claim-1`, `claim-2`."""
     return [(f"{label}-{number}", text) for number, text in enumerate(texts, start=1)]
 
 

@@ -61,9 +61,9 @@ def level_probabilities(reply: ChatReply, level: int, levels: int) -> dict[int, 
         levels: Number of levels.
 
     Returns:
-        Level -> probability among the levels that the server lists; they sum to 1. None if it lists
-        none, if no token holds exactly this level, if there are more than nine levels, or without
-        log-probabilities.
+        Level -> probability among the levels that the server lists; they sum to 1. The result is
+        None if it lists none, if no token holds exactly this level, if there are more than nine
+        levels, or without log-probabilities.
 
     Example:
         >>> token = TokenLogprob("4", math.log(0.6), (("4", math.log(0.6)), ("2", math.log(0.2))))

@@ -177,8 +177,8 @@ class Vote:
     ) -> list[llm.StructuredReply]:
         """Return the replies to several concurrent prompts, in order.
 
-        No prompts give an empty list; tokens and cost are in the replies. `top_logprobs` is the
-        number of alternatives per token that are requested, 0 for none.
+        Tokens and cost are in the replies. `top_logprobs` is the number of alternatives per token
+        that are requested, 0 for none.
 
         Raises:
             CallFailure: A request failed; the first failure in order, after all have ended.
