@@ -273,8 +273,9 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         # a document that was retrieved twice counts at its first rank, as in the measures
         distinct = enumerate(dict.fromkeys(ranking or ()), 1)
         ranks = [str(rank) for rank, document in distinct if gold.get(document, 0) > 0]
-        at_ranks = f", at rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}" if ranks else ""
-        reason = f"{len(ranks)} of {len(relevant)} relevant documents retrieved{at_ranks}"
+        reason = f"{len(ranks)} of {len(relevant)} relevant documents retrieved"
+        if ranks:
+            reason += f", at rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
         return value, reason, cause
 
     return score

@@ -140,10 +140,7 @@ def open_base(
 
 @contextmanager
 def _paths_in_repository() -> Iterator[None]:
-    """Name files in the errors of the block by their paths in the repository.
-
-    The tree of the base is in a temporary folder, which the user never sees.
-    """
+    """Name files in the errors of the block by their paths in the repository."""
     try:
         yield
     except RagbenchError as error:

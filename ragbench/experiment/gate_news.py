@@ -122,10 +122,8 @@ def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> s
 
 
 def _documents(config: ExperimentConfig) -> dict[str, str]:
-    """Return document -> fingerprint of its text; {} without a corpus.
-
-    Titles are left out: loaders take that of a file from its name.
-    """
+    """Return document -> fingerprint of its text; {} without a corpus."""
+    # Titles are left out: loaders take that of a file from its name.
     documents = load_collection(config).documents
     return {document.id: fingerprint([document.text]) for document in documents or ()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -31,11 +31,11 @@ from ragbench.experiment.gate_news import (
     judge_and_gate_lines,
     new_question_lines,
 )
-from ragbench.experiment.gates import gated_run, method_of_run, scored_without_controls
+from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
-from ragbench.gates.base import Gate, decide_gates, decision_of_gate
+from ragbench.gates.base import Gate, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import RIGHT, gated_score
 from ragbench.records.comparison import ComparedRuns
@@ -106,8 +106,7 @@ def run_gate(
     skipped_judges = experiment.record.skipped_judges
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
-    skipped = {f"judge {name}": why for name, why in skipped_judges.items()}
-    skipped |= {f"generator {name}": why for name, why in skipped_generators.items()}
+    skipped = _skipped_components(skipped_judges, skipped_generators)
     review = review_scored(head, base, config.gates, skipped, experiment.record)
     corpus = list(corpus_lines(base, head, config, gate_base.places))
     changes = list(judge_and_gate_lines(base, head))
@@ -141,10 +140,8 @@ def review_scored(
     """
     comparable = list(comparable_scores(base, head))
     is_configured = bool(gates)
-    gates = [_against_base(gate) for gate in gates]
-    blind = [gate for gate in gates if skipped and _lacks_scores(gate, head)]
+    gates, blind = _split_gates(gates, head, skipped)
     undecided = _undecided(blind, skipped)
-    gates = [gate for gate in gates if gate not in blind]
     measures = _gated_scores(gates, comparable) or first_scores(head, comparable)
     by_default = not gates
     if by_default:
@@ -157,20 +154,12 @@ def review_scored(
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    rows = []
-    for measure in matching.measures:
-        for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
-            decision = _decide(measure, system, baseline, pairs, compared, method)
-            score = ChangedScore(
-                measure, system.scores.name, decision, pairs.gains, decides=by_default
-            )
-            rows.append((score, system, baseline, pairs))
+    rows = _changed_rows(compared, matching, method, clusters, decides=by_default)
     if not rows:
         problem = f"no system and score in common with {head.source}"
         allowed = "a base with a system and a measure of this config"
         raise DataError(problem, file=base.source, allowed=allowed)
-    # the worst first: losses that fail, then sure changes, right answers, and others by their mean
-    rows.sort(key=lambda row: row[0].order)
+    scores = [score for score, *_ in rows]
     _, system, baseline, pairs = rows[0]
     views = []
     for source, row in ((base, baseline), (head, system)):
@@ -183,25 +172,61 @@ def review_scored(
         return question_line(views, structs.replace(query, question=text))
 
     gated = gated_run(head, gates, base, may_be_new=True)
-    decided = [(gate, decision) for gate in gates for decision in decide_gates([gate], gated)]
+    decided = decide_each(gates, gated)
     return GateReview(
-        scores=[score for score, *_ in rows],
+        scores=scores,
         worst=[show(query) for query in worst_queries(pairs)],
         best=[show(query) for query in _best_queries(pairs)],
         changes=matching.changes[1],
         compared=compared,
         decisions=[*undecided, *(decision for _, decision in decided)],
-        failed=[] if by_default else _failed(decided, [score for score, *_ in rows]),
+        failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
-        facts=[
-            *(answers_line(s.scores.name, pairs) for s, pairs in _of_right(rows)),
-            *failure_lines(head),
-        ],
+        facts=[*_right_answer_lines(rows), *failure_lines(head)],
         new_questions=list(new_question_lines(head, matching.changes[1].new, matching.measures)),
         skipped={} if undecided else skipped,
         summary=summary,
         is_same=_is_same(matching, comparable),
     )
+
+
+def _skipped_components(judges: Mapping[str, str], generators: Mapping[str, str]) -> dict[str, str]:
+    """Return skipped component, such as `judge NAME` -> reason."""
+    skipped = {f"judge {name}": why for name, why in judges.items()}
+    return skipped | {f"generator {name}": why for name, why in generators.items()}
+
+
+def _split_gates(
+    gates: Iterable[Gate], head: ScoredSystems, skipped: Mapping[str, str]
+) -> tuple[list[Gate], list[Gate]]:
+    """Return the gates against the base: (those that can be decided, those without scores)."""
+    decidable, blind = [], []
+    for gate in map(_against_base, gates):
+        if skipped and _lacks_scores(gate, head):
+            blind.append(gate)
+        else:
+            decidable.append(gate)
+    return decidable, blind
+
+
+def _changed_rows(
+    compared: ComparedRuns,
+    matching: Matching,
+    method: Method,
+    clusters: Sequence[str] | None,
+    *,
+    decides: bool,
+) -> list[Row]:
+    """Return the change of each system by each measure, with the default decision."""
+    rows = []
+    for measure in matching.measures:
+        for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
+            decision = _decide(measure, system, baseline, pairs, compared, method)
+            name = system.scores.name
+            score = ChangedScore(measure, name, decision, pairs.gains, decides=decides)
+            rows.append((score, system, baseline, pairs))
+    # the worst first: losses that fail, then sure changes, right answers, and others by their mean
+    return sorted(rows, key=lambda row: row[0].order)
 
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:
@@ -217,11 +242,11 @@ def _best_queries(pairs: PairedScores) -> list[WorseQuery]:
     return [scores_of(pairs, row) for row in last[gains[last] > 0].tolist()]
 
 
-def _of_right(rows: Sequence[Row]) -> Iterator[tuple[ComparedRow, PairedScores]]:
-    """Yield the systems with right answers, and their pairs."""
+def _right_answer_lines(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line on the right answers of each system that answers."""
     for score, system, _, pairs in rows:
         if score.measure == RIGHT:
-            yield system, pairs
+            yield answers_line(system.scores.name, pairs)
 
 
 def _failed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
@@ -160,10 +160,15 @@ def decide_source(
     scored = scored_without_controls(run)
     checked = _checked([gates] if isinstance(gates, (str, Mapping)) else gates, scored)
     gated = gated_run(scored, checked, None if baseline is None else read_scored(baseline))
+    return gated, decide_each(checked, gated)
+
+
+def decide_each(gates: Iterable[Gate], run: GatedRun) -> list[tuple[Gate, Decision]]:
+    """Return each gate with each of its decisions on a run."""
     decided = []
-    for gate in checked:
-        decided += [(gate, decision) for decision in decide_gates([gate], gated)]
-    return gated, decided
+    for gate in gates:
+        decided += [(gate, decision) for decision in decide_gates([gate], run)]
+    return decided
 
 
 def explain_decision(
@@ -272,8 +277,12 @@ def _known_names(run: ScoredSystems) -> GateNames:
     retrievers, pairs, apps = list[str](), list[str](), list[str]()
     for system in run.systems.values():
         of_rankings = {kind == "retrieval" for kind in system.kinds.values()}
-        names = retrievers if of_rankings == {True} else pairs if of_rankings == {False} else apps
-        names.append(system.name)
+        if of_rankings == {True}:
+            retrievers.append(system.name)
+        elif of_rankings == {False}:
+            pairs.append(system.name)
+        else:
+            apps.append(system.name)
         for name, column in system.columns.items():
             scores[name] = ScoreFacts(
                 name, system.kinds[name], column.direction, column.low, column.high,

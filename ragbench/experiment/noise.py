@@ -86,11 +86,9 @@ def _judge_of(plan: Plan, score: str) -> tuple[str, PlannedJudge, int] | None:
 def _judgements(
     results: Results, system: str, judge: tuple[str, PlannedJudge, int], values: FloatArray
 ) -> FloatArray:
-    """Return the scores of each judgement, of shape (queries, answers, judgements).
-
-    `values` has those of the answers. Models of a jury are averaged, and its repeats kept apart. A
-    verdict that combines its votes in another way than by a mean has one judgement.
-    """
+    """Return the scores of each judgement, of shape (queries, answers, judgements)."""
+    # Models of a jury are averaged, and its repeats kept apart. A verdict that combines its votes
+    # in another way than by a mean has one judgement.
     name, planned, rubric = judge
     n, n_answers, _ = values.shape
     if planned.repeat == 1 or planned.block.options.get("combine", "mean") != "mean":
@@ -121,10 +119,7 @@ def _votes(row: VerdictRow, repeat: int) -> FloatArray | None:
 def _costs(
     results: Results, system: str, judge: str | None, shape: Sequence[int]
 ) -> dict[str, float]:
-    """Return level -> dollars of one item; where prices are unknown, 1 for each paid call.
-
-    Retrieval costs nothing beside answers.
-    """
+    """Return level -> dollars of one item; where prices are unknown, 1 for each paid call."""
     answers, (n, *repeats) = results.answers.get(system), shape
     if answers is None:
         return {"retrieval": 1.0}

@@ -166,9 +166,12 @@ def reproduce(
         )
     choices = structs.replace(manifest.choices, retry_failed=False)
     working_folder = Path.cwd()
-    # a folder on the module path can also shadow modules that other packages import later
-    is_inside = working_folder.is_relative_to(folder)
-    search = [working_folder, folder] if trust else [] if is_inside else [working_folder]
+    search = [working_folder]
+    if trust:
+        search.append(folder)
+    elif working_folder.is_relative_to(folder):
+        # a folder on the module path can also shadow modules that other packages import later
+        search.clear()
     with checking_imports(partial(_check_import, folder, trust, tell)):
         config = _load_config(folder, manifest.environment, search)
     summary = read_summary(folder)

@@ -204,7 +204,9 @@ def _describe_dataset(plan: Plan) -> records.Dataset:
     options = plan.config.dataset.options
     path = options.get("path") or options.get("qrels")
     kind = plan.config.dataset.type
-    name = Path(path).stem if path is not None else "data of Python" if kind == PASSED else kind
+    name = "data of Python" if kind == PASSED else kind
+    if path is not None:
+        name = Path(path).stem
     split = options.get("split")
 
     return records.Dataset(

@@ -265,9 +265,9 @@ def krippendorff_alpha(table: FloatArray, level: Level = "nominal") -> resamplin
             (squared distance). The word is not checked.
 
     Returns:
-        The value is at most 1; 0 is chance. It is NaN with the reason where all ratings are equal, which
-        is no proof of agreement. A value without an item is NaN where the other items have one
-        level.
+        The value is at most 1; 0 is chance. It is NaN with the reason where all ratings are equal,
+        which is no proof of agreement. A value without an item is NaN where the other items have
+        one level.
 
     Example:
         Three of four items alike; of the 8 x 7 ordered pairs of ratings 2 x 3 x 5 differ, so

@@ -64,12 +64,11 @@ class Purchase:
 
 @dataclass(frozen=True)
 class _NestedSums:
-    """Sums per question from which the variances of all levels follow.
+    """Sums per question from which the variances of all levels follow."""
 
-    `squares[k]` and `freedom[k]` have the sum of squares and the degrees of freedom of level k
-    within each question; `inner[k, l]` weighs the variance of a deeper level l in these squares,
-    and `outer[l]` in the mean of the question. Levels are counted from the outermost repeat.
-    """
+    # `squares[k]` and `freedom[k]` have the sum of squares and the degrees of freedom of level k
+    # within each question; `inner[k, l]` weighs the variance of a deeper level l in these squares,
+    # and `outer[l]` in the mean of the question. Levels are counted from the outermost repeat.
 
     means: FloatArray
     squares: FloatArray
@@ -145,15 +144,13 @@ def noise_parts(
     low, high = np.quantile(shares, [tail, 1 - tail], axis=0)
 
     share = _shares(point[None])[0]
-    repeated = []
-    for k in range(len(levels)):
-        repeated.append(any(table.freedom[k].any() for table in sums))
-    names = [QUESTIONS, *levels]
-    return {
-        name: NoisePart(float(point[k]), float(share[k]), float(low[k]), float(high[k]))
-        for k, name in enumerate(names)
-        if k == 0 or repeated[k - 1]
-    }
+    is_repeated = [any(table.freedom[k].any() for table in sums) for k in range(len(levels))]
+    noise = {}
+    for k, name in enumerate([QUESTIONS, *levels]):
+        if k == 0 or is_repeated[k - 1]:
+            values = point[k], share[k], low[k], high[k]
+            noise[name] = NoisePart(*map(float, values))
+    return noise
 
 
 def next_purchases(
@@ -271,10 +268,8 @@ def _sums(table: FloatArray) -> _NestedSums:
 
 
 def _parts(tables: Sequence[_NestedSums], means: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the parts of the questions and of each level in the variance of the mean.
-
-    `weights` has a row of weights of the questions for each resample; shape (resamples, levels).
-    """
+    """Return the parts of the questions and of each level in the variance of the mean."""
+    # `weights` has a row of weights of the questions for each resample.
     size = weights.sum(axis=1)
     mean = weights @ means / size
     spread = (weights @ means**2 / size - mean**2) * size / (size - 1)

@@ -79,8 +79,9 @@ class DocumentColumns:
         """Return the form of a column whose name is told by its words; '' for no documents."""
         form = self._contents.form(column)
         if not meaning.default:
-            is_met = self._is_met(column)
-            return ("texts" if form == "texts" else "ids") if is_met else ""
+            if not self._is_met(column):
+                return ""
+            return "texts" if form == "texts" else "ids"
         if meaning.form == "ids":
             return "texts" if self._contents.are_surely_texts(column) else "ids"
         if meaning.form == "texts":

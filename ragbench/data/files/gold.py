@@ -256,7 +256,9 @@ class GoldIds:
             return defaults | {name: grade for name, grade in graded if grade is not None}
         if isinstance(value, (set, frozenset)):
             raise self._error(entry, column, "a set of grades has no order")
-        values = [] if value is None else value if isinstance(value, (list, tuple)) else [value]
+        if value is None:
+            value = []
+        values = value if isinstance(value, (list, tuple)) else [value]
         if not values and gold:  # an empty cell
             return defaults
         if len(values) != len(gold):

@@ -162,10 +162,8 @@ def make_plan(
 
 
 def _check_repeats(plan: Plan) -> None:
-    """Raise a ConfigError for a repeated retriever whose sources are repeated less or more often.
-
-    Its rankings would share those of the sources, and not vary as runs of the whole retrieval do.
-    """
+    """Raise a ConfigError for a repeated retriever with sources of another number of repeats."""
+    # Its rankings would share those of the sources, and not vary as runs of the whole retrieval do.
     for name, retriever in plan.retrievers.items():
         component, repeat = plan.component("retriever", name), plan.repeat("retriever", name)
         for source in retriever.sources:

@@ -197,11 +197,10 @@ def _right_by_sample(system: _SystemAnswers, results: Results) -> list[ScoreColu
         return []
     scores, columns = results.samples[system.source.name], list[ScoreColumn]()
     for number, answers in enumerate(by_sample):
-        of_sample = {
-            name: samples[number]
-            for name, samples in scores.items()
-            if len(samples) == len(by_sample)
-        }
+        of_sample = {}
+        for name, samples in scores.items():
+            if len(samples) == len(by_sample):
+                of_sample[name] = samples[number]
         scored = replace(system.system, columns={**system.system.columns, **of_sample})
         one = replace(system, answers=answers, system=scored)
         rules = AnswerRules(system.gold.rules, one.scores)

@@ -152,9 +152,10 @@ class Classifier(RubricJudge):
         """
         preset = load_presets().get(str(options.get("preset")))
         is_chat = preset is not None and preset.head == "chat"
+        if cls is not Classifier:
+            return super().__new__(cls)
         asks = options.get("base_url") or is_chat or options.get("splitter") is not None
-        chosen = (ServedClassifier if asks else LocalClassifier) if cls is Classifier else cls
-        return super().__new__(chosen)
+        return super().__new__(ServedClassifier if asks else LocalClassifier)
 
     @property
     def options(self) -> Mapping[str, Any]:

@@ -195,7 +195,9 @@ def print_parameters(
         return text[len(parts[0].family) + 1 :]
     # the four weights of `utility` are one parameter: each of them writes all
     parameters = {_WORDS[option](all_options) for option in options}
-    return parameters.pop() if len(parameters) == 1 else None if parameters else ""
+    if len(parameters) > 1:
+        return None
+    return parameters.pop() if parameters else ""
 
 
 _ZERO, _LARGE, _NOT_IN_POOL, _NOT_JUDGED = map(ord, "0>-.")

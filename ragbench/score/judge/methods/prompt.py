@@ -372,7 +372,9 @@ def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Mater
 def _outcome(rubric: Rubric, level: int) -> str:
     """Return the outcome of an example whose answer A has this level: A, B or tie."""
     score = rubric.score_of(level)
-    return "tie" if score == 1 / 2 else "A" if score > 1 / 2 else "B"
+    if score == 1 / 2:
+        return "tie"
+    return "A" if score > 1 / 2 else "B"
 
 
 def numbered(label: str, texts: Sequence[str]) -> list[tuple[str, str]]:
