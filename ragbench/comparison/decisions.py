@@ -91,14 +91,10 @@ def decide(
     if p <= alpha and not is_outside:
         p = stats.interval_p_value(limits, least=alpha, value=value)
     elif p > alpha and is_outside and interval is not None:
-        interval = _widened(interval, value)
+        # the nearer limit moves to the value
+        low, high = interval
+        interval = (value, high) if low is not None and low > value else (low, value)
     # an exact p of one pair may exceed the adjusted p that random flips give
     p_adjusted = max(p, p_adjusted)
     differs = is_shown(p, p_adjusted, interval, alpha, value)
     return PairDecision(float(p), float(p_adjusted), interval, differs)
-
-
-def _widened(interval: Ends, value: float) -> Ends:
-    """Return an interval that leaves out a value with its nearer limit at the value."""
-    low, high = interval
-    return (value, high) if low is not None and low > value else (low, value)

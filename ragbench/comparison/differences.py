@@ -85,7 +85,7 @@ def compare_systems(
         elif every_pair:
             differences = all_pairs.decide(family)
         else:
-            differences = _test(family, method)
+            differences = decide_pairs(family, method, run_tests(family, method)) if family else []
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures, unlike = [], unlike_measures(systems, tolerated)
@@ -181,13 +181,6 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     systems = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
     value = f"{distinct[0]:.3g}" if len(distinct) == 1 else "the same value"
     return f"{systems} {value} on every query"
-
-
-def _test(family: Sequence[PairedScores], method: Method) -> list[Difference]:
-    """Return differences, intervals and adjusted p-values of the pairs of a family, in order."""
-    if not family:
-        return []
-    return decide_pairs(family, method, run_tests(family, method))
 
 
 def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:

@@ -115,7 +115,8 @@ def _no_arguments(extra: Mapping[str, Any]) -> OptionError:
     remedies = {}
     for name, value in extra.items():
         if name == "column_map" and isinstance(value, Mapping):
-            remedies[name] = f"columns={_columns_of(value)}"
+            columns = {_part_of(part): column for part, column in value.items()}
+            remedies[name] = f"columns={columns}"
         elif name not in _REMEDIES:
             near = nearest(name, [*_ARGUMENTS, *PeerArguments.__annotations__])
             problem = Phrase(f"an unknown argument {name}=")
@@ -125,11 +126,6 @@ def _no_arguments(extra: Mapping[str, Any]) -> OptionError:
     names = ", ".join(f"{name}=" for name in remedies)
     allowed = "; ".join(f"{name}: {remedy}" for name, remedy in remedies.items())
     return OptionError("evaluate", "", Phrase(names), allowed)
-
-
-def _columns_of(column_map: Mapping[str, str]) -> dict[str, str]:
-    """Return the argument `columns` for a `column_map` of ragas."""
-    return {_part_of(name): column for name, column in column_map.items()}
 
 
 def _part_of(name: str) -> str:

@@ -164,7 +164,7 @@ def decide_source(
 
 
 def decide_each(gates: Iterable[Gate], run: GatedRun) -> list[tuple[Gate, Decision]]:
-    """Return each gate with each of its decisions on a run."""
+    """Return the decisions of gates on a run, with the gate of each decision."""
     decided = []
     for gate in gates:
         decided += [(gate, decision) for decision in decide_gates([gate], run)]

@@ -65,7 +65,10 @@ class GoldPages:
 
     def __init__(self, documents: Iterable[Document], gold: Sequence[Page]) -> None:
         self._index = index_pages(documents)
-        shifts = {shift: self._n_met(gold, shift) for shift in (0, -1, 1)}
+        # shift of the page numbers -> number of gold pages with documents
+        shifts = {}
+        for shift in (0, -1, 1):
+            shifts[shift] = sum((file, page + shift) in self._index for file, page in gold)
         # where both fit, documents with a page 0 count from 0, and gold without one from 1
         first, first_gold = (min((n for _, n in pages), default=1) for pages in (self._index, gold))
         usual = min(first, 1) - min(first_gold, 1)
@@ -74,9 +77,6 @@ class GoldPages:
         n_met = f"{shifts[self._shift]} of {counted(len(gold), 'gold page')}"
         self.note = f"{n_met} found by file and page; pages are counted: "
         self.note += counted_from[self._shift] + (", documents from 1" if self._shift == 1 else "")
-
-    def _n_met(self, gold: Sequence[Page], shift: int) -> int:
-        return sum((file, page + shift) in self._index for file, page in gold)
 
     def ids(self, page: Page) -> list[str]:
         """Return the ids of the documents of a gold page; an id of its own if there is none."""

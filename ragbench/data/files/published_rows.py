@@ -60,8 +60,9 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
             new_rows, new_documents = _converted(form, entry)
             rows += [replace(entry, values=dict(values)) for values in new_rows]
             documents += [replace(entry, values=dict(values)) for values in new_documents]
-    if any(column in entries[0].values for column in _missing(rows, columns)):
-        return Published(entries)
+    for column in filter(None, columns.values()):
+        if column in entries[0].values and not _is_present(rows, column):
+            return Published(entries)
     of_form = {part: column for part, column in form.columns.items() if _is_present(rows, column)}
     return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
 
@@ -75,11 +76,6 @@ def _converted(form: Form, entry: Entry) -> Content:
     except _WRONG_VALUES as error:
         problem = f"not as rows of {form.name} are ({type(error).__name__}: {error})"
         raise entry.error(problem, allowed="the keys and values of the first row") from error
-
-
-def _missing(entries: Sequence[Entry], columns: PartMap) -> list[str]:
-    """Return the columns of the user that no row has."""
-    return [name for name in columns.values() if name and not _is_present(entries, name)]
 
 
 def _is_present(entries: Sequence[Entry], column: str) -> bool:

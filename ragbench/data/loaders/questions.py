@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, filterfalse, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -427,19 +427,14 @@ class GoldColumns:
             grades, spans = {}, []
         if self._names is not None:
             # for messages about gold that the corpus lacks
-            for name in (name for name in grades if name not in self._names.ids):
+            for name in filterfalse(self._names.ids.__contains__, grades):
                 self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         self._n_rows += 1
         self._n_empty += not grades and not ambiguous
-        return RowGold(
-            grades, tuple(spans), ambiguous, self._excluded_documents(entry), alternatives
-        )
-
-    def _excluded_documents(self, entry: Entry) -> frozenset[str]:
-        """Return the ids of documents that the row excludes; empty without a column of them."""
-        if self._excluded is None:
-            return frozenset()
-        return frozenset(name for name, _ in self._ids.read(entry, self._excluded))
+        excluded = frozenset[str]()
+        if self._excluded is not None:
+            excluded = frozenset(name for name, _ in self._ids.read(entry, self._excluded))
+        return RowGold(grades, tuple(spans), ambiguous, excluded, alternatives)
 
     def _named_documents(self, entry: Entry) -> dict[str, int]:
         """Return the gold documents that a row names by their ids, each with its grade."""

@@ -477,7 +477,9 @@ class RecordTable:
         identifier = chat.question_id(question) if column is None else entry.id(column)
         standalone = [] if chat.standalone is None else [chat.standalone]
         # a column for the answer comes before the last message of the conversation
-        reasoning, answer = self._answer(entry)
+        reasoning, answer = "", self._text(entry, "answer")
+        if answer is not None and self._reasoning != "keep":
+            reasoning, answer = split_reasoning(answer)
         contexts, further = self._contexts(entry, chat)
         if whole is not None and "answer" not in self._columns:
             reasoning, answer = whole.reasoning, whole.answer
@@ -504,11 +506,6 @@ class RecordTable:
             quoted=self._gold.texts(entry),
             has_ids="retrieved" in self._columns,
         )
-
-    def _answer(self, entry: Entry) -> tuple[str, str | None]:
-        """Return the reasoning and the answer of a row; '' for reasoning that is kept."""
-        text = self._text(entry, "answer")
-        return ("", text) if text is None or self._reasoning == "keep" else split_reasoning(text)
 
     def _contexts(
         self, entry: Entry, chat: fields.Chat

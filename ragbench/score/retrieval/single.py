@@ -13,7 +13,7 @@ for a grade that is no integer or too large.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from math import log, log2, nan
 from numbers import Number
 from typing import Any, ParamSpec
@@ -57,18 +57,15 @@ def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
         @functools.wraps(function)
         def run(*args: P.args, **options: P.kwargs) -> Value:
             value = function(*args, **options)
-            if value != value and options.get("rel", 1) != 1 and _has_judgements(args, options):
-                value = 0.0  # as for a run: ir_measures counts a query without the grade
+            if value != value and options.get("rel", 1) != 1:
+                judged = args[1] if len(args) > 1 else options["judged"]
+                # as for a run: ir_measures counts a judged query without the grade
+                return Value(0.0 if judged else value)
             return Value(value)
 
         return checked(name, run)
 
     return declare
-
-
-def _has_judgements(args: Sequence[object], options: Mapping[str, object]) -> bool:
-    """Return True if a call passes the judgement of at least one document."""
-    return bool(args[1] if len(args) > 1 else options["judged"])
 
 
 @_measure("hit_rate")

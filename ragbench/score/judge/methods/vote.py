@@ -312,9 +312,8 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
     all_once = Counter(vote.voter for vote in votes)
     prompts = []
     for sent, times in receivers.items():
-        prompts.append(sent if times == all_once else structs.replace(sent, to=_times(times)))
+        if times != all_once:
+            voters = [name if n == 1 else f"{name} ({n} times)" for name, n in times.items()]
+            sent = structs.replace(sent, to="; ".join(voters))
+        prompts.append(sent)
     return tuple(prompts)
-
-
-def _times(times: Mapping[str, int]) -> str:
-    return "; ".join(name if n == 1 else f"{name} ({n} times)" for name, n in times.items())
