@@ -127,11 +127,7 @@ def main() -> None:
 
 
 def _finished(is_closed: bool) -> int:
-    """Run the command and return its exit code; 2, not 0, if stdout cannot be written.
-
-    It is 6 if the disk of stdout is full. A reader of stdout that ended first is no error.
-    `is_closed` is True if stdout was closed before the start.
-    """
+    """Run the command and return its exit code; 2, not 0, if stdout cannot be written."""
     code = _exit_code()
     if is_closed and code == 0:
         code = _fail(errors.EXIT_BAD_INPUT, "cannot write the result: standard output is closed")
@@ -145,12 +141,7 @@ def _finished(is_closed: bool) -> int:
 
 
 def _exit_code() -> int:
-    """Run the command, print and report the message of its error, and return the exit code.
-
-    An error of ragbench has its own code; 2 is wrong usage or a file that cannot be used, 6 a full
-    disk, 70 a bug, and 0 a pipe whose reader ended first. No error is raised; an interrupt ends the
-    process with 130.
-    """
+    """Run the command, print and report the message of its error, and return the exit code."""
     try:
         code = group.main(standalone_mode=False)
         code = code if isinstance(code, int) else 0
@@ -211,10 +202,7 @@ def _interrupted() -> NoReturn:
 
 
 def _internal_error() -> int:
-    """Log the traceback without secrets in a temporary file, and return exit code 70.
-
-    A message on stderr names the file.
-    """
+    """Log the traceback without secrets in a temporary file, and return exit code 70."""
     import tempfile
     import traceback
 

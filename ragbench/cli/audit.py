@@ -111,15 +111,7 @@ def command(
 
 
 def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
-    """Return the labels that the judge doubts, and print calls and failures as notes.
-
-    Raises:
-        ConfigError: The judge refuses an option, or its key is missing.
-        OptionError: The judge cannot apply the rubric.
-        DataError: There is no judge, or it is unclear which one reads passages.
-        AdapterError: The judge cannot be created.
-        MissingExtra: The judge needs a package that is not installed.
-    """
+    """Return the labels that the judge doubts, and print calls and failures as notes."""
     with output.resumable(), output.stage("judge labels", None, "passages") as stage:
         labels = judge_labels(config, collection, audited_set(config, collection), stage.advance)
     judged = f"{counted(labels.judged, 'passages')} judged: {output.spent(labels.totals)}"
@@ -130,12 +122,7 @@ def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
 
 
 def _write_page(target: Path, labels: JudgedLabels, collection: Collection, config: Path) -> None:
-    """Write the page to grade doubtful passages; a note on stderr has its name.
-
-    Without such passages nothing is written, and the note says so.
-    An existing file is replaced. `config` stands in the command that the page shows. Raises a
-    DataError if the page cannot be written.
-    """
+    """Write the page to grade doubtful passages; a note on stderr has its name."""
     if not labels.doubtful:
         output.write_notes([f"no label is doubtful: {target} is not written"])
         return
@@ -154,15 +141,7 @@ def _write_page(target: Path, labels: JudgedLabels, collection: Collection, conf
 
 
 def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> None:
-    """Print the agreement of people with the judge, and write the corrected judgements.
-
-    `target` None writes nothing; a file that has them already is written again. A note on stderr
-    has its name.
-
-    Raises:
-        DataError: The sheet cannot be read, or the file cannot be written, or exists and holds
-            something else.
-    """
+    """Print the agreement of people with the judge, and write the corrected judgements."""
     graded, n_empty = doubtful.read_graded(reviewed, collection)
     if target is not None:
         text = doubtful.corrected_judgements(graded, collection.qrels)
@@ -178,10 +157,7 @@ def _read_back(collection: Collection, reviewed: Path, target: Path | None) -> N
 
 
 def _print_repair(repair: Repair, target: Path | None, *, as_json: bool) -> None:
-    """Print the labels of a repaired table, or with `as_json` its record as JSON.
-
-    A note on stderr has the name of the file `target`, if it is not None.
-    """
+    """Print the labels of a repaired table, or with `as_json` its record as JSON."""
     output.print_record(repair, repair_lines(repair), as_json=as_json)
     if target is not None:
         has = "has" if repair.open_rows == 1 else "have"

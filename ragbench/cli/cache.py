@@ -119,13 +119,7 @@ def _size(size: float) -> str:
 def _amount(
     text: str | None, units: Mapping[str, float], option: str, examples: str
 ) -> float | None:
-    """Parse a number with a unit, such as `12h`, in days or bytes; None for None.
-
-    `units` is unit -> days or bytes. Blanks around the text, and its case, do not count.
-
-    Raises:
-        BadParameter: The text has another form or unit; the message has the `examples`.
-    """
+    """Parse a number with a unit, such as `12h`, in days or bytes; None for None."""
     if text is None:
         return None
     # the pattern has the units, so that an unknown unit is a usage error and no KeyError

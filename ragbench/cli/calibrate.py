@@ -187,12 +187,7 @@ def command(
 
 
 def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collection[str]) -> None:
-    """Raise a usage error for uses that exclude each other, and for options of other uses.
-
-    `is_used` tells which of `--draw`, `--labels`, `--ratings` and `--probe`, in this order, were
-    passed; `choices` names the parameters that have a value. The first mistake is raised; allowed
-    uses return nothing.
-    """
+    """Raise a usage error for uses that exclude each other, and for options of other uses."""
     is_drawing, has_labels, has_ratings, is_probing = is_used.values()
     output.refuse(
         (

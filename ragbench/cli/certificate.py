@@ -82,11 +82,7 @@ def _write(
     output: Path | None,
     form: str,
 ) -> None:
-    """Write a certificate or probe report to `output`, if not None, and print it.
-
-    It is printed as the report of `build`, or as JSON, and notes go to stderr, with a last one that
-    names the file by `noun`. Raises a DataError if the file cannot be written.
-    """
+    """Write a certificate or probe report to `output`, if not None, and print it."""
     text = to_json(codec.to_json(record))
     if output is not None:
         write_file(output, text)
@@ -242,19 +238,7 @@ def probe_judge(request: Request) -> None:
 def _probe_judges(
     request: Request, scores: Sequence[JudgedScore]
 ) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
-    """Judge a sample of answers again by the run's config.
-
-    Returns:
-        Score name -> probe -> result, and a note for each judge with the number of calls.
-
-    Raises:
-        DataError: The data set cannot be read, or has changed since the run.
-        OptionError: An address or variable of the run folder is not trusted.
-        AdapterError: The judge cannot be created.
-        MissingExtra: The judge needs a package that is not installed.
-        ConfigError: The config of the run cannot be read, the judge refuses an option, or its key
-            is missing.
-    """
+    """Judge a sample of answers again by the run's config."""
     run, seed = _with_questions(request.run), request.seed
     judge_names = {score.judge for score in scores}
     config = load_saved(run.folder / "config.yaml", judge_names)
@@ -294,14 +278,7 @@ def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
 
 
 def _with_questions(run: JudgedRun) -> JudgedRun:
-    """Return the run with the questions, earlier turns and gold answers of its data set.
-
-    Raises:
-        DataError: The data set cannot be read, or its questions or gold answers differ from those
-            of the run.
-        ConfigError: The config of the run folder is wrong.
-        MissingExtra: The loader or a file needs a package that is not installed.
-    """
+    """Return the run with the questions, earlier turns and gold answers of its data set."""
     collection = load_collection(load_saved(run.folder / "config.yaml", ()))
     for part, words in (("queries", "questions"), ("answers", "gold answers")):
         if run.data.get(part) != collection.fingerprints.get(part):

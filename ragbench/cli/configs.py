@@ -100,13 +100,7 @@ def _check_scored(text: str, file: Path) -> None:
 
 
 def _parse_columns(columns: tuple[str, ...]) -> dict[str, str]:
-    """Parse `PART=COLUMN` into part -> column.
-
-    No pairs give {}.
-
-    Raises:
-        BadParameter: The part is unknown, has no column, or has two.
-    """
+    """Parse `PART=COLUMN` into part -> column."""
     from ragbench.types.tables import PARTS
 
     columns_of_part = output.parse_pairs("--column", columns)
@@ -139,11 +133,7 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
 
 
 def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
-    """Read the data of one collection, and list its systems and scores.
-
-    RagbenchError for each mistake that a run would meet: in the config or the data, a missing key
-    or package. `subject` names the config in the first line.
-    """
+    """Read the data of one collection, and list its systems and scores."""
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import check_without_data, load_collection
@@ -179,11 +169,7 @@ def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
 def _plan_lines(
     config: ExperimentConfig, collection: Collection, *, judge: bool
 ) -> list[tuple[str, list[str]]]:
-    """Return (label, names of the systems and scores of a run, or notes) in the printed order.
-
-    ConfigError, OptionError, DataError, AdapterError or MissingExtra for what a run would refuse,
-    such as a missing key.
-    """
+    """Return (label, names of the systems and scores of a run, or notes) in the printed order."""
     from ragbench.experiment.plan.components import check_startup
     from ragbench.experiment.plan.plan import make_plan
     from ragbench.experiment.plan.records import LiveComponents
@@ -219,10 +205,7 @@ def _show(label: str, lines: Iterable[str]) -> None:
 
 
 def _sizes(collection: Collection) -> str:
-    """Return the counts of a data set: `66 queries, 132 documents, 300 judgements`.
-
-    Documents, judgements and gold answers are left out if it has none.
-    """
+    """Return the counts of a data set: `66 queries, 132 documents, 300 judgements`."""
     from ragbench.report.text import counted
 
     parts = {"queries": collection.queries, "documents": collection.documents}
@@ -236,10 +219,7 @@ def _sizes(collection: Collection) -> str:
 
 
 def _format(value: Any) -> str:
-    """Format a value in one line: a list has its length first, None is `none`.
-
-    A text, or the items of a list, are cut at 72 characters; an empty list is `0`.
-    """
+    """Format a value in one line: a list has its length first, None is `none`."""
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):

@@ -81,10 +81,7 @@ def command() -> None:
 
 
 def _explain(decision: Decision) -> Iterator[str]:
-    """Yield why the interval gives the verdict, and what to do next.
-
-    The interval is NaN for a decision without one.
-    """
+    """Yield why the interval gives the verdict, and what to do next."""
     from ragbench.report.text import ends_of
 
     low, high = ends_of(decision.facts.interval) or (math.nan, math.nan)

@@ -187,15 +187,12 @@ def _decided(review: GateReview) -> Summary:
 
 @contextlib.contextmanager
 def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
-    """Write a RagbenchError of the block as the comment, if wanted, and raise it again.
-
-    Otherwise the comment would still show the verdict on an older commit. Each mistake of a config
-    is a line, without its source. Other errors pass through without a comment.
-    """
+    """Write a RagbenchError of the block as the comment, if wanted, and raise it again."""
     from ragbench.experiment.base_run import error_lines
 
     try:
         yield
+    # without a comment, the earlier one would still show the verdict on an older commit
     except RagbenchError as error:
         if comment:
             from ragbench.report.gate import review_blocks
@@ -208,10 +205,7 @@ def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
 
 
 def _comment(config: Path, report: TableReport) -> None:
-    """Write a report as the comment of a config on the pull request, and tell it on stderr.
-
-    A failure is reported too, and raises nothing: the decision does not depend on it.
-    """
+    """Write a report as the comment of a config on the pull request, and tell it on stderr."""
     from ragbench.adapters.review_comments import find_thread
     from ragbench.report.ci import COMMENT_LIMIT, fit_markdown
     from ragbench.report.formats import render

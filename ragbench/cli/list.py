@@ -111,11 +111,7 @@ def _print_presets() -> None:
 
 
 def _presets() -> list[dict[str, Any]]:
-    """Return name, model and facts of each local judge, in the order of their file.
-
-    Keys are `name`, `model`, `source`, `size`, `licence`, `languages`, `ram`, `needs` and `auc`; a
-    figure that was not measured is None.
-    """
+    """Return name, model and facts of each local judge, in the order of their file."""
     from ragbench.score.judge.presets import load_presets
 
     keys = ("model", "source", *_PRESET_FACTS.values())
@@ -126,14 +122,7 @@ def _presets() -> list[dict[str, Any]]:
 
 
 def _print_prompts(name: str, as_json: bool) -> None:
-    """Print the exact prompts of a built-in rubric or a rubric file, as text or JSON.
-
-    They are filled with the first example of the rubric. A built-in name comes before a file.
-
-    Raises:
-        OptionError: No rubric or file has this name.
-        DataError: The file holds no valid rubric.
-    """
+    """Print the exact prompts of a built-in rubric or a rubric file, as text or JSON."""
     from ragbench.score.judge.methods.templates import prompt_parts
     from ragbench.score.judge.model_judge import example_requests
     from ragbench.score.judge.rubric import load_rubric
@@ -166,10 +155,7 @@ def _print_prompts(name: str, as_json: bool) -> None:
 
 
 def _group_entries(entries: Sequence[_Entry]) -> list[tuple[str, _Entry]]:
-    """Join entries that differ in their names only; return (joined names, one of the entries).
-
-    In the order of their first names; entries without options are not joined.
-    """
+    """Join entries that differ in their names only; return (joined names, one of the entries)."""
     groups: dict[str, list[_Entry]] = {}
     for entry in entries:
         key = str({**entry, "name": ""}) if entry["options"] else entry["name"]
@@ -194,17 +180,7 @@ def _wrap(line: str, indent: str) -> str:
 
 
 def _list_components(kind: str, *, with_rare: bool) -> list[_Entry]:
-    """List the members of a family, such as `measures`, which are sorted by their groups.
-
-    Its rare members are left out unless `with_rare`.
-
-    A member whose package is broken has the error as its help. The order, for measures within a
-    group, is that of `Family.names`: built-in ones first.
-
-    Raises:
-        KeyError: The kind is none of `_FAMILIES`.
-        ValueError: The kind is `rubrics`, which has no family (see `_list_rubrics`).
-    """
+    """List the members of a family, such as `measures`, which are sorted by their groups."""
     from ragbench.errors import DataError
     from ragbench.score.retrieval.base import Group, spec_of
 
@@ -235,12 +211,7 @@ def _list_components(kind: str, *, with_rare: bool) -> list[_Entry]:
 
 
 def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
-    """Return the declaration of a metric or the presets of `classifier` as JSON keys.
-
-    A metric has `parts`, `range`, `direction`, `equals` and `not_for`; limits of the range are None
-    where they are infinite. The judge `classifier` has `presets`. Empty for all others, and for a
-    metric without declaration.
-    """
+    """Return the declaration of a metric or the presets of `classifier` as JSON keys."""
     if kind == "judges" and name == "classifier":
         return {"presets": _presets()}
     if kind != "metrics":
@@ -261,11 +232,7 @@ def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
 
 
 def _list_rubrics() -> list[_Entry]:
-    """Return an entry for each built-in rubric, sorted by name.
-
-    Further keys are `asks`, `needs`, `method`, `direction`, `judges` (those that apply it),
-    `measures`, `limits` and `source`.
-    """
+    """Return an entry for each built-in rubric, sorted by name."""
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric
@@ -287,11 +254,7 @@ def _list_rubrics() -> list[_Entry]:
 
 
 def _describe_options(component: Any, *, k_is_required: bool) -> list[dict[str, Any]]:
-    """Return the options of a component as JSON objects, in the order of its constructor.
-
-    Keys are `name`, `help`, `allowed`, `required` and `default` (None without one, the text of a
-    list); [] without options. With `k_is_required`, an option `k` is required whatever its default.
-    """
+    """Return the options of a component as JSON objects, in the order of its constructor."""
     rows = []
     for option in declared_options(component).values():
         default = None if option.required else option.default

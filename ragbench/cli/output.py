@@ -334,10 +334,7 @@ def echo(text: str = "", *, err: bool = False, bold: bool = False) -> None:
 
 
 def _escaped_or_raw(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Encode a surrogate as the byte that it stands for, another character as an escape.
-
-    Return (replacement, position where encoding goes on); an error of decoding is raised.
-    """
+    """Encode a surrogate as the byte that it stands for, another character as an escape."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     try:
@@ -557,10 +554,7 @@ def report_gates(
 
 
 def _append_summary(target: str, report: str) -> None:
-    """Append a Markdown report to the file of the step summary, shortened to the limit of GitHub.
-
-    A DataError if it cannot be written.
-    """
+    """Append a Markdown report to the step summary, shortened to the limit of GitHub."""
     from ragbench.report.ci import fit_markdown
 
     data = fit_markdown(report).encode("utf-8", "backslashreplace")
@@ -581,10 +575,7 @@ def _in_checkout(path: Path) -> str:
 
 
 def _write_annotations(lines: Iterable[str]) -> None:
-    """Write annotations on GitHub, past the door of stderr, which breaks commands.
-
-    Each line begins with `::`. Nothing is written outside of GitHub Actions.
-    """
+    """Write annotations on GitHub, past the door of stderr, which breaks commands."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in lines:
             behind(sys.stderr).write(f"::{without_ci_commands(printed(line[2:]))}\n")
@@ -597,12 +588,7 @@ _CONFIG_SUFFIXES = (".yaml", ".yml")
 
 
 def _claim(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
-    """Write the JUnit file that a killed command leaves, and return its path; None writes none.
-
-    Raises:
-        BadParameter: The path is that of a config.
-        DataError: The file cannot be written.
-    """
+    """Write the JUnit file that a killed command leaves, and return its path; None writes none."""
     from ragbench.errors import EXIT_INTERRUPTED
 
     if path is not None and path.suffix in _CONFIG_SUFFIXES:
@@ -616,10 +602,7 @@ junit_option = file_option("--junit", callback=_claim, help="Write gates or an e
 
 
 def _write_error(path: Path, code: int, text: str) -> None:
-    """Write a JUnit file with one error; a DataError if it cannot be written.
-
-    `code` is the exit code, and `text` the message; KeyError for a code without a meaning.
-    """
+    """Write a JUnit file with one error; a DataError if it cannot be written."""
     from ragbench.files import write_file
     from ragbench.report.ci import render_error
 

@@ -142,15 +142,7 @@ def command(
 def _question_maker(
     documents: Sequence[Document], choices: Mapping[str, Any], seed: int
 ) -> tuple[QuestionMaker, QuestionModelOptions, dict[str, Any]]:
-    """Return the maker of the questions, the options of its model, and the limits of `--budget`.
-
-    `choices` are the options of the command by their names.
-
-    Raises:
-        click.UsageError: A value is not `key=value`, or --option has the model or its address.
-        OptionError: A value or the language is not allowed.
-        DataError: The file of `--like` cannot be read.
-    """
+    """Return the maker of the questions, the options of its model, and the limits of `--budget`."""
     address, model = choices["base_url"], choices["model"]
     values = _parse_values("--option", QuestionModelOptions, choices["options"])
     limits = _parse_values("--budget", BudgetLimits, choices["budget"])
@@ -166,10 +158,7 @@ def _question_maker(
 def _print_plan(
     maker: QuestionMaker, counts: Mapping[str, int], options: QuestionModelOptions
 ) -> None:
-    """Print the most calls, tokens and cost that questions of all kinds can take.
-
-    `counts` has the number of questions of each kind. DataError if a file of prices cannot be read.
-    """
+    """Print the most calls, tokens and cost that questions of all kinds can take."""
     prices = options.load_prices()
     bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
     (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
@@ -181,12 +170,7 @@ def _print_plan(
 def _write_tables(
     candidates: Sequence[base.QuestionCandidate], target: Path, rejected: Path | None
 ) -> None:
-    """Write the kept questions to `target`, if there are any, and the others to `rejected`.
-
-    Raises:
-        DataError: `target` exists, and the new table does not begin with it, as where it has more
-            questions; or a file cannot be written.
-    """
+    """Write the kept questions to `target`, if there are any, and the others to `rejected`."""
     table = base.to_table(questions := base.passing(candidates)).encode()
     stored = target.read_bytes() if target.exists() else b""
     if questions and len(stored) > len(table) and stored.startswith(table):
@@ -215,10 +199,7 @@ def _review(
     questions: Path | None,
     reviewed: Path | None,
 ) -> None:
-    """Write the review page of `questions`, or read back the table `reviewed`.
-
-    Raises a UsageError for both at once, for options of making, and for a missing path.
-    """
+    """Write the review page of `questions`, or read back the table `reviewed`."""
     is_making = any(ctx.get_parameter_source(name) is _COMMAND_LINE for name in _QUESTION_OPTIONS)
     both = questions and reviewed
     output.refuse(
@@ -234,12 +215,7 @@ def _review(
 
 
 def _write_review_page(questions: Path, corpus: Path, target: Path) -> None:
-    """Write the review page of a table of questions, and print how to go on.
-
-    Raises:
-        DataError: The table or the corpus cannot be read, or the page cannot be written.
-        MissingExtra: A format of the corpus needs an extra.
-    """
+    """Write the review page of a table of questions, and print how to go on."""
     entries = review.read_questions(questions)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
@@ -249,19 +225,7 @@ def _write_review_page(questions: Path, corpus: Path, target: Path) -> None:
 
 
 def _read_back(reviewed: Path, corpus: Path | None, target: Path) -> None:
-    """Write a reviewed table as the table of questions, and print the agreement with the checks.
-
-    Args:
-        reviewed: Table that the page saved.
-        corpus: Documents in which quotes are looked up; None leaves them unchecked.
-        target: Table of questions; an existing one is replaced if it has the same questions and
-            differs in reviewed rows alone.
-
-    Raises:
-        DataError: A file cannot be read or written, the target holds something else, or a quote
-            stands in no gold document.
-        MissingExtra: A format of the corpus needs an extra.
-    """
+    """Write a reviewed table as the table of questions, and print the agreement with the checks."""
     entries = review.read_questions(reviewed)
     if target.exists() and not review.is_update(entries, review.read_questions(target)):
         problem = "has other questions, or other cells in questions that are not reviewed"
@@ -278,17 +242,7 @@ def _read_back(reviewed: Path, corpus: Path | None, target: Path) -> None:
 
 
 def _parse_values(option: str, declares: type, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return key -> value of pairs such as `usd=0.5`, with values as YAML reads them.
-
-    Args:
-        option: Option of the command, for messages.
-        declares: Class whose constructor declares the keys.
-        pairs: The pairs; none give {}.
-
-    Raises:
-        BadParameter: A pair lacks its sign, a key comes twice, or a value is no YAML.
-        OptionError: A key is unknown, or a value is not allowed.
-    """
+    """Return key -> value of pairs such as `usd=0.5`, with values as YAML reads them."""
     values: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.strip().partition("=")
@@ -311,12 +265,7 @@ def _ask(
     options: QuestionModelOptions,
     budget: llm.Budget,
 ) -> list[base.QuestionCandidate]:
-    """Return the candidates of all kinds from the model; a note on stderr has calls and cost.
-
-    `counts` has the number of questions of each kind; candidates are in their order, those that
-    failed a check among them. DataError if a file of prices, or the cache, cannot be read;
-    CallFailure if the server cannot be reached, or refuses all calls.
-    """
+    """Return the candidates of all kinds from the model; a note on stderr has calls and cost."""
     server = Server.from_options(options)
     prices = options.load_prices()
     candidates: list[base.QuestionCandidate] = []

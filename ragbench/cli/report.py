@@ -111,10 +111,7 @@ def _check_uses(
 
 
 def _scores(run: Path) -> TableReport:
-    """Return the scores of a run, or of an experiment over several collections.
-
-    DataError if there is no run, or its files are damaged.
-    """
+    """Return the scores of a run, or of an experiment over several collections."""
     from ragbench.data.runs.run_folder import collections_folder
     from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment
@@ -128,14 +125,7 @@ def _scores(run: Path) -> TableReport:
 
 
 def _export(run: Path, tool: str) -> Iterator[str]:
-    """Send the scores of a run to `mlflow` or `otel`; yield a line for each part that was sent.
-
-    Raises:
-        DataError: There is no run, or its files are damaged.
-        ExportError: The tool cannot be reached, or refuses the scores.
-        MissingExtra: A package of the tool is not installed.
-        OptionError: A variable of OpenTelemetry asks for another protocol than `http/protobuf`.
-    """
+    """Send the scores of a run to `mlflow` or `otel`; yield a line for each part that was sent."""
     if tool == "mlflow":
         from ragbench.report.export.mlflow import log_runs
 
@@ -224,13 +214,7 @@ def _changes(run: Path) -> Iterator[Block]:
 
 
 def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:
-    """Return causes and comparisons of a run; None selects every system, or every cause.
-
-    A cause without queries gives no rows.
-
-    Raises:
-        DataError: The run cannot be read, or lacks the system.
-    """
+    """Return causes and comparisons of a run; None selects every system, or every cause."""
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.data.runs.run_lines import CAUSES_FILE
@@ -254,10 +238,7 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
 
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:
-    """Raise a DataError for the first name that is no system of the run.
-
-    The error has the nearest name; no names pass.
-    """
+    """Raise a DataError for the first name that is no system of the run."""
     from ragbench.registry import nearest, shown
 
     for name in names:

@@ -115,11 +115,7 @@ def command(
 def _run_one(
     settings: ExperimentConfig, choices: Choices, as_json: bool, quiet: bool, verbose: bool
 ) -> Ran:
-    """Run a config with one data set, print its tables, and return what CI gets of it.
-
-    The result is (summary with the gates, function that renders the report in Markdown, seconds of
-    the run or None). Errors of the run pass through.
-    """
+    """Run a config with one data set, print its tables, and return what CI gets of it."""
     from ragbench.data.runs.run_folder import read_manifest, to_json
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.formats.terminal import STYLES
@@ -141,10 +137,7 @@ def _run_one(
 def _run_collections(
     settings: ExperimentConfig, choices: Choices, as_json: bool, quiet: bool, verbose: bool
 ) -> Ran:
-    """Run a config with several data sets, print its tables, and return what CI gets of it.
-
-    The result is that of `_run_one`, with None for the seconds. Errors of the runs pass through.
-    """
+    """Run a config with several data sets, print its tables, and return what CI gets of it."""
     from ragbench.data.runs.run_folder import to_json
     from ragbench.experiment.collections import run_collections
     from ragbench.report.collections import collections_report, run_report
@@ -177,10 +170,7 @@ def _kept_failures(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
-    """Return the text for the terminal; the path of the page stands in the last line.
-
-    `head` leaves out the tables and notes, `verbose` nothing.
-    """
+    """Return the text for the terminal; the path of the page stands in the last line."""
     from ragbench.report.results import render_terminal
 
     page = experiment.path / "report.html"
@@ -263,11 +253,7 @@ def plan(config: Path, overrides: tuple[str, ...], as_json: bool, **choices: Any
 def _plan(
     settings: ExperimentConfig, chosen: Choices, write: Callable[[object], None] | None
 ) -> None:
-    """Print the plan of a run on one data set, then raise for a missing key or package.
-
-    `write` gets its record instead; None prints text. ConfigError for a missing key, MissingExtra
-    for a missing package. Errors of reading the data, and others of `check_startup`, pass through.
-    """
+    """Print the plan of a run on one data set, then raise for a missing key or package."""
     from ragbench.experiment.plan import components
     from ragbench.experiment.plan.plan import check_without_data, load_collection, make_plan
     from ragbench.experiment.plan.records import LiveComponents
@@ -299,10 +285,7 @@ def _plan(
 
 
 def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
-    """Yield a line per stage, indented below the stage that it reads.
-
-    In the order of the steps.
-    """
+    """Yield a line per stage, indented below the stage that it reads."""
     for node in nodes:
         name = f"{indent}{node.name}"
         yield f"{name:<{_NAMES}} {_state(node)}"
@@ -310,11 +293,7 @@ def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
 
 
 def _state(node: Step) -> str:
-    """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`.
-
-    It is `stored` without open items too. Calls are left out for a stage that asks no model. An
-    upper limit starts with `at most`.
-    """
+    """Return `stored`, or the items to do and their calls: `3 of 66 queries to do, 3 calls`."""
     from ragbench.report.text import counted
 
     n_open = node.items - node.stored
@@ -328,10 +307,7 @@ def _state(node: Step) -> str:
 
 
 def _cost(planned: PlannedRun) -> Iterator[str]:
-    """Yield the calls, tokens and cost of all models, and each budget that may not be enough.
-
-    Without a model the only line says so; costs are in USD.
-    """
+    """Yield the calls, tokens and cost of all models, and each budget that may not be enough."""
     if not planned.asks_models:
         yield "models: no calls"
         return
@@ -351,11 +327,7 @@ def _range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
 
 
 def _power(plan: Plan) -> Iterator[str]:
-    """Yield a line with the smallest detectable differences; it says so if none is detectable.
-
-    They are those of paired scores from 0 to 1 with power 0.8, between similar and between
-    different systems.
-    """
+    """Yield a line with the smallest detectable differences; it says so if none is detectable."""
     from ragbench.stats.planning import TYPICAL_SDS, typical_detectable
 
     low, high = typical_detectable(max(len(plan.queries), 1))

@@ -149,11 +149,7 @@ def command(
 def _runs(
     files: tuple[str, ...], form: output.Form, parts: output.Parts, options: dict[str, Any]
 ) -> None:
-    """Check the arguments of a score of runs, and print the scores.
-
-    Removes `qrels` and `runs` from `options`. UsageError for arguments that do not fit; errors of
-    the scoring pass through: OptionError, DataError and AdapterError.
-    """
+    """Check the arguments of a score of runs, and print the scores."""
     is_mixed = files and ("qrels" in options or "runs" in options)
     output.refuse((is_mixed, "pass QRELS RUN..., or --qrels and --run, not both"))
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
@@ -185,12 +181,7 @@ def _runs(
 def _predictions(
     files: tuple[str, ...], form: output.Form, parts: output.Parts, options: dict[str, Any]
 ) -> None:
-    """Check the arguments of a score of predictions, and print the scores.
-
-    Removes `predictions` and `references` from `options`. The process ends with code 3 if an answer
-    is missing. UsageError for arguments that do not fit; OptionError, DataError, MissingExtra and
-    AdapterError of the scoring pass through.
-    """
+    """Check the arguments of a score of predictions, and print the scores."""
     shared = ("predictions", "references", "measures", "reasoning")
     names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
     of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]

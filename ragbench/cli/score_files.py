@@ -112,13 +112,7 @@ def _totals(judged: Qrels, rules: Rules) -> dict[str, float]:
 
 
 def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:
-    """Return the names that are facts of a run: `runid`, `num_q`, `relstring.20`.
-
-    Facts of the sets come first, each once; [] without facts.
-
-    Raises:
-        OptionError: `relstring`, a text per query, without `-q --format trec`.
-    """
+    """Return the names that are facts of a run: `runid`, `num_q`, `relstring.20`."""
     facts = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
     strings = [name for name in facts if name.startswith("relstring")]
     if strings and not per_query:
@@ -138,16 +132,7 @@ def _score(
     length: int | None,
     workers: int | None,
 ) -> ScoredFile:
-    """Score a run file; `-` is standard input.
-
-    `length` is the number of grades in the text of `relstring`; None makes no such text.
-
-    Raises:
-        DataError: The file cannot be read, a line is wrong, no query is judged, or the judgements
-            lack subtopics that a measure reads.
-        OptionError: A measure reads texts or cannot average over ties.
-        AdapterError: A measure of the user fails.
-    """
+    """Score a run file; `-` is standard input."""
     written_measures = [replace(measure, label=name) for name, measure in measures.items()]
     with _reading_progress(run) as advance:
         ranked_file = evaluate.rank_run_file(
@@ -170,11 +155,7 @@ def _score(
 
 @contextmanager
 def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
-    """Show the progress of reading a run file; yield a function that adds a number of bytes.
-
-    Any thread may call the function. A run whose queries are not contiguous is read twice, and the
-    bar stops at the size of the file. Compressed files and standard input have no known size.
-    """
+    """Show the progress of reading a run file; yield a function that adds a number of bytes."""
     size, read, lock = None, 0, Lock()
     with suppress(OSError):
         size = None if run == "-" or run.endswith(".gz") else Path(run).stat().st_size // _MB
@@ -192,11 +173,7 @@ def _reading_progress(run: str) -> Iterator[Callable[[int], None]]:
 
 
 def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
-    """Return notes on queries and documents that the means count as 0 or leave out.
-
-    Counts of 0 have no note; removed unjudged documents (`rules.judged_only`) have one without a
-    count, the first.
-    """
+    """Return notes on queries and documents that the means count as 0 or leave out."""
     notes, rankings = [], {}
     for scored in systems:
         columns, counts = scored.evaluation.columns.values(), scored.evaluation.input_counts
@@ -250,10 +227,7 @@ def score_predictions(
 def _score_answers(
     path: str, references: Sequence[str], metrics: Sequence[str], reasoning: Reasoning
 ) -> evaluate.Evaluation:
-    """Return the scores of one file of predictions, with the query ids of the files.
-
-    The errors are those of `score_predictions`.
-    """
+    """Return the scores of one file of predictions, with the query ids of the files."""
     # only here: scoring a run needs no readers of predictions and no text metrics
     from ragbench.data.files.predictions import read_pairs
     from ragbench.score.text.columns import TextScorer

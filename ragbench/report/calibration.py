@@ -134,14 +134,7 @@ def _certified_blocks(
 
 
 def _agreement(rubric: records.CertifiedRubric) -> Table:
-    """Return the agreement table, a row per statistic.
-
-    Where labels have two values, the weights of kappa and the levels of alpha make no difference:
-    equal statistics share a row.
-
-    Raises:
-        KeyError: A statistic has no known name.
-    """
+    """Return the agreement table, a row per statistic."""
     families: dict[str, list[tuple[TableCell, ...]]] = {}
     for name, coefficient in rubric.agreement.items():
         cells = (_cell(coefficient), _cell(rubric.ceiling.get(name)), label(coefficient.level))
@@ -150,6 +143,7 @@ def _agreement(rubric: records.CertifiedRubric) -> Table:
     rows: list[tuple[TableCell, ...]] = []
     for family, of_family in families.items():
         first = of_family[0]
+        # of labels with two values, the weights of kappa and the levels of alpha are the same
         texts = {tuple(map(str, row[1:3])) for row in of_family}
         if family in _EQUAL_NAMES and len(texts) == 1:
             of_family = [(label(_EQUAL_NAMES[family]), *first[1:])]
@@ -163,11 +157,7 @@ def _agreement(rubric: records.CertifiedRubric) -> Table:
 
 
 def _correlations(rubric: records.CertifiedRubric) -> Table:
-    """Return the correlation table, a row per level.
-
-    Raises:
-        KeyError: A coefficient has no known name.
-    """
+    """Return the correlation table, a row per level."""
     names = list(rubric.correlations.item.coefficients)
     rows = [
         (label(name), label(f"{of.n} {of.unit}"), *(_cell(of.coefficients[n]) for n in names))
@@ -199,10 +189,7 @@ def _cell(coefficient: records.AgreementFound | None) -> TableCell:
 
 
 def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
-    """Yield a line per bias probe with its value, interval and finding.
-
-    A probe that was not measured has its reason. Nothing without probes.
-    """
+    """Yield a line per bias probe with its value, interval and finding."""
     for name, probe in probes.items():
         label = f"bias, {name.replace('_', ' ')}"
         if probe.status != "measured":
@@ -214,10 +201,7 @@ def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
 
 
 def _flips(probe: records.ProbeFound) -> str:
-    """Return the share of answers with another level in a probe, as the end of its line.
-
-    It begins with `; `. Causes of answers that were left out follow. '' without such a share.
-    """
+    """Return the share of answers with another level in a probe, as the end of its line."""
     if probe.flip_rate is None:
         return ""
     rate = with_interval(probe.flip_rate, probe.flip_interval)
@@ -263,10 +247,7 @@ def _corrected_lines(rubric: records.CertifiedRubric) -> Iterator[str]:
 
 
 def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
-    """Yield the order of the systems, and the pairs whose difference is shown and not shown.
-
-    Nothing without corrected pairs.
-    """
+    """Yield the order of the systems, and the pairs whose difference is shown and not shown."""
     pairs = rubric.corrected_order
     if not pairs:
         return
@@ -283,18 +264,12 @@ def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
 
 
 def _ratio(correction: records.Correction) -> str:
-    """Return the width of the corrected interval relative to that of the labels, as `x 0.75`.
-
-    `-` if it is unknown.
-    """
+    """Return the width of the corrected interval relative to that of the labels, as `x 0.75`."""
     return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
 
 
 def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
-    """Yield explanations of the numbers, counts of rows left out, and reasons of missing numbers.
-
-    Statistics with the same reason share a line.
-    """
+    """Yield explanations of the numbers, counts of omitted rows, and reasons of missing numbers."""
     labels = rubric.labels
     yield f"[low, high]: {confidence * 100:g} % interval for other samples of queries"
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"

@@ -62,10 +62,7 @@ def render_error(code: int, text: str) -> str:
 
 
 def _write_suite(suite: ElementTree.Element, duration: Mapping[str, str]) -> str:
-    """Return a suite as the text of a JUnit file, with a line end; adds its counts and duration.
-
-    `duration` is {"time": seconds as text}, or empty.
-    """
+    """Return a suite as the text of a JUnit file, with a line end; adds its counts and duration."""
     parts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(len(suite.findall(f"testcase/{tag}"))) for name, tag in parts.items()}
     counts = {"tests": str(len(suite.findall("testcase"))), **counts}
@@ -79,10 +76,7 @@ def _write_suite(suite: ElementTree.Element, duration: Mapping[str, str]) -> str
 
 
 def _add_error(suite: ElementTree.Element, name: str, code: int, text: str) -> None:
-    """Add a test case with an error, whose type is the meaning of the exit code, to a suite.
-
-    Its message is the first line of the text. KeyError for a code that is not in `EXIT_MEANINGS`.
-    """
+    """Add a test case with an error, whose type is the meaning of the exit code, to a suite."""
     class_name = suite.get("name", "")
     case = ElementTree.SubElement(suite, "testcase", {"name": name, "classname": class_name})
     attributes = {"message": printable(text.partition("\n")[0]), "type": EXIT_MEANINGS[code]}
@@ -108,11 +102,7 @@ def why_incomplete(summary: Summary) -> str:
 
 
 def _add_case(suite: ElementTree.Element, gate: Decision, strict: bool) -> None:
-    """Add the test case of a gate; its class is the system, or `judge`, by which readers group.
-
-    A failed gate is a failure, a refused one an error. An undecided one is skipped, or with
-    `strict` an error.
-    """
+    """Add the test case of a gate; its class is the system, or `judge`, by which readers group."""
     text, why = printable(gate.gate), printable(why_of(gate))
     class_name = f"{suite.get('name')}.{printable(gate.system or 'judge')}"
     case = ElementTree.SubElement(suite, "testcase", {"name": text, "classname": class_name})
@@ -196,10 +186,7 @@ def annotate_error(code: int, text: str, problems: Sequence[Problem]) -> list[st
 
 
 def _annotation(level: str, title: str, problem: Problem) -> str:
-    """Return a GitHub workflow command with its text escaped.
-
-    `level` is `error`, `warning` or `notice`. Without a file, line and column are left out.
-    """
+    """Return a GitHub workflow command with its text escaped."""
     values: dict[str, object] = {}
     if problem.file is not None:
         values = {"file": problem.file, "line": problem.line, "col": problem.column}

@@ -57,12 +57,7 @@ def lay_out_collections(summary: CollectionsSummary) -> Layout:
 
 
 def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
-    """Return the chapter of an experiment over several collections.
-
-    Args:
-        summary: The experiment.
-        brief: Keep the table of the first measure of each kind only.
-    """
+    """Return the chapter of an experiment over several collections."""
     # reversed, since the last entry of a key stays: the first measure of a kind wins
     first = {measure.kind: measure for measure in reversed(summary.measures)}
     # a list over the measures, not the dict: the order of kinds would be reversed, too
@@ -75,10 +70,7 @@ def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
 
 
 def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Iterator[str]:
-    """Yield gates that did not pass and incomplete runs, then the best system by each measure.
-
-    A measure without a macro mean is left out.
-    """
+    """Yield gates that did not pass and incomplete runs, then the best system by each measure."""
     # gates come before the best systems: a reader in CI looks for the reason of the exit code
     for run in summary.runs:
         for gate in run.gates:
@@ -116,11 +108,7 @@ def _cells(measure: MacroMeasure, score: MacroScore, names: Sequence[str]) -> It
 
 
 def _table(measure: MacroMeasure, summary: CollectionsSummary) -> Table:
-    """Return the table of a measure: a row per system with its means and macro mean.
-
-    If systems were compared, each has its difference, p and verdict too; the verdict of a baseline
-    is `baseline`, and its other cells are empty.
-    """
+    """Return the table of a measure: a row per system with its means and macro mean."""
     names = [run.name for run in summary.runs]
     compared = {row.system: row for row in measure.comparisons}
     baselines = list(dict.fromkeys(row.baseline for row in measure.comparisons))
@@ -176,14 +164,11 @@ def _legend(tables: Sequence[Table]) -> Iterator[Legend]:
 
 
 def _rows(summary: CollectionsSummary) -> Table:
-    """Return the scores for programs: a row per measure, system and collection.
-
-    The last row of a system has the macro mean; its collection is empty, and it alone has the
-    difference.
-    """
+    """Return the scores for programs: a row per measure, system and collection."""
     rows: list[tuple[Raw, ...]] = []
     for measure in summary.measures:
         compared = {row.system: row for row in measure.comparisons}
+        # the last row of a system has the macro mean, and it alone the difference
         for score in measure.systems:
             start = (measure.measure, score.system)
             for name, mean in score.means.items():

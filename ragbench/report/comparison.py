@@ -77,10 +77,7 @@ def describe_subject(comparison: records.ComparedRuns) -> str:
 
 
 def _sections(comparison: records.ComparedRuns) -> Iterator[Section]:
-    """Yield a table for each set of systems that share measures, such as rankings and answers.
-
-    In the order of the measures.
-    """
+    """Yield a table for each set of systems that share measures, such as rankings and answers."""
     systems = {system.name: system for system in comparison.systems}
     groups: dict[tuple[str, ...], list[records.MeasureComparison]] = {}
     for family in comparison.measures:
@@ -192,10 +189,7 @@ def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate
 
 
 def _rows(comparison: records.ComparedRuns) -> Table:
-    """Return the differences for programs, a row per comparison, measure by measure.
-
-    The marks are those of system and baseline among all systems that have the measure.
-    """
+    """Return the differences for programs, a row per comparison, measure by measure."""
     systems = {system.name: system for system in comparison.systems}
     rows: list[tuple[Raw, ...]] = []
     for family in comparison.measures:

@@ -126,10 +126,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
 
 
 def _loss_tables(fixes: FixList) -> Iterator[Table]:
-    """Yield tables of losses that remain, and of what lost questions share.
-
-    A table without rows is left out, but that of the groups says that there is none.
-    """
+    """Yield tables of losses that remain, and of what lost questions share."""
     remaining = tuple(
         tuple(map(label, (loss.system, loss.reason, loss.advice, *_questions(loss.queries, fixes))))
         for loss in fixes.remaining
@@ -167,11 +164,7 @@ def _headline(fixes: FixList) -> str:
 
 
 def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
-    """Return the cells of a change, under `_CHANGES`.
-
-    Counts such as `+7 -1` are questions rescued and lost. Of a bound, the found questions are the
-    most that there can be.
-    """
+    """Return the cells of a change, under `_CHANGES`."""
     count = f"{change.found} of {change.of}"
     moved = f"+{len(change.rescued)} -{len(change.lost)}"
     if change.is_bound:
@@ -206,10 +199,7 @@ def _number(value: float) -> str:
 
 
 def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
-    """Yield lines: the best change, its gain after the choice, and the commands that write it.
-
-    One line only if no change gains a question. `arguments` are those of `ragbench fix`.
-    """
+    """Yield lines: the best change, its gain after the choice, and the commands that write it."""
     best = fixes.best
     if best is None or best.change.net <= 0:
         yield "no other ranking here gains a question: `--write best.yaml` would write nothing"

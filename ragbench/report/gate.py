@@ -180,11 +180,7 @@ def verdict_line(decision: Decision, measure: str) -> str:
 
 
 def _change_text(measure: str, means: Sequence[float], facts: Facts) -> str:
-    """Return a score as `map 0.300 -> 0.400 (+0.100, between +0.020 and +0.180)`.
-
-    An interval with 0 in it ends in `: no difference shown`. Without an interval the difference
-    stands alone. ValueError if a number is NaN or infinite.
-    """
+    """Return a score as `map 0.300 -> 0.400 (+0.100, between +0.020 and +0.180)`."""
     change, between = difference(facts.difference or 0.0, facts.interval)
     between = between.strip("[]").replace(", ", " and ")
     between = f", between {between}" if between else ""
@@ -214,12 +210,7 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
 
 
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
-    """Return a gold document or span with its ranks: `gold d1: rank 2 -> rank 5; first now d7`.
-
-    It is the one whose 1 / rank changed most; the first one if none did, as with a single side. A
-    new first hit follows. Empty without gold, and without sides. `sides` are the systems of base
-    and head, or one of them.
-    """
+    """Return a gold document or span with its ranks: `gold d1: rank 2 -> rank 5; first now d7`."""
     rankings = [[hit for hit in side.ranking if hit.rank is not None] for side in sides]
     if not head.needs or not rankings:
         return ""
@@ -231,10 +222,7 @@ def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
 
 
 def _answers(sides: Sequence[SystemView]) -> str:
-    """Return the first answers of both sides, shortened; empty without answers.
-
-    A failed answer is an empty text.
-    """
+    """Return the first answers of both sides, shortened; empty without answers."""
     answers = [view.answer or "" for side in sides for view in side.answers[:1]]
     texts = [repr(" ".join(answer.split())[:_ANSWER]) for answer in answers]
     return f"answer: {' -> '.join(texts)}" if texts else ""
@@ -378,12 +366,7 @@ def _review_lines(review: GateReview) -> Iterator[str]:
 
 
 def _news(review: GateReview) -> Iterator[str]:
-    """Yield the news, nothing sure below something unsure.
-
-    Sure losses come first, then gates that could not look, an incomplete run, sure gains,
-    failures that are not sure, answers, failed questions, corpus and new questions, and last the
-    scores without a sure change.
-    """
+    """Yield the news, nothing sure below something unsure."""
     facts = [*filter(None, review.facts), *review.corpus, *review.new_questions]
     blind = list(_blind_lines(review.blind))
     if reason := why_incomplete(review.summary):

@@ -76,11 +76,7 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
 
 
 def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[str]) -> bool:
-    """Return True if a measure is the count of hits, of which none has any gold.
-
-    Only if `silent`, the measures that tell nothing, has it. A lost question with another cause
-    than `not_retrieved` tells more.
-    """
+    """Return True if a measure is the count of hits, of which none has any gold."""
     if counted_cause(measure) != "found" or measure not in silent:
         return False
     rivals = [system for system in systems if measure in system.scores]
@@ -283,10 +279,7 @@ _VERDICTS: Mapping[Outcome, str] = {
 
 
 def _with_ends(difference: Difference, scale: int | None) -> str:
-    """Return a difference with its interval as `+11, from +4 to +17`; without one, it is alone.
-
-    With a `scale` it is a number of questions: means times the scale.
-    """
+    """Return a difference with its interval as `+11, from +4 to +17`; without one, it is alone."""
     change, ends = difference.difference or 0.0, fmt.ends_of(difference.interval)
     if scale is None:
         text, between = fmt.difference(change, ends)
@@ -297,14 +290,7 @@ def _with_ends(difference: Difference, scale: int | None) -> str:
 
 
 def _questions(number: float) -> str:
-    """Return a number of questions with its sign, in whole ones; below one with one digit.
-
-    An interval that excludes 0 so never seems to end at it.
-
-    Example:
-        >>> [_questions(number) for number in (11.2, -0.04, 0.0)]
-        ['+11', '-0.04', '0']
-    """
+    """Return a number of questions with its sign, in whole ones; below one with one digit."""
     if abs(number) < _ROUNDING:
         return "0"
     return f"{number:+.0f}" if abs(number) >= 0.95 else f"{number:+.1g}"
@@ -324,11 +310,7 @@ def _reason(difference: Difference) -> str:
 
 
 def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterator[str]:
-    """Yield parts of a sentence on the causes of lost questions; nothing if none is lost.
-
-    Questions that cannot be judged come last. `subject` begins the list of the causes. The causes
-    of a system that answers say nothing of its hits.
-    """
+    """Yield parts of a sentence on the causes of lost questions; nothing if none is lost."""
     cause, causes = counted_cause(standing.measure), system.causes
     if cause is None:
         return

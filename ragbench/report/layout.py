@@ -140,13 +140,7 @@ def _has_several_answers(summary: Summary) -> bool:
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
-    """Return the scores of each section: kind and judge -> system -> measure -> score.
-
-    Sections are in the order retrieval, generation, judge; {} without scores.
-
-    Raises:
-        ValueError: A kind is none of these.
-    """
+    """Return the scores of each section: kind and judge -> system -> measure -> score."""
     groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -164,15 +158,7 @@ def _headlines(
     comparisons: Comparisons,
     first: str | None,
 ) -> list[str]:
-    """Return a sentence per section, on its first measure with a mean that tells something.
-
-    The sentences of `nothing_told`, on measures that cannot tell systems apart, come first. The
-    labels of a section follow its sentence, such as its judge. A section with the measure `first`,
-    which the first sentence of the report is about, has its labels alone, and so has one with
-    `right`: other metrics compare words. A section without a telling measure has no sentence if one
-    of its measures tells nothing, else a sentence that nothing was scored. Where costs are known, a
-    sentence on the cheapest system that is surely not much worse comes next.
-    """
+    """Return a sentence per section, on its first measure with a mean that tells something."""
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     sentences = nothing_told(comparisons.measures)
     for scores, section in zip(groups.values(), sections, strict=True):
@@ -183,6 +169,7 @@ def _headlines(
         measure = _telling_measure(columns, silent)
         if measure is None:
             continue
+        # the first sentence of the report has been on this measure
         text = [] if measure == first else [headline(measure, summary, comparisons)]
         sentences += filter(None, ["; ".join([*text, *section.labels])])
         for cheapest in summary.timing.cheapest:
@@ -194,11 +181,7 @@ def _headlines(
 def _telling_measure(
     columns: Mapping[str, Mapping[str, SystemScore]], silent: Set[str]
 ) -> str | None:
-    """Return the measure of the sentence on a section: `right`, else the first one that tells.
-
-    `silent` are the measures that tell nothing. The first measure of all if none has a mean; None
-    if those with a mean are silent.
-    """
+    """Return the measure of the sentence on a section: `right`, else the first one that tells."""
     scored = [
         n for n, column in columns.items() if any(s.mean is not None for s in column.values())
     ]
@@ -211,10 +194,7 @@ def _telling_measure(
 
 
 def _subject(summary: Summary) -> str:
-    """Return data set, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`.
-
-    Unknown sizes are left out.
-    """
+    """Return data set, systems and baseline: `example/test, 66 queries, 3 retrievers, ...`."""
     dataset = summary.dataset or records.Dataset()
     parts = [printable(dataset.name)] if dataset.name else []
     nouns = ("queries", "documents", "judgements")
@@ -228,22 +208,14 @@ def _subject(summary: Summary) -> str:
 
 
 def _gate(gate: Decision) -> Decision:
-    """Return a decision with printable texts, and with its worst queries if it did not pass.
-
-    `why` begins with both means, if there are any; a missing system is ''.
-    """
+    """Return a decision with printable texts, and with its worst queries if it did not pass."""
     text, system, why = map(printable, (gate.gate, gate.system or "", why_of(gate)))
     worst = () if gate.verdict == "pass" else gate.worst_queries
     return structs.replace(gate, gate=text, system=system, why=why, worst_queries=worst)
 
 
 def _price(summary: Summary, comparisons: Comparisons) -> str:
-    """Return latency, tokens and cost of the best system of each kind and of its baseline.
-
-    Systems are separated by `; `, as `dense: 12.3 ms a query (median), 0.100 USD`. Empty if none is
-    known, or no measure has a best system. Latencies are in milliseconds, cost in USD. No tokens
-    and a cost of 0 are left out.
-    """
+    """Return latency, tokens and cost of the best system of each kind and of its baseline."""
     kinds = {name: score.kind for s in summary.systems for name, score in s.scores.items()}
     families = [f for f in comparisons.measures if f.best and f.measure in kinds]
     # reversed, so that the first measure of a kind overwrites the later ones
@@ -269,11 +241,7 @@ _FEW_QUERIES = 50
 
 
 def _doubts(summary: Summary) -> Iterator[str]:
-    """Yield reasons to distrust the scores: failed items, findings, few queries, no certificate.
-
-    Nothing if there are none. Queries are few if no score has 50 of them. One passed gate on a
-    certificate counts for all judges.
-    """
+    """Yield reasons to distrust the scores: failed items, findings, few queries, no certificate."""
     if summary.audit is not None and summary.audit.findings:
         yield f"test set: {fmt.counted(len(summary.audit.findings), 'findings')} of the audit"
     scores = [score for system in summary.systems for score in system.scores.values()]
@@ -324,10 +292,7 @@ def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Table]:
 
 
 def _count_cell(cell: ScoreCell) -> TableCell:
-    """Return scored / failed / not applicable items: `57 / 3 / 6 [0.769, 0.820]`.
-
-    The bounds of the mean follow if items failed. `-` without a score.
-    """
+    """Return scored / failed / not applicable items: `57 / 3 / 6 [0.769, 0.820]`."""
     if (score := cell.score) is None:
         return TableCell(fmt.MISSING)
     bounds = fmt.interval(score.bounds) or fmt.MISSING if score.n_failed else ""
@@ -335,18 +300,12 @@ def _count_cell(cell: ScoreCell) -> TableCell:
 
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
-    """Join lists of sentences without repetitions.
-
-    In their order, made printable.
-    """
+    """Join lists of sentences without repetitions."""
     return tuple(dict.fromkeys(printable(line) for source in sources for line in source))
 
 
 def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
-    """Yield (measure, signature), or if the signatures of a measure differ (`map of a, b`, ...).
-
-    Scores with an empty signature are left out.
-    """
+    """Yield (measure, signature), or if the signatures of a measure differ (`map of a, b`, ...)."""
     owners: dict[str, dict[str, list[str]]] = {}
     for system in systems:
         for measure, score in system.scores.items():
@@ -366,17 +325,13 @@ _SLICE_ROWS, _PAGE_ROWS = 12, 400
 def _slice_grids(
     summary: Summary, groups: Mapping[Group, Scores], *, narrow: bool
 ) -> Iterator[Table]:
-    """Yield a table for each field: a row per slice and system with its scores and causes.
-
-    The scores are the first of each kind and judge; summary.json has all. Controls have no row. Of
-    many slices, only the last are shown, the newest of a time: as many as fill 400 rows (12 with
-    `narrow`), at least 2. Nothing without slices.
-    """
+    """Yield a table for each field: a row per slice and system with its scores and causes."""
     systems = [s for s in summary.systems if s.causes_by and s.role != "control"]
     measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
     for field in dict.fromkeys(field for s in systems for field in s.causes_by):
         # on a page of several runs, a system may lack the slices of others
         names = list(dict.fromkeys(n for s in systems for n in s.causes_by.get(field, {})))
+        # the last ones are the newest of a time
         last = names[-max(2, (_SLICE_ROWS if narrow else _PAGE_ROWS) // len(systems)) :]
         rows = []
         for name, system in product(last, systems):

@@ -36,13 +36,11 @@ def noise_sentence(measure: str | None, summary: Summary) -> str:
 
 
 def _split_half_width(noise: Noise) -> str:
-    """Return the half width of the interval, and the part of each source.
-
-    Parts are half widths too, whose squares add up.
-    """
+    """Return the half width of the interval, and the part of each source."""
     half = noise.half_width or 0.0
     digits = 2 if half >= 0.02 else 3
     parts = []
+    # parts are half widths too, whose squares add up
     for name, words in _SOURCES.items():
         share: NoiseShare | None = getattr(noise, name)
         if share is not None:

@@ -192,11 +192,7 @@ class Progress:
 
 
 def _seconds_between() -> float:
-    """Return the seconds between two progress lines, by `RAGBENCH_PROGRESS`; 10 without it.
-
-    Raises:
-        OptionError: The variable is no number of seconds from 0 on.
-    """
+    """Return the seconds between two progress lines, by `RAGBENCH_PROGRESS`; 10 without it."""
     text = os.environ.get(SECONDS_VARIABLE)
     try:
         seconds = float(text) if text else _SECONDS
@@ -259,12 +255,7 @@ class LinesAboveBars:
 
 @contextmanager
 def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
-    """Print above the bars what is written to the terminal while the block runs.
-
-    `show` prints a line. The terminal is replaced as `sys.stdout` and `sys.stderr`, and in the
-    handlers of `logging`, which may have been created before. Streams that are no terminal stay.
-    At the end, also after an error, the terminal is back in all places.
-    """
+    """Print above the bars what is written to the terminal while the block runs."""
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     lines = {name: LinesAboveBars(s, show) for name, s in streams.items() if s and s.isatty()}
     for name, replacement in lines.items():

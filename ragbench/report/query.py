@@ -383,10 +383,7 @@ def _judged_answers(
 
 
 def _full_text(passage: Passage | None) -> str | None:
-    """Return title and text as a model gets them, with a blank between them.
-
-    None if the text is not stored in full, or there is no passage.
-    """
+    """Return title and text as a model gets them, with a blank between them."""
     if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
         return None
     # as `Document.full_text` joins them for models

@@ -155,10 +155,7 @@ def _first(texts: Sequence[str], most: int) -> str:
 
 
 def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """Return `id: question` of the first 5 queries, and a line with the number of others.
-
-    A query without a stored question stands alone.
-    """
+    """Return `id: question` of the first 5 queries, and a line with the number of others."""
     lines = [
         printable(f"{query}: {questions[query]}" if query in questions else query)
         for query in queries[:_MOST_QUERIES]
@@ -168,10 +165,7 @@ def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[s
 
 
 def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
-    """Yield a sentence per further run: its changes, and its results by the first measures.
-
-    `names` are the short names of all sources, in their order.
-    """
+    """Yield a sentence per further run: its changes, and its results by the first measures."""
     changes = {run.source: run.changed for run in compared.runs}
     for source, name in zip(compared.sources[1:], names[1:], strict=True):
         systems = {system.name for system in compared.systems if system.source == source}
@@ -185,11 +179,7 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
 
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
-    """Return the systems of each verdict with both means, as `bm25 (0.3 -> 0.4) better, ...`.
-
-    More than 3 of one verdict are counted; verdicts have the order of `_ORDER`. '' if none of
-    `systems` is compared.
-    """
+    """Return the systems of each verdict with both means, as `bm25 (0.3 -> 0.4) better, ...`."""
     name_of = {system.name: printable(system.system) for system in compared.systems}
     groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
     for row in family.comparisons:
@@ -207,10 +197,7 @@ def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Contai
 
 
 def _change(compared: ComparedRuns, measure: str, row: Difference) -> str:
-    """Return the result of a comparison's baseline and system: `0.3 -> 0.4`.
-
-    `right` and `found` count questions: `18 -> 21 of 30`.
-    """
+    """Return the result of a comparison's baseline and system: `0.3 -> 0.4`."""
     if counted_cause(measure) is None:
         return " -> ".join(_means(compared, measure, row))
     systems = {system.name: system.scores for system in compared.systems}
@@ -228,11 +215,7 @@ def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
 
 
 def _score_table(compared: ComparedRuns) -> Table:
-    """Return the table of scores of common systems, before and after.
-
-    A row per first measure and system. A missing difference is a dash, and so are the numbers of
-    moved queries of a measure without stored queries.
-    """
+    """Return the table of scores of common systems, before and after."""
     # only the measures with stored queries have counts
     counts = {(m.measure, m.system): (m.up, m.down, m.same) for m in compared.moved}
     rows = []
@@ -379,10 +362,7 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
 
 
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
-    """Return the trend of the runs of an experiment, by the score of its newest run.
-
-    At most 12 systems; none without a score. An IndexError without runs.
-    """
+    """Return the trend of the runs of an experiment, by the score of its newest run."""
     score = runs[-1].score or ""
     # a run whose first score is another one has no place in this trend
     scores = [run.scores if run.score == score else {} for run in runs]
@@ -409,10 +389,7 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
 
 
 def _differ(later: SystemScore, earlier: SystemScore, *, other_queries: bool) -> bool:
-    """Return True if the signatures of two scores forbid a comparison.
-
-    With other queries, the parts that move with the queries do not count.
-    """
+    """Return True if the signatures of two scores forbid a comparison."""
     one, other = (Signature.parse(score.signature) for score in (later, earlier))
     return bool(unlike_parts(one, other, QUERY_PARTS if other_queries else frozenset()))
 

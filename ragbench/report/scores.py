@@ -41,10 +41,7 @@ _ORDER = {family: position for position, family in enumerate(_PRINTED)}
 
 @cache
 def _families() -> dict[str, str]:
-    """Return name of our measure -> name in trec_eval, as `ndcg@` -> `ndcg_cut`.
-
-    A measure with a cut-off has an `@` at its end.
-    """
+    """Return name of our measure -> name in trec_eval, as `ndcg@` -> `ndcg_cut`."""
     names = [name for name in _PRINTED if name not in FACTS]
     measures = [parse_measures([name], trec_eval_defaults=True)[0] for name in names]
     keys = (f"{m.spec.name}{'' if m.k is None else '@'}" for m in measures)
@@ -145,11 +142,7 @@ def render_json(
 
 
 def _system(scored: ScoredFile, per_query: bool, summary: bool) -> dict[str, Any]:
-    """Return the JSON object of a file.
-
-    Keys are `name`, `file` and `counts`, with `summary` `scores` (score -> its record), and with
-    `per_query` `per_query` (score -> query id -> value, None without one).
-    """
+    """Return the JSON object of a file."""
     evaluation = scored.evaluation
     entry = {"name": scored.name, "file": scored.source, "counts": evaluation.counts}
     if summary:
@@ -228,10 +221,7 @@ def _counts(systems: Sequence[ScoredFile]) -> list[str]:
 
 
 def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, TableCell]:
-    """Return (query id, score) -> cell of the value, or with None as the id, of mean and interval.
-
-    A query has cells with `per_query`, a mean with `summary`; a missing value is `-`.
-    """
+    """Return (query id, score) -> cell of the value; the id None has the mean and its interval."""
     of_all = scored.evaluation.summary
     # sums, such as num_ret, are whole numbers
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
@@ -360,11 +350,7 @@ def _in_order(measures: Mapping[str, Measure], level: int) -> list[TrecPlace]:
 def _query_lines(
     scored: ScoredFile, places: Sequence[TrecPlace], strings: str | None, unseen: Collection[str]
 ) -> Iterable[str]:
-    """Yield a line per query and measure, without the queries `unseen`.
-
-    A geometric mean has no value per query. `strings` is the name of `relstring`; None leaves it
-    out.
-    """
+    """Yield a line per query and measure, without the queries `unseen`."""
     summary = scored.evaluation.summary
     by_query = [place for place in places if summary[place.score].aggregate != "geometric_mean"]
     if strings is not None:
@@ -383,10 +369,7 @@ def _query_lines(
 def _summary_lines(
     scored: ScoredFile, places: Sequence[TrecPlace], totals: Mapping[str, float]
 ) -> Iterable[str]:
-    """Yield a line per measure with its mean or sum; a measure without a number has none.
-
-    `totals` is printed name -> number in place of the mean or sum.
-    """
+    """Yield a line per measure with its mean or sum; a measure without a number has none."""
     evaluation = scored.evaluation
     ids = list(map(id_bytes, evaluation.query_ids))
     order = sorted(range(len(ids)), key=ids.__getitem__)
@@ -400,12 +383,7 @@ def _summary_lines(
 
 
 def _as_trec_eval_adds(values: Iterable[float], aggregate: str) -> float:
-    """Return the sum, the mean or the geometric mean of logarithms, added one by one as trec_eval.
-
-    `aggregate` is `sum` or `geometric_mean`, whose values are logarithms; all else is a mean.
-    Without values a sum is 0, and a mean NaN; NaN among `values` counts as no value. The exact sum,
-    which our `mean` uses, may round to another fourth digit.
-    """
+    """Return the sum, the mean or the geometric mean, added one by one as trec_eval does."""
     total, n = 0.0, 0
     for value in values:
         if value == value:

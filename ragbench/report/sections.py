@@ -101,10 +101,7 @@ def _measure(
     family: MeasureComparison | None,
     baselines: Mapping[str, str | None],
 ) -> MeasureColumn:
-    """Return the column of a measure with the differences from the baselines.
-
-    IndexError if no system has the score.
-    """
+    """Return the column of a measure with the differences from the baselines."""
     comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
     column, differences = score_column(name, scores, family), []
     for system, by_measure in scores.items():
@@ -177,10 +174,7 @@ def _difference_cell(comparison: Difference | None, direction: str) -> Differenc
 
 
 def _fill_label(fill: FillCounts) -> str:
-    """Return the counts of relevance judgements of a pool of query and passage as a sentence.
-
-    It ends as `: 12 judged by people, 34 by gpt-4o (rubric), 0 failed, 2 without text`.
-    """
+    """Return the counts of relevance judgements of a pool of query and passage as a sentence."""
     counts = [
         f"{fill.people} judged by people",
         f"{fill.model} by {printable(fill.model_name)} ({printable(fill.rubric)})",
@@ -193,11 +187,7 @@ def _fill_label(fill: FillCounts) -> str:
 
 
 def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
-    """Return the models of a judge, by the names that they report, and its label as one text.
-
-    It is as `judged by gpt-4o and gpt-4: strict`. Without reported names the declared model stands
-    there, else the name of the judge.
-    """
+    """Return the models of a judge, by the names that they report, and its label as one text."""
     declared = summary.judges.get(judge) or DeclaredJudge()
     reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
     models = list(dict.fromkeys(printable(model) for model in reported if model))
@@ -238,10 +228,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
 
 
 def _bounds(score: SystemScore) -> str:
-    """Return the bounds of a mean in words, with a blank and brackets around them.
-
-    Empty if they are equal to the mean, or not known.
-    """
+    """Return the bounds of a mean in words, with a blank and brackets around them."""
     bounds = fmt.ends_of(score.bounds)
     if bounds is None or bounds == (score.mean, score.mean):
         return ""
@@ -250,10 +237,7 @@ def _bounds(score: SystemScore) -> str:
 
 
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
-    """Return measures with their systems and bounds; a measure of all systems alone has no system.
-
-    In the order of their first places.
-    """
+    """Return measures with systems and bounds; a measure of all systems alone names none."""
     by_measure: dict[str, list[str]] = {}
     for measure, system in places:
         text = printable(system) + _bounds(scores[system][measure])
@@ -289,10 +273,7 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
 
 
 def _headline(entry: Ranked, confidence: str) -> str:
-    """Return the sentence on the system that ranks first, and which systems it beats.
-
-    It says so if several systems share the first rank, or if none has a rank.
-    """
+    """Return the sentence on the system that ranks first, and which systems it beats."""
     name = printable(entry.name)
     first = [system for system in entry.systems if system.rank == 1]
     if not first:

@@ -162,19 +162,12 @@ def listed(words: Sequence[str], word: str = "and") -> str:
 
 
 def _exponent(value: float) -> int:
-    """Return the power of ten of a number rounded to three digits; 0 for zero.
-
-    NaN and infinities are a ValueError.
-    """
+    """Return the power of ten of a number rounded to three digits; 0 for zero."""
     return int(f"{value:.2e}".partition("e")[2])
 
 
 def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -> str:
-    """Format a number with decimals, or with an exponent if it is huge or tiny.
-
-    `exponent`, the power of ten of the number, decides: an exponent is written from 6 on and below
-    -4. Negative `decimals` count as 0. With the `sign` `+`, positive numbers have a sign too.
-    """
+    """Format a number with decimals, or with an exponent if it is huge or tiny."""
     if _PLAIN_FROM <= exponent < _PLAIN_BELOW:
         return f"{value:{sign}.{max(0, decimals)}f}"
     return f"{value:{sign}.2e}"

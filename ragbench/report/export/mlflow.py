@@ -107,11 +107,7 @@ def _log_system(
     manifest: Manifest,
     names: Mapping[str, str],
 ) -> str:
-    """Log an MLflow run of a system, and return a line with its name and id.
-
-    `experiment` is the id of the MLflow experiment, `names` score -> name in MLflow. An error of
-    MLflow passes through, and the run has failed.
-    """
+    """Log an MLflow run of a system, and return a line with its name and id."""
     from mlflow.entities import Metric, Param, RunTag
 
     started = read_time(manifest.started)
@@ -151,10 +147,7 @@ def _log_system(
 
 
 def _values(score: SystemScore) -> Iterator[tuple[str, float]]:
-    """Yield (end of the metric name, value) of a score, without values that are not defined.
-
-    The end is '' for the mean, then `/low`, `/high`, `/n`, `/failed` and `/not_applicable`.
-    """
+    """Yield (end of the metric name, value) of a score, without values that are not defined."""
     low, high = score.interval or (None, None)
     numbers = {"": score.mean, "/low": low, "/high": high, "/n": score.n}
     numbers |= {"/failed": score.n_failed, "/not_applicable": score.not_applicable}
@@ -164,10 +157,7 @@ def _values(score: SystemScore) -> Iterator[tuple[str, float]]:
 def _tags(
     summary: Summary, system: SystemSummary, manifest: Manifest, names: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the tags of the MLflow run of a system, some of them empty.
-
-    They are facts of the run, and the name and the signature of each score.
-    """
+    """Yield the tags of the MLflow run of a system, some of them empty."""
     yield "ragbench.run_id", summary.run_id
     yield "ragbench.version", manifest.ragbench
     yield "ragbench.complete", str(summary.complete).lower()

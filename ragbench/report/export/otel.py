@@ -176,19 +176,7 @@ def _attributes(
     verdict: VerdictRow | None,
     explanation: str,
 ) -> dict[str, str | float]:
-    """Return the attributes of an event; a score without a value has no number.
-
-    Names begin with `gen_ai.evaluation.`, such as `score.value`, `score.label` and `explanation`.
-    The label is `scored`, `failed` or `not_applicable`, or `level 3` for a verdict with a level.
-
-    Args:
-        name: Name of the score.
-        score: Score of the system over all questions.
-        value: Value of the question; NaN without one.
-        missing: Row on the missing value; None if there is a value.
-        verdict: Verdict behind the value; None for other scores.
-        explanation: Reason of the cause of the question, for scores without a verdict.
-    """
+    """Return the attributes of an event; a score without a value has no number."""
     attributes: dict[str, str | float] = {
         f"{_EVALUATION}.name": name,
         f"{_EVALUATION}.evaluator.version": score.signature,
@@ -213,10 +201,7 @@ def _attributes(
 
 
 def _record_maker(views: QueryViews) -> Callable[[ScoreEvent], Any]:
-    """Return a function from an event to a log record of the SDK, at the start of the run.
-
-    A run without a readable time gives no time. DataError if its manifest cannot be read.
-    """
+    """Return a function from an event to a log record of the SDK, at the start of the run."""
     from opentelemetry._logs import LogRecord, SeverityNumber
     from opentelemetry.context import Context
     from opentelemetry.sdk._logs import ReadableLogRecord
@@ -308,10 +293,7 @@ class LastRequest:
 
 
 def _count_rejected(answer: Any) -> int | None:
-    """Return the number of records that an answer rejects; None for a page or a broken message.
-
-    An answer in another format than OTLP's protobuf and JSON says nothing: 0.
-    """
+    """Return the number of records that an answer rejects; None for a page or a broken message."""
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse

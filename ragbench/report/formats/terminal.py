@@ -55,13 +55,11 @@ class Terminal:
 def _lines(
     blocks: Iterable[Block], screen: Screen, is_below_heading: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of blocks; an empty line is above each table and part.
-
-    A table stands directly below its heading and the sentences between them.
-    """
+    """Yield the lines of blocks; an empty line is above each table and part."""
     for block in blocks:
         if isinstance(block, Table) and block.terminal is not None:
             block = block.terminal
+        # a table stands directly below its heading and the sentences between them
         if isinstance(block, Heading):
             yield from ("", _style(block.text, "title", screen))
             is_below_heading = True
@@ -185,10 +183,8 @@ def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
 def _fit(
     columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width: int, *, has_color: bool
 ) -> list[str]:
-    """Return the lines of a table that is too wide, wrapped at words; bars need too much room.
-
-    rich takes 75 us a cell, and 90 ms for its import: tables that fit do without.
-    """
+    """Return the lines of a table that is too wide, wrapped at words; bars need too much room."""
+    # rich takes 75 us a cell, and 90 ms for its import: tables that fit do without
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -217,11 +213,9 @@ def _fit(
 
 
 def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width: int) -> list[int]:
-    """Return widths of columns that fit, if sentences and then names can be wrapped so far.
-
-    The widest column gives up room first; none is narrower than its longest word.
-    """
+    """Return widths of columns that fit, if sentences and then names can be wrapped so far."""
     widths = [max(map(display_width, cells)) for cells in columns]
+    # no column becomes narrower than its longest word
     words = [[*map(display_width, " ".join(cells).split())] for cells in columns]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     for kind, narrowest in (("words", _NARROWEST), ("name", 0), ("words", 0)):

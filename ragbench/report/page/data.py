@@ -150,11 +150,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _by_difference(views: QueryViews) -> list[int]:
-    """Return the rows of the queries, those with the largest differences over all scores first.
-
-    Ties are in the order of the data set. A score adds at most 1; a query without two values of a
-    score gets 0 for it.
-    """
+    """Return the rows of the queries, those with the largest differences over all scores first."""
     spread = np.zeros(len(views.ids))
     for score in dict.fromkeys(name for scores in views.columns.values() for name in scores):
         values = np.array([scores[score] for scores in views.columns.values() if score in scores])
@@ -167,10 +163,7 @@ def _by_difference(views: QueryViews) -> list[int]:
 
 
 def _unlike_groups(summary: Summary) -> dict[str, dict[str, int]]:
-    """Return score -> system -> number of its group; scores of two groups are not compared.
-
-    A score by which all systems are compared is absent.
-    """
+    """Return score -> system -> number of its group; scores of two groups are not compared."""
     signatures: dict[str, dict[str, Signature]] = {}
     for system in summary.systems:
         for name, score in system.scores.items():
@@ -205,10 +198,7 @@ def _system_entry(system: SystemSummary) -> dict[str, object]:
 
 
 def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
-    """Return system -> score -> value of each query; None for a missing value.
-
-    In the order of `rows`; a system without scores per query is absent.
-    """
+    """Return system -> score -> value of each query; None for a missing value."""
     values: dict[str, dict[str, list[float | None]]] = {}
     for system in views.summary.systems:
         columns = views.columns.get(system.name)
@@ -224,11 +214,7 @@ def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[
 
 
 def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[list[str]]]:
-    """Return metadata field -> values of each query as texts, for fields that can filter queries.
-
-    A field needs at least 2 and at most 60 different values. A value that is missing or has parts
-    of other types than texts, numbers and booleans gives [].
-    """
+    """Return metadata field -> values of each query as texts, for fields that filter queries."""
     columns = defaultdict[str, list[list[str]]](lambda: [[] for _ in metadata])
     for row, facts in enumerate(metadata):
         for name, value in facts.items():
@@ -348,11 +334,7 @@ class _Packer:
         )
 
     def _hits(self, view: QueryView, hits: Sequence[Hit]) -> list[tuple[object, ...]]:
-        """Return (rank, passage, score, grade) of each hit, and its facts if it is a passage.
-
-        A passage is named by `number`. The score is None if it is not finite, the grade None for a
-        document without judgement.
-        """
+        """Return (rank, passage, score, grade) of each hit, and its facts if it is a passage."""
         rows: list[tuple[object, ...]] = []
         for hit in hits:
             row = TextRow(id=hit.id, title=hit.title, text=hit.text, cut=hit.cut)
@@ -389,10 +371,7 @@ class _Packer:
     def _systems(
         self, view: QueryView, hits: Mapping[str, Sequence[Hit]]
     ) -> dict[str, dict[str, object]]:
-        """Return system -> its JSON object for a query; a system without content is absent.
-
-        Keys are `cause`, `why`, `failed`, `answers`, `verdicts` and `ms`, without empty values.
-        """
+        """Return system -> its JSON object for a query; a system without content is absent."""
         failures: dict[str, str] = {}
         for row in self.views.unscored(view.id):
             if row.sample is None and row.status == "failed":
@@ -413,11 +392,7 @@ class _Packer:
         return {name: entry for name, entry in systems.items() if entry}
 
     def _answer(self, row: AnswerRow, hits: Sequence[Hit]) -> dict[str, object]:
-        """Return the JSON object of an answer: `text`, and other keys of its file if not empty.
-
-        `read` has the passages, and `ranks` the rank of each one, 0 if it is none of the hits. A
-        failed answer has the keys `cause` and `detail`.
-        """
+        """Return the JSON object of an answer: `text`, and other keys of its file if not empty."""
         if isinstance(row, FailedPrediction):
             return {"cause": row.cause, "detail": _shortened(row.detail, "reason")}
         contexts = row.contexts or ()
@@ -435,11 +410,7 @@ def _filled(**values: object) -> dict[str, object]:
 
 
 def _verdict(row: VerdictRow) -> dict[str, object]:
-    """Return the JSON object of a verdict: that of its file, cut and without empty values.
-
-    Query and document are left out, and of a verdict with a score its status and cause. `more` is
-    the number of claims that are left out.
-    """
+    """Return the JSON object of a verdict: that of its file, cut and without empty values."""
     is_scored = row.status == "scored"
     short = structs.replace(row, query_id="", document_id=None, claims=row.claims[:_MOST_CLAIMS])
     short = structs.replace(short, status="", cause="") if is_scored else short
@@ -447,10 +418,7 @@ def _verdict(row: VerdictRow) -> dict[str, object]:
 
 
 def _cut(value: Any, key: str = "") -> Any:
-    """Return a JSON value with its texts cut by their keys, and its numbers rounded.
-
-    Empty values are left out of objects.
-    """
+    """Return a JSON value with its texts cut by their keys, and its numbers rounded."""
     if isinstance(value, dict):
         return _filled(**{name: _cut(part, name) for name, part in value.items()})
     if isinstance(value, list):
@@ -462,10 +430,7 @@ def _cut(value: Any, key: str = "") -> Any:
 
 @lru_cache(maxsize=1 << 16)  # a run has many equal scores
 def _rounded(value: float | None) -> Json:
-    """Return a number with the four digits that a reader needs; None if it is not finite.
-
-    A whole number becomes an integer.
-    """
+    """Return a number with the four digits that a reader needs; None if it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.4g}")
@@ -474,14 +439,7 @@ def _rounded(value: float | None) -> Json:
 
 
 def _shortened(text: str, kind: str, is_cut: bool = False) -> str:
-    """Return a text cut to the limit of its kind, as `the start… (1,200 more characters)`.
-
-    `is_cut` is True if the text is cut already: a short one then ends in `…`, and of a longer one
-    more than that number is missing.
-
-    Raises:
-        KeyError: The kind is unknown.
-    """
+    """Return a text cut to the limit of its kind, as `the start… (1,200 more characters)`."""
     most = _LONGEST[kind]
     if len(text) <= most:
         return f"{text}…" if is_cut else text

@@ -106,11 +106,7 @@ def write_text(path: Path, page: str) -> None:
 def _render(
     page: Layout, drawn: Sequence[Picture], data: PageData | None = None, *, brief: bool = False
 ) -> str:
-    """Return a page as HTML, with its security policy.
-
-    `drawn` are grouped by the start of their names. Without `data` the page has no view of queries;
-    a brief page has no folded parts and no script.
-    """
+    """Return a page as HTML, with its security policy."""
     # pictures of causes and trends are among the results, all others in a view of their own
     groups: dict[str, list[Picture]] = {}
     for picture in drawn:
@@ -162,10 +158,7 @@ _GROUPS = {
 
 @cache
 def _asset(name: str) -> str:
-    """Return the text of a file in `assets/`.
-
-    Raises FileNotFoundError for another name.
-    """
+    """Return the text of a file in `assets/`."""
     return (resources.files("ragbench.report.page") / "assets" / name).read_text("utf-8")
 
 

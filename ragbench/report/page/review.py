@@ -86,12 +86,7 @@ def _write(path: Path, data: Mapping[str, object], **values: object) -> None:
 
 
 def _excerpt(entry: Entry, document: Document | None, quote: str) -> list[tuple[str, str]]:
-    """Return a list with one pair: title of a row's gold document, and its text around a quote.
-
-    Without a quote, or with one that the document lacks, the text starts at the beginning; without
-    a document, the pair is a note and an empty text. Characters that a browser would obey are shown
-    as other characters.
-    """
+    """Return a list with one pair: title of a row's gold document, and its text around a quote."""
     if document is None:
         if name := entry.values["relevant"]:
             return [(visible(f"gold document '{name}' is not in the corpus"), "")]
