@@ -167,10 +167,7 @@ Parts = Mapping[str, bool]
 
 
 def refuse(*rules: tuple[object, str]) -> None:
-    """Raise a UsageError with the text of the first (condition, text) whose condition holds.
-
-    Nothing happens if none holds.
-    """
+    """Raise a UsageError with the text of the first (condition, text) whose condition holds."""
     for is_broken, text in rules:
         if is_broken:
             raise click.UsageError(text)

@@ -22,8 +22,8 @@ from ragbench.report.table import (
 def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Table]:
     """Return the table of causes, with a bar and a sentence per system on a terminal.
 
-    A cause that no system has is left out, and so are systems without causes. [] if no system has
-    causes.
+    The list has no table if no system has causes. A cause that no system has is left out, and so
+    are systems without causes.
     """
     with_causes = [system for system in systems if system.causes]
     if not with_causes:

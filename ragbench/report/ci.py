@@ -86,9 +86,9 @@ def _add_error(suite: ElementTree.Element, name: str, code: int, text: str) -> N
 
 
 def why_incomplete(summary: Summary) -> str:
-    """Return the reason why a run is incomplete, with the first failure of each system.
+    """Return the reason why a run is incomplete, or an empty text for a complete run.
 
-    Empty for a complete run.
+    The first failure of each system follows the reason.
     """
     if summary.complete:
         return ""
@@ -130,9 +130,7 @@ _CUT = "\n\n(cut here: the run folder has all results)\n"
 def annotate(
     gates: Sequence[Decision], file: str | None, *, strict: bool = False, incomplete: str = ""
 ) -> list[str]:
-    """Return a GitHub workflow command for each gate that did not pass; [] if all passed.
-
-    In the order of the gates, an incomplete run last.
+    """Return a GitHub workflow command for each gate that did not pass, an incomplete run last.
 
     Args:
         gates: Decisions; an annotation stands at the line of its gate. A refused or failed gate is

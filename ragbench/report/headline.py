@@ -42,8 +42,8 @@ def verdict_of(comparison: Difference, direction: str) -> str:
 def lead(summary: Summary, comparisons: Comparisons) -> str:
     """Return the first sentence of a report: `headline` by `lead_measure`, with lost questions.
 
-    Without a score it counts the causes of a system, preferably one of the user. Empty if the
-    reason why nothing can be told comes first.
+    Without a score it counts the causes of a system, preferably one of the user. The sentence is
+    empty if the reason why nothing can be told comes first.
     """
     measure = lead_measure(summary, comparisons)
     if measure is not None:
@@ -60,8 +60,8 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     """Return the measure of the first sentence: `right`, else `found@k`, else the first measure.
 
     The user's systems decide, or all systems if none of these has a score. A measure that tells
-    nothing comes after others, unless it counts questions. None if nothing was scored, and if the
-    reason why measures tell nothing says more: where all gold of all retrievers is not retrieved.
+    nothing comes after others, unless it counts questions. There is no measure if nothing was
+    scored, or if no retriever has retrieved any gold: then the reason says more.
     """
     systems = [system for system in summary.systems if system.role != "control"]
     of_user = [system for system in systems if system.name in summary.user_systems]
@@ -90,7 +90,7 @@ def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[
 def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
     """Return the systems that a report names first by a measure, as `leaders` orders them.
 
-    Controls do not compete. [] if no system has a mean.
+    Controls and systems without a mean do not compete.
     """
     rivals = (system for system in summary.systems if system.role != "control")
     systems = {system.name: system for system in rivals if measure in system.scores}

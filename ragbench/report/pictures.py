@@ -47,9 +47,9 @@ _SHADES: Mapping[str, str] = {
 
 
 def pictures(summary: Summary, comparisons: Comparisons) -> list[svg.Picture]:
-    """Return all pictures that the results of a run have data for.
+    """Return all pictures that the results of a run have data for: causes, trends, scores, slices.
 
-    In the order causes, trends, scores and differences, slices; [] without data.
+    The differences of a measure stand beside its scores.
     """
     causes = causes_picture(summary)
     return [
@@ -136,10 +136,7 @@ def picture_of(pictures: Mapping[str, svg.Picture], measure: str | None) -> svg.
 
 
 def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
-    """Yield a picture of the paired differences by slice for each field and measure.
-
-    In the order of the slices; nothing without differences.
-    """
+    """Yield a picture of the paired differences by slice for each field and measure."""
     groups = defaultdict[tuple[str, str], list[Whisker]](list)
     for row in comparisons.slices:
         if row.difference is not None:
@@ -189,10 +186,7 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
 
 
 def trend_pictures(compared: ComparedRuns) -> Iterator[svg.Picture]:
-    """Yield a picture of the first score of each kind over the compared runs, in their order.
-
-    Nothing for a single run.
-    """
+    """Yield a picture of the first score of each kind over several runs, in their order."""
     if len(compared.runs) < 2:
         return
     names = short_names(compared.sources)

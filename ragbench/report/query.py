@@ -231,7 +231,7 @@ class _QueryText:
     def claims(self, system: SystemView) -> Iterator[str]:
         """Yield every claim of all rubrics once, with documents that support or contradict it.
 
-        Only verdicts on the first of several answers count. Nothing without claims.
+        Only verdicts on the first of several answers count.
         """
         read = next((a.contexts for a in system.answers if a.contexts is not None), ())
         passages = passage_names(system, read)

@@ -315,10 +315,7 @@ class Trends:
 
     @property
     def notes(self) -> list[str]:
-        """Return warnings for readers of the trend.
-
-        [] if the scores are comparable and all systems are shown.
-        """
+        """Return warnings on runs that are not comparable and on systems that are not shown."""
         reason = "has other options or judgements than that of the previous run"
         notes = []
         for run in self.breaks:

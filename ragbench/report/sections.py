@@ -84,8 +84,8 @@ def build_section(
 def baselines_of(summary: Summary, scores: Scores) -> dict[str, str | None]:
     """Return the baseline of each system of a section, by its first score.
 
-    None for a system without one, such as the baseline itself. A system that the summary lacks is
-    absent. In the order of the summary.
+    A system without one, such as the baseline itself, has None. A system that the summary lacks is
+    absent.
     """
     baselines = {}
     for system in summary.systems:
@@ -202,8 +202,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     """Return lines with the numbers of scored, failed and not applicable items, with causes.
 
     Scores with the same counts and causes share a line, the most frequent counts first. The other
-    lines name their scores, with the bounds of means that failed items or answers leave open. []
-    without scores.
+    lines name their scores, with the bounds of means that failed items or answers leave open.
     """
     # equal counts are stated once, however many scores have them: counts -> (measure, system)
     groups: dict[str, list[tuple[str, str]]] = {}

@@ -154,10 +154,7 @@ def not_applicable(score: SystemScore) -> str:
 
 
 def listed(words: Sequence[str], word: str = "and") -> str:
-    """Join words as a sentence does: `a, b and c`, or with another `word` than "and".
-
-    No words give ''.
-    """
+    """Join words as a sentence does: `a, b and c`, or with another `word` than "and"."""
     return f" {word} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
@@ -249,8 +246,7 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
 def flow_lines(flow: CauseFlow) -> list[str]:
     """Return lines on the queries whose cause differs between a baseline and a system.
 
-    The first line has the totals; then a line per pair of causes, with the first query ids. At most
-    6 ids a line.
+    The first line has the totals. A line per pair of causes follows, with its first 6 query ids.
     """
     moved = sum(len(move.queries) for move in flow.moves)
     gained = sum(len(move.queries) for move in flow.moves if move.after in NOT_LOST)
