@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli import output
+from ragbench.errors import DataError
 
 if TYPE_CHECKING:
     from ragbench.config.schema import ExperimentConfig
@@ -129,6 +131,9 @@ def _run_one(
         output.write_drawn(_tables(experiment, head=quiet, verbose=verbose), STYLES)
     for line in _kept_failures(experiment.kept_failures):
         output.echo(line, err=True)
+    with suppress(DataError):  # an earlier folder may be damaged: this run is complete
+        if noise := experiment.own_noise():
+            output.echo(f"note: {noise}", err=True)
     # rendered only if GitHub wants a summary
     page = partial(render_markdown, experiment.record, experiment.compared)
     return experiment.record, page, read_manifest(experiment.path).seconds

@@ -15,6 +15,7 @@ from ragbench import errors
 from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
 from ragbench.comparison.matching import Matching, find_measure, match_sources
 from ragbench.comparison.method import Families, Method
+from ragbench.comparison.own_noise import own_noise
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
     HasRunFolder,
@@ -250,7 +251,12 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     if moved and not unpaired:
         queries = moved_most(compared, matching, matching.measures[0], moved)
         compared = structs.replace(compared, moved=queries)
-    return Comparison(add_changes(compared, matching) if runs else compared)
+    if not runs:
+        return Comparison(compared)
+    folders = [source.folder for source in matching.sources]
+    noise = dict.fromkeys(filter(None, (own_noise(folders[0], f) for f in folders[1:])))
+    compared = structs.replace(compared, notes=(*compared.notes, *noise))
+    return Comparison(add_changes(compared, matching))
 
 
 def _listed(texts: str | Sequence[str] | None) -> list[str]:

@@ -137,6 +137,8 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
         stages={name: round(work.seconds, 4) for name, work in stages.items()},
         work=stage_work,
         kept_failures=results.kept_failures,
+        used=results.used,
+        unseen=results.unseen,
     )
 
 

@@ -15,12 +15,11 @@ from msgspec import structs
 from ragbench.comparison.compare_runs import ComparedRow, add_changes, compare_sources, paired_rows
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
+from ragbench.comparison.own_noise import own_noise, results_of
 from ragbench.comparison.pairs import PairedScores, scores_of, worst_queries
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.data.runs.run_folder import file_name
-from ragbench.data.runs.run_lines import Lines, read_answers
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.base_run import GateBase
@@ -40,7 +39,7 @@ from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import RIGHT, gated_score
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import Decision, WorseQuery
-from ragbench.records.manifest import Choices, FailedPrediction
+from ragbench.records.manifest import Choices
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import (
@@ -182,7 +181,11 @@ def review_scored(
         decisions=[*undecided, *(decision for _, decision in decided)],
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
-        facts=[*_right_answer_lines(rows), *failure_lines(head)],
+        facts=[
+            *filter(None, [own_noise(base.folder, head.folder)]),
+            *_right_answer_lines(rows),
+            *failure_lines(head),
+        ],
         new_questions=list(new_question_lines(head, matching.changes[1].new, matching.measures)),
         skipped={} if undecided else skipped,
         summary=summary,
@@ -366,8 +369,8 @@ def _is_same(matching: Matching, measures: Sequence[str]) -> bool:
     for name, system in head.systems.items():
         if not _has_scores_of(base.systems[name], system, measures):
             return False
-        old = _results(base_views, name, base.query_ids)
-        new = _results(head_views, name, base.query_ids)
+        old = results_of(base_views, name, base.query_ids)
+        new = results_of(head_views, name, base.query_ids)
         if not all(map(operator.eq, old, new)):
             return False
     return True
@@ -380,19 +383,3 @@ def _has_scores_of(base: SystemScores, head: SystemScores, measures: Sequence[st
         if head.kinds[name] != "judge" and not np.array_equal(old, new, equal_nan=True):
             return False
     return True
-
-
-def _results(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterator[object]:
-    """Yield the ranked passages and the answers of a system to each query, without their scores."""
-    # Prompts, costs and times are left out: no score reads them.
-    lines = Lines(views.folder / "predictions" / f"{file_name(system)}.jsonl")
-    for query in query_ids:
-        ranking = views.ranking(system, query)
-        passages = None if ranking is None else (list(ranking.ids), ranking.row)
-        answers: list[object] = []
-        for answer in read_answers(lines, query):
-            if isinstance(answer, FailedPrediction):
-                answers.append(None)
-            else:
-                answers.append((answer.answer, answer.contexts, answer.tool_calls))
-        yield passages, answers

@@ -285,6 +285,8 @@ class Results:
             again.
         spending: Limits, costs so far and missing items; None without a budget.
         unreachable: Components whose server served no request of this run.
+        used: File of the project that the run imported or read -> hash of its content.
+        unseen: Components that ask code that no file of the project describes.
     """
 
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)
@@ -305,6 +307,8 @@ class Results:
     kept_failures: Mapping[str, int] = field(default_factory=dict)
     spending: Spending | None = None
     unreachable: tuple[str, ...] = ()
+    used: Mapping[str, str] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
 
     def qrels(self, plan: Plan) -> Qrels | None:
         """Return the judgements, with those of a model if it made any; None without judgements."""

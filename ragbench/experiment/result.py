@@ -12,9 +12,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
+from ragbench.comparison.own_noise import own_noise
 from ragbench.data.runs import run_folder
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
+from ragbench.data.runs.run_list import previous_run
 from ragbench.errors import OptionError
 from ragbench.pictures.svg import Picture
 from ragbench.records.causes import CauseRow
@@ -106,6 +108,17 @@ class Experiment:
         The result is empty if nothing was repeated.
         """
         return {system.name: system.noise for system in self.record.systems if system.noise}
+
+    def own_noise(self) -> str:
+        """Return a sentence on results that differ from the previous run, though nothing changed.
+
+        Such as `nothing changed in config, code or data: these 12 differences are your app's own
+        noise`. Empty where something changed, nothing differs, or no run came before.
+
+        Raises:
+            DataError: A file of a run is missing or damaged.
+        """
+        return own_noise(previous_run(self.path), self.path)
 
     @cached_property
     def kept_failures(self) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,12 @@ from ragbench.errors import FolderLocked, OptionError
 from ragbench.executors.base import Executor
 from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
-from ragbench.experiment.plan.components import build_executor, open_models
+from ragbench.experiment.plan.components import (
+    build_executor,
+    calls_own_code,
+    open_models,
+    unseen_components,
+)
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.records import Results
@@ -32,6 +38,7 @@ from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_
 from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
+from ragbench.experiment.used_files import UsedFiles, project_root, watch_files
 from ragbench.llm import Budget
 from ragbench.records.manifest import Choices
 from ragbench.registry import shown
@@ -108,12 +115,13 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         stage.advance()
     for line in large_document_notes(collection.documents):
         progress.note(line)
-    plan = make_plan(config, collection, choices, live)
-    executor = _executor_of(plan)
     experiment_folder = Path(config.output) / config.name
-    # before any model is paid: results that cannot be written would be lost
-    check_output(experiment_folder if repetition is None else repetition.runs)
     with ExitStack() as stack:
+        watch = _watch_code(config, stack)
+        plan = make_plan(config, collection, choices, live)
+        executor = _executor_of(plan)
+        # before any model is paid: results that cannot be written would be lost
+        check_output(experiment_folder if repetition is None else repetition.runs)
         budget = Budget(**asdict(config.budget))
         judges, replay = plan.all_judges, choices.judge_replay
         connection = open_models(judges, plan.config, plan.generators, replay=replay, budget=budget)
@@ -136,6 +144,10 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             executor=executor,
         )
         results = _run_stages(resources, store, progress, run_state)
+        results.unseen = unseen_components(plan)
+        if watch is not None:
+            results.used = watch.digests()
+            results.unseen += ("code",) if watch.calls_others() else ()
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
@@ -143,6 +155,17 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _watch_code(config: ExperimentConfig, stack: ExitStack) -> UsedFiles | None:
+    """Note the files that the run reads until the stack ends; None without code of the user."""
+    blocks = (config.retrievers, config.generators, config.apps)
+    components = chain.from_iterable(block.values() for block in blocks)
+    if not any(calls_own_code(component) for component in components):
+        return None
+    root = project_root(config.path.parent if config.path else Path())
+    excluded = [Path(config.output), files.cache_folder(config.cache)]
+    return stack.enter_context(watch_files(root, excluded))
 
 
 def _run_stages(

@@ -118,6 +118,10 @@ class Manifest(Record):
         work: Stage -> number of its items.
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
+        used: File of the project that the run imported or read -> hash of its content; empty
+            without code of the user.
+        unseen: Components that ask other code, such as a server, which no file of the project
+            describes.
     """
 
     # most keys have defaults, since runs of older versions lack them
@@ -144,6 +148,8 @@ class Manifest(Record):
     stages: Mapping[str, float] = {}
     work: Mapping[str, StageWork] = {}
     kept_failures: Mapping[str, int] = optional({})
+    used: Mapping[str, str] = optional({})
+    unseen: tuple[str, ...] = optional(())
 
 
 class UnscoredRow(Record):

@@ -125,6 +125,20 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     return entries + unreadable
 
 
+def previous_run(folder: Path) -> Path | None:
+    """Return the run that was written last before a run of the same experiment; None without one.
+
+    Only the files of a run that every run has are looked for, not read.
+    """
+    own_time = (folder / _FILES[0]).stat().st_mtime_ns
+    runs = []
+    for path in folder.parent.iterdir():
+        is_run = not path.is_symlink() and all((path / name).is_file() for name in _FILES)
+        if is_run and (time := (path / _FILES[0]).stat().st_mtime_ns) < own_time:
+            runs.append((time, path))
+    return max(runs)[1] if runs else None
+
+
 def _run_folders(root: Path) -> Iterator[Path]:
     """Yield the folder itself, folders in it, and those one level below, with a file of a run.
 

@@ -15,7 +15,7 @@ from ragbench.config import schema
 from ragbench.config.components import indexes
 from ragbench.data.files.judgements import read_nuggets
 from ragbench.executors.base import Executor
-from ragbench.experiment.plan.records import Noun, PlannedJudge
+from ragbench.experiment.plan.records import Noun, Plan, PlannedJudge
 from ragbench.files import cache_folder
 from ragbench.generate.base import Generator
 from ragbench.generate.python import APP_METHODS, GENERATOR_METHODS, as_app, as_generator
@@ -109,6 +109,22 @@ def calls_code(component: schema.Component | None) -> bool:
     # `chunk: {split: python:...}` is code of the user over a built-in retriever
     chunks_by_code = component.chunk is not None and component.chunk.code is not None
     return is_called or chunks_by_code or component.options.get("factory") is not None
+
+
+def calls_own_code(component: schema.Component) -> bool:
+    """Return True if a component runs code of the user in this process."""
+    chunker = None if component.chunk is None else component.chunk.code
+    factory = component.options.get("factory")
+    is_own = component.type.startswith(PYTHON) or not _is_built_in(component.cls)
+    return is_own or factory is not None or chunker is not None
+
+
+def unseen_components(plan: Plan) -> tuple[str, ...]:
+    """Return the components of a plan that ask a server, whose code no file describes."""
+    entries = (plan.config.retrievers, plan.config.generators, plan.config.apps)
+    components = [component for block in entries for component in block.values()]
+    asking = {name for name, generator in plan.generators.items() if generator.asks}
+    return tuple(c.name for c in components if c.type == "http" or c.name in asking)
 
 
 class UncalledRetriever(Retriever):

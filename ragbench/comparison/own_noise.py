@@ -1,0 +1,84 @@
+"""Differences between two runs of which nothing else differs: the noise of the app itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_folder import file_name
+from ragbench.data.runs.run_lines import Lines, read_answers
+from ragbench.data.runs.run_list import CONFIG_FILE, changes, read_facts
+from ragbench.records.manifest import FailedPrediction, Manifest
+from ragbench.types.display import counted, printable
+
+_LISTED = 5  # differing questions that the sentence names
+
+
+def own_noise(base: Path | None, head: Path | None) -> str:
+    """Return the sentence on results that differ though config, code and data are the same.
+
+    Such as `nothing changed in config, code or data: these 12 differences are your app's own
+    noise`. Empty where something changed, nothing differs, or a side is no run folder.
+
+    Raises:
+        DataError: A run folder cannot be read.
+    """
+    if base is None or head is None or not (base / CONFIG_FILE).is_file():
+        return ""
+    old, new = read_facts(base), read_facts(head)
+    if changes(old, new) or not _is_same_code(old.manifest, new.manifest):
+        return ""
+    # stored results of components of ragbench alone are the same results
+    if not (new.manifest.used or new.manifest.unseen):
+        return ""
+    queries = list(differing_queries(base, head))
+    if not queries:
+        return ""
+    where = "that ragbench can see" if new.manifest.unseen else "in config, code or data"
+    these = "this difference is" if len(queries) == 1 else f"these {len(queries)} differences are"
+    names = ", ".join(map(printable, queries[:_LISTED]))
+    if len(queries) > _LISTED:
+        names += f" and {counted(len(queries) - _LISTED, 'others')}"
+    return f"nothing changed {where}: {these} your app's own noise ({names})"
+
+
+def _is_same_code(old: Manifest, new: Manifest) -> bool:
+    """Return True if two runs had the same files, packages and choices.
+
+    False with objects of Python, whose code no manifest describes.
+    """
+    parts = ("ragbench", "python", "packages", "seed", "choices", "versions", "environment", "used")
+    same = all(getattr(old, part) == getattr(new, part) for part in parts)
+    return same and not old.live and not new.live
+
+
+def differing_queries(base: Path, head: Path) -> Iterator[str]:
+    """Yield the ids of the questions with another ranking or answer by a system of both runs."""
+    old, new = QueryViews(base), QueryViews(head)
+    systems = [s.name for s in new.summary.systems if s.role != "control"]
+    common = [name for name in systems if any(s.name == name for s in old.summary.systems)]
+    old_ids = set(old.ids)
+    ids = [query for query in new.ids if query in old_ids]
+    differs = dict.fromkeys(ids, False)
+    for system in common:
+        pairs = zip(results_of(old, system, ids), results_of(new, system, ids), strict=True)
+        for query, (first, second) in zip(ids, pairs, strict=True):
+            differs[query] |= first != second
+    yield from (query for query, is_other in differs.items() if is_other)
+
+
+def results_of(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterator[object]:
+    """Yield the ranked passages and the answers of a system to each query, without their scores."""
+    # Prompts, costs and times are left out: no score reads them.
+    lines = Lines(views.folder / "predictions" / f"{file_name(system)}.jsonl")
+    for query in query_ids:
+        ranking = views.ranking(system, query)
+        passages = None if ranking is None else (list(ranking.ids), ranking.row)
+        answers: list[object] = []
+        for answer in read_answers(lines, query):
+            if isinstance(answer, FailedPrediction):
+                answers.append(None)
+            else:
+                answers.append((answer.answer, answer.contexts, answer.tool_calls))
+        yield passages, answers
