@@ -118,10 +118,11 @@ def shortened(text: str) -> str:
         802
     """
     half = _LONGEST_LINE // 2
-    return "\n".join(
-        line if len(line) <= _LONGEST_LINE else f"{line[: half - 5]} ... {line[-half:]}"
-        for line in text.split("\n")
-    )
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if len(line) > _LONGEST_LINE:
+            lines[number] = f"{line[: half - 5]} ... {line[-half:]}"
+    return "\n".join(lines)
 
 
 class RagbenchError(Exception):

@@ -200,13 +200,10 @@ class TokenEncoder:
             long = [row for row, ids in enumerate(all_ids) if len(ids) > most]
             # again, because cutting the ids would lose the special token at the end
             cut = self._ids([clean[row] for row in long], truncate=True)
+        tokens = [TextTokens(tuple(ids), len(ids) <= self._around, False) for ids in all_ids]
         for row, ids in zip(long, cut, strict=True):
-            all_ids[row] = ids
-        truncated = frozenset(long)
-        return [
-            TextTokens(tuple(ids), len(ids) <= self._around, row in truncated)
-            for row, ids in enumerate(all_ids)
-        ]
+            tokens[row] = TextTokens(tuple(ids), len(ids) <= self._around, True)
+        return tokens
 
     def _ids(self, texts: Sequence[str], *, truncate: bool = False) -> list[list[int]]:
         if not texts:

@@ -336,8 +336,12 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
         return next((name for name in sent if name in parts), None)
     if not _UNKNOWN.search(words) and not _BAD_VALUE.search(words):
         return None
-    places = {name: match.start() for name in sent if (match := _name_pattern(name).search(words))}
-    return min(places, key=lambda name: places[name]) if places else None
+    first, place = None, len(words)
+    for name in sent:
+        match = _name_pattern(name).search(words)
+        if match is not None and match.start() < place:
+            first, place = name, match.start()
+    return first
 
 
 @cache
@@ -356,13 +360,13 @@ def cut_at_stop(reply: ChatReply, request: ChatRequest, wording: Wording) -> Cha
         request: Request as asked.
         wording: Request as sent.
     """
-    # Cut at the earliest stop text of the answer: reasoning may quote it.
-    start = reply.text.rfind(reply.answer())
-    stops = request.stop if "stop" in wording.left_out else ()
-    places = [place for stop in stops if (place := reply.text.find(stop, start)) >= 0]
-    return structs.replace(
-        reply, text=reply.text[: min(places, default=None)], left_out=wording.left_out
-    )
+    start = reply.text.rfind(reply.answer())  # reasoning before it may quote a stop text
+    end = len(reply.text)
+    for stop in request.stop if "stop" in wording.left_out else ():
+        place = reply.text.find(stop, start)
+        if place >= 0:
+            end = min(end, place)
+    return structs.replace(reply, text=reply.text[:end], left_out=wording.left_out)
 
 
 def _add_format(body: dict[str, Any], response_format: str, request: ChatRequest) -> None:

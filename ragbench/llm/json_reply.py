@@ -357,14 +357,14 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
         value = _whole(value)
     elif schema_type in ("object", "array"):
         value = _unwrapped(value, schema_type)
-    is_bool = isinstance(value, bool)  # in Python, True is an int and equals 1
+    is_bool = isinstance(value, bool)  # in Python, True is an int
     if schema_type is not None:
         type_name, types = _TYPES[schema_type]
         if not isinstance(value, types) or (is_bool and schema_type != "boolean"):
             raise _unfit(value, path, type_name)
-    choices = [choice for choice in schema.get("enum", ()) if isinstance(choice, bool) is is_bool]
-    if "enum" in schema and value not in choices:
-        raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, schema["enum"])))
+    choices = schema.get("enum")
+    if choices is not None and not any(_is_same(value, choice) for choice in choices):
+        raise _unfit(value, path, "one of " + ", ".join(map(json.dumps, choices)))
     if isinstance(value, dict):
         return _conform_object(value, schema, path)
     if isinstance(value, list):
@@ -374,6 +374,11 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
         if not low <= value <= high:
             raise _unfit(value, path, f"a number from {low:g} to {high:g}")
     return value
+
+
+def _is_same(first: Any, second: Any) -> bool:
+    """Return True for equal values; True is not 1 here, unlike in Python."""
+    return isinstance(first, bool) is isinstance(second, bool) and bool(first == second)
 
 
 def _conform_object(value: dict[str, Any], schema: Mapping[str, Any], path: str) -> dict[str, Any]:

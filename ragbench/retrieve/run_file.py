@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 from typing import Annotated
 
@@ -62,7 +63,8 @@ class RunFile(Retriever):
             DataError: The file has changed since it was read, or cannot be read again.
         """
         run, _ = self._ranked()
-        return [[ScoredDocument(*hit) for hit in run.ranking(q.id)[:top_k]] for q in queries]
+        hits = (run.ranking(query.id)[:top_k] for query in queries)
+        return [[*starmap(ScoredDocument, ranking)] for ranking in hits]
 
     def _ranked(self) -> tuple[Run, list[str]]:
         """Return the rankings, read again if not in memory, and notes on their scores."""
