@@ -59,7 +59,7 @@ class Labels:
     @property
     def labelled(self) -> set[Key]:
         """Answers with a label of at least one rater."""
-        return {key for labels in self.by_rater.values() for key in labels}
+        return set(chain.from_iterable(self.by_rater.values()))
 
 
 def read_labels(

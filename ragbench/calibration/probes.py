@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def sample_answers(scores: Sequence[JudgedScore], n: int, seed: int) -> list[Key
     seeds give equal draws. The draw keeps the order of the sorted answers.
     """
     # sorted: the order of a set differs from process to process
-    keys = sorted({key for score in scores for key in score.scores})
+    keys = sorted(set(chain.from_iterable(score.scores for score in scores)))
     if n >= len(keys):
         return keys
     positions = np.random.default_rng(seed).choice(len(keys), n, replace=False)

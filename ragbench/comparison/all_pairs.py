@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,7 @@ class AllPairs:
         is_one = self.method.family == "all"
         key = "" if is_one else measure
         if key not in self._families:
-            measures = dict.fromkeys(name for s in self._systems for name in s.columns)
+            measures = dict.fromkeys(chain.from_iterable(s.columns for s in self._systems))
             self._families[key] = _Family(
                 {name: systems_with(name, self._systems) for name in measures if is_one}
                 or {measure: systems_with(measure, self._systems)},

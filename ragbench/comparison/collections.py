@@ -117,11 +117,8 @@ _MOST_PAIRS = 2_000
 def _tied_with_best(
     measure: MacroMeasure, collections: Sequence[CollectionScores], method: Method
 ) -> tuple[str, ...]:
-    """Return the system with the best macro mean, and systems that are not shown to be worse.
-
-    Pairs with a baseline keep their decision; step-down max-T over all pairs decides on the others.
-    Empty if signatures differ, for a single system, for equal scores, and for too many systems.
-    """
+    """Return the system with the best macro mean, and systems that are not shown to be worse."""
+    # pairs with a baseline keep their decision; max-T over all pairs decides on the others
     means = {score.system: score.mean for score in measure.systems if score.mean is not None}
     names = list(combinations(means, 2))
     if measure.unlike is not None or not 0 < len(names) <= _MOST_PAIRS:
@@ -221,11 +218,10 @@ def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore
     """Return the macro mean of a system; `scores` has its score on each of the collections."""
     means = {name: score.mean for name, score in zip(names, scores, strict=True)}
     mean, interval = _combined([(score.mean, score.interval) for score in scores])
-    intervals = {
-        name: score.interval
-        for name, score in zip(names, scores, strict=True)
-        if score.interval is not None and None not in score.interval
-    }
+    intervals = {}
+    for name, score in zip(names, scores, strict=True):
+        if score.interval is not None and None not in score.interval:
+            intervals[name] = score.interval
     return MacroScore(system=system, means=means, mean=mean, interval=interval, intervals=intervals)
 
 

@@ -169,7 +169,7 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
 
     The sentence is such as `both systems have 0.5 on every query`, without a full stop. Queries
     that no system has a value for do not count. It is None also for one system, for sums such as
-    counts of relevant documents, and if there are no values. IndexError without columns.
+    counts of relevant documents, and if there are no values.
     """
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():
@@ -275,7 +275,7 @@ def thirds_of(field: str, counts: Sequence[int], unit: str) -> Slicing:
     """Slice queries by a count into up to three slices of about equal size.
 
     Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
-    names: "3 to 7 words". Names are in ascending order. Raises IndexError without counts.
+    names: "3 to 7 words". Names are in ascending order.
 
     Example:
         >>> thirds_of("query_length", [3, 3, 5, 9], "words").names

@@ -377,7 +377,7 @@ class SameQueries:
     @property
     def left_out(self) -> frozenset[str]:
         """Common queries that differ in any part."""
-        return frozenset(query for queries in self.differing.values() for query in queries)
+        return frozenset(chain.from_iterable(self.differing.values()))
 
     def refused(self, least_same: float) -> list[str]:
         """Return reasons why nothing may be compared; [] if enough of the queries are the same.
@@ -528,7 +528,7 @@ def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str |
 
     If each source has one system, these are matched whatever their names, under that of the first
     source. The keys keep the order of the sources and their systems; a value has a name for each
-    source, None where it lacks the system. IndexError without sources.
+    source, None where it lacks the system.
     """
     if all(len(source.systems) == 1 for source in sources):
         alone = [next(iter(source.systems)) for source in sources]

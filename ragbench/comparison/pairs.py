@@ -240,8 +240,8 @@ class PairedScores:
     def interval(self, differences: FloatArray, method: Method) -> stats.DifferenceInterval:
         """Return mean and interval of differences of queries, over those that are not NaN.
 
-        NaN limits with the rule `undefined` if all are NaN. OptionError if a difference is too
-        large for the range of the score.
+        If all are NaN, so are the limits, and the rule is `undefined`. A difference that is too
+        large for the range of the score raises OptionError.
         """
         options = self._options(differences, method)
         return stats.difference_interval(**options, resamples=method.resamples, seed=method.seed)

@@ -108,7 +108,7 @@ class ScoreFunction:
         """Return the score of one question.
 
         Keys may have any name that columns of records may have, those of ragas and deepeval among
-        them; other keys are ignored. None is an empty mapping.
+        them; other keys are ignored. None counts as an empty mapping.
 
         Args:
             inputs: `{"question": ...}`, also with `turns` or `contexts`; or the question.

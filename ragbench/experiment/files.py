@@ -418,10 +418,8 @@ def _hit_documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Doc
 def _shown_hits(
     ranking: RetrieverRun, corpus: Mapping[str, Document]
 ) -> Callable[[int], Sequence[ScoredDocument]]:
-    """Return the function of a row that returns the first 10 hits of its query.
-
-    A failed query has none. Of a run file, each document is a hit of its first query alone.
-    """
+    """Return the function of a row that returns the first 10 hits of its query."""
+    # in a run file, each document is a hit of its first query alone
     outcomes = ranking.outcomes
     if not isinstance(outcomes, FileRankings):
         first_hits = Mapped(lambda o: o.value.documents[:SHOWN_HITS] if o.value else (), outcomes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> s
             renamed.append(f"{name} -> {by_text[text].pop()}")
         else:
             removed.append(name)
-    added = [name for names in by_text.values() for name in names]
+    added = list(chain.from_iterable(by_text.values()))
     edited = [name for name, text in old.items() if new.get(name, text) != text]
     groups = {"renamed": renamed, "removed": removed, "new": added, "edited": edited}
     return ", ".join(
@@ -177,7 +178,7 @@ def new_question_lines(
 def judge_and_gate_lines(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
     """Yield a line for each judge and gate that was added, removed or changed since the base.
 
-    Nothing without the config of one of both, as for a baseline file.
+    Without the config of one of both, as for a baseline file, there is no line.
     """
     folders = base.folder, head.folder
     configs = []

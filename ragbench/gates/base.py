@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -438,7 +439,7 @@ class SystemGate(Gate):
         """
         systems, score = run.scored.systems, self.quantity
         if self.score is not None:
-            names = dict.fromkeys(name for system in systems.values() for name in system.columns)
+            names = dict.fromkeys(chain.from_iterable(s.columns for s in systems.values()))
             # the config may spell the score in another way than the run
             score = find_score(self.quantity, list(names)) or self.quantity
             systems = {name: system for name, system in systems.items() if score in system.columns}

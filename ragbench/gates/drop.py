@@ -193,7 +193,7 @@ class PairGate(base.MeasureGate):
 
         The source is the file of `against`, the run itself for a system in `against`, else
         `run.baseline`, and without that the run. A file and `run.baseline` are searched by the name
-        of the system. KeyError if `run.baselines` lacks the file.
+        of the system.
         """
         if self.file is None and self.against is not None:
             return run.scored, having.get(self.against)
@@ -205,10 +205,10 @@ class PairGate(base.MeasureGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision for a system and its baseline, paired by query.
 
-        Only common, unchanged queries count. It is undecided without a baseline; undecided with
-        `refused` True if the scores may not be compared. Undecided too for the system of `against`,
-        a baseline without the score, and a sample of the queries that lacks too many of the
-        baseline. KeyError if `run.baselines` lacks the file.
+        Only common, unchanged queries count. It is undecided without a baseline, and undecided with
+        `refused` True if the scores may not be compared. It is also undecided for the system of
+        `against`, for a baseline without the score, and for a sample of the queries that lacks too
+        many of the baseline.
         """
         run, name, score = candidate.run, candidate.system.name, candidate.score
         n, total = len(run.scored.query_ids), run.n_queries
@@ -631,9 +631,9 @@ def _queries_needed(units: PairedUnits, margin: float, confidence: float) -> Que
 class QueriesWorse(PairGate):
     """At most so many queries became worse, each of these queries by `by` or more.
 
-    Undecided without a baseline, if no query has a score in both, or if failed queries could turn a
-    pass into a fail. Further options are those of `PairGate`: `measure`, `against`, `system` and
-    `undecided`. `decide_systems(run)` yields a decision for each system, and raises KeyError if
+    It is undecided without a baseline, if no query has a score in both, or if failed queries could
+    turn a pass into a fail. Further options are those of `PairGate`: `measure`, `against`, `system`
+    and `undecided`. `decide_systems(run)` yields a decision for each system, and raises KeyError if
     `run.baselines` lacks the file.
     """
 

@@ -25,7 +25,7 @@ _NO_CHANGE = 1e-12
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
     """Return values as a vector; OptionError unless all are finite and in one dimension.
 
-    An empty input gives an empty vector. ValueError of NumPy if the values are no numbers.
+    An empty input gives an empty vector. NumPy raises ValueError for values that are no numbers.
     """
     vector = _vector(owner, option, values)
     lost = int(np.count_nonzero(~np.isfinite(vector)))
@@ -45,8 +45,8 @@ def _vector(owner: str, option: str, values: ArrayLike) -> FloatArray:
 def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
     """Return values as a table; NaN passes, OptionError for an infinity or other dimensions.
 
-    The table is (queries, columns) of float64, and may be empty. ValueError of NumPy if the values
-    are no numbers or the rows have unequal lengths.
+    The table is (queries, columns) of float64, and may be empty. NumPy raises ValueError for values
+    that are no numbers and for rows of unequal lengths.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 2:
@@ -71,10 +71,7 @@ def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
 
 
 def probability(owner: str, option: str, value: float) -> float:
-    """Return the value; OptionError unless it lies strictly between 0 and 1.
-
-    NaN raises too.
-    """
+    """Return the value; OptionError unless it lies strictly between 0 and 1."""
     if not 0 < value < 1:
         raise OptionError(owner, option, value, "a number between 0 and 1")
     return float(value)
@@ -104,10 +101,7 @@ def resampling(owner: str, resamples: int, seed: int) -> None:
 
 
 def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the two ends of a range; OptionError unless low < high. Ends may be infinite.
-
-    NaN raises too.
-    """
+    """Return the two ends of a range; OptionError unless low < high. Ends may be infinite."""
     low, high = ends
     if not low < high:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
@@ -218,8 +212,5 @@ def cluster_units(d: FloatArray, codes: NDArray[np.intp], n_clusters: int) -> Fl
 
 
 def constant(column: FloatArray) -> bool:
-    """Return True if all values of a non-empty column are equal.
-
-    ValueError of NumPy for an empty column.
-    """
+    """Return True if all values of a non-empty column are equal."""
     return bool(column.min() == column.max())

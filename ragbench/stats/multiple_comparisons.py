@@ -109,10 +109,10 @@ def max_t_p_values(
 ) -> FloatArray:
     """Test each column of paired differences, adjusted for the family of all columns.
 
-    Compares |sum(d)| / sqrt(sum(d^2)) of each column with the largest such value of all columns
-    under the same flips. Columns that say the same thing twice cost nothing, unlike in Holm's
-    adjustment; the division lets measures of any scale share a family. The chance of any false
-    rejection stays below alpha. The test is exact if at most 14 queries changed, all columns
+    The test compares |sum(d)| / sqrt(sum(d^2)) of each column with the largest such value of all
+    columns under the same flips. Columns that say the same thing twice cost nothing, unlike in
+    Holm's adjustment; the division lets measures of any scale share a family. The chance of any
+    false rejection stays below alpha. The test is exact if at most 14 queries changed, all columns
     counted together.
 
     Args:

@@ -218,9 +218,9 @@ def wilcoxon_p_values(differences: ArrayLike) -> FloatArray:
     """Test each column of paired differences for a distribution symmetric about 0, by ranks.
 
     The test is two-sided. Unchanged queries are left out; equal sizes share their mean rank, and so
-    do sizes that differ by rounding alone. Exact up to 50 changed queries, ties included; beyond,
-    the normal approximation with the variance that the ties leave. One huge difference counts no
-    more than the largest rank, so this is no test of the mean.
+    do sizes that differ by rounding alone. The test is exact up to 50 changed queries, ties
+    included; beyond, it uses the normal approximation with the variance that the ties leave. One
+    huge difference counts no more than the largest rank, so this is no test of the mean.
 
     Returns:
         Array of shape (m,), values in [0, 1]: 1 where no query changed, NaN where none is scored;

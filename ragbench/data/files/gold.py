@@ -405,7 +405,7 @@ class GoldIds:
     def resolve(self, entry: Entry, column: str, text: str) -> str:
         """Return the id that a text means; a text that the corpus lacks is an id of its own.
 
-        White space is encoded as %20. Counts the text in `renamed` if the corpus spells its id
+        White space is encoded as %20. The text is counted in `renamed` if the corpus spells its id
         otherwise.
 
         Raises:

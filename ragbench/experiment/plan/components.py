@@ -358,7 +358,7 @@ def _make(component: schema.Component, kind: str) -> Any:
 def make_all(make: Callable[[Entry], Built], entries: Iterable[Entry]) -> list[Built]:
     """Create a component from each entry.
 
-    None give []. Another error than a ConfigError is raised at once.
+    Another error than a ConfigError is raised at once.
 
     Raises:
         ConfigError: The problems of all entries together.

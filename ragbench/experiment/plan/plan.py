@@ -194,8 +194,8 @@ def _check_pass_metrics(plan: Plan) -> None:
 def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
     """Check the components of a config whose data set only a run can load.
 
-    Calls no code of the user. Problems that depend on the data stay unknown. Without a retriever
-    and an app in the config, only the loader is checked.
+    No code of the user is called. Problems that depend on the data stay unknown. Without a
+    retriever and an app in the config, only the loader is checked.
 
     Args:
         config: Config of the experiment.

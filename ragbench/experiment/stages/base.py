@@ -214,7 +214,7 @@ class Stage(ABC, Generic[Output_co]):
     def prepare(self, timed: Timed) -> None:
         """Load models and indexes before items are made, outside of their time.
 
-        By default nothing.
+        By default this does nothing.
         """
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:

@@ -66,9 +66,9 @@ def with_reasons(
 ) -> comparison.Comparisons:
     """Return the comparisons; a retrieval measure that tells nothing gets a reason, and no best.
 
-    Adds a sentence for each reason to the warnings of the results. A measure that reads gold
-    answers tells something as long as one is not 0; a doubt about its answers is warned of once.
-    Controls do not count.
+    Each reason adds a sentence to the warnings of the results. A measure that reads gold answers
+    tells something as long as one is not 0; a doubt about its answers is warned of once. Controls
+    do not count.
     """
     systems = [system for system in results.systems if system.role != "control"]
     families, doubts = [], list[str]()
@@ -192,8 +192,6 @@ def _has_relevant_hit(plan: Plan, results: Results, qrels: Qrels, measure: Measu
 def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
     """Return warnings on the verdicts of a judge: unexpected models, then failures by rubric.
 
-    [] without any.
-
     Args:
         system: Name of the system, or "pairs", for messages.
         name: Name of the judge.
@@ -214,7 +212,7 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
 def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
     """Return a list with one warning if a server answered as more models than the judge names.
 
-    [] without such an answer. For the arguments see `judge_warnings`.
+    For the arguments see `judge_warnings`.
     """
     if len(results.models) <= len(judge.judge.models):
         return []

@@ -180,7 +180,7 @@ class Verdicts(Stage[Output_co]):
     def read(self, stored: stored_items.Stored) -> Verdict:
         """Return a verdict with its prompts, without those whose words are no longer stored.
 
-        Raises DataError, TypeError, ValueError or LookupError for another form.
+        Another form raises DataError, TypeError, ValueError or LookupError.
         """
         fields = {**stored}
         prompts = list[SentPrompt]()

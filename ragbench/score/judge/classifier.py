@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Literal, cast
 
 from ragbench import llm
@@ -389,7 +390,7 @@ class ServedClassifier(ModelJudge, Classifier):
                 raise
         if len(sources) > 1:
             rows = [await self._ask_in_windows(ask, [source], text) for source in sources]
-            return [value for row in rows for value in row]
+            return list(chain.from_iterable(rows))
         part = length * 5 // 8  # windows overlap by a quarter of the source
         windows = [sources[0][:part], sources[0][-part:]]
         return [max([(await self._ask_in_windows(ask, [window], text))[0] for window in windows])]

@@ -135,9 +135,9 @@ def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
 
     Column names of ragas, deepeval and record files are understood. A data frame and objects may
     have other columns; a mapping with an unknown key is an error. Values that are None and columns
-    that no rubric reads, such as gold passages, are left out. No rows give an empty list. The query
-    id is not checked. Reasoning of models is cut from answers, also from those of other systems and
-    of earlier turns, unless `reasoning` is `keep`.
+    that no rubric reads, such as gold passages, are left out. The query id is not checked.
+    Reasoning of models is cut from answers, also from those of other systems and of earlier turns,
+    unless `reasoning` is `keep`.
 
     Raises:
         DataError: The rows are no table, two columns could be one input, or a row has an unknown

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Literal
 
 # Forms of markers that are read besides those in square brackets, 【】 and `<cite>`.
@@ -118,7 +119,7 @@ def marker_note(texts: Iterable[str], forms: CitationForms = "brackets") -> str:
         n_texts += 1
         if not MARKER.search(in_brackets(text, forms)):
             strange.append(list(lookalikes(text, forms)))
-    parts = list(dict.fromkeys(part for of_text in strange for part in of_text))
+    parts = list(dict.fromkeys(chain.from_iterable(strange)))
     if not parts:
         return ""
     listed = ", ".join(parts[:_MOST_EXAMPLES]) + (" ..." if len(parts) > _MOST_EXAMPLES else "")

@@ -74,9 +74,9 @@ class Preset:
     def messages(self, question: str | None, passages: list[str], text: str) -> list[llm.Message]:
         """Return the messages for a chat model; `passages` is one unless it reads all.
 
-        In the order system, assistant, user; messages without words are left out. Several passages
-        are separated by a blank line; without a question its gap is empty. `text` is the judged
-        text.
+        The system comes first, then assistant, then user; messages without words are left out.
+        Several passages are separated by a blank line; without a question its gap is empty. `text`
+        is the judged text.
         """
         gaps = {"question": question or "", "passages": "\n\n".join(passages), "text": text}
         gaps["passage"] = gaps["passages"]

@@ -63,7 +63,7 @@ def markers(text: str, forms: CitationForms = "brackets") -> list[int]:
     """Return the numbers that a text cites, in order, with repetitions; `[1-3]` cites three.
 
     A falling range such as `[3-1]` cites nothing, nor does a number of four digits, as a year;
-    `[0]` cites 0. An empty list without markers.
+    `[0]` cites 0.
     """
     return _numbers(in_brackets(text, forms))
 

@@ -404,8 +404,7 @@ def collect_verdicts(
 
     `verdicts` holds rubric -> verdict per item, in the order of `items`; a missing rubric raises
     KeyError. `type_name` names the judge in rows and signatures. Rows are in the order of the
-    rubrics, then of the items. IndexError if `verdicts` are more than the items; if they are fewer,
-    when a row without a verdict is read.
+    rubrics, then of the items.
     """
     weightings = weightings_of(verdicts, rubrics)
     verdicts = count_alike(verdicts, rubrics, by_level)

@@ -149,7 +149,7 @@ class RankedGrades:
     def count_relevant(self, rel: int) -> IntArray:
         """Count each query's judged documents of grade `rel` or above, retrieved or not.
 
-        Shape (n,); the array is cached and may not be changed.
+        The result has shape (n,). It is cached and may not be changed.
         """
         if rel not in self._relevant:
             relevant = self.judged_query[self.judged_grades >= rel]
@@ -281,7 +281,7 @@ class RetrievedSpans:
     def unplaced(self, k: int | None) -> NDArray[np.bool_]:
         """Return True for each query with gold that has an unplaced passage among its first k.
 
-        Shape (n,); None looks at all passages.
+        The result has shape (n,); None for k stands for all passages.
         """
         pairs = zip(self.passages, self.gold, strict=True)
         return np.array([bool(gold) and None in spans[:k] for spans, gold in pairs], np.bool_)

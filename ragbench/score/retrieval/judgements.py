@@ -85,8 +85,8 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     """Return the lists of a run in the order of the judged queries.
 
     Returns the number of retrieved documents per judged query, the positions of the queries that
-    the run lacks, and blocks of lists, which can be read once. Linear in the retrieved and judged
-    documents. The number of documents has shape (n,), positions count from 0.
+    the run lacks, and blocks of lists, which can be read once. Time grows with the retrieved and
+    judged documents. The number of documents has shape (n,), positions count from 0.
 
     Raises:
         DataError: An id or a score is wrong; those of judged queries are checked when their block

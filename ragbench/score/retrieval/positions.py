@@ -176,10 +176,7 @@ class TiedMembers:
 
     @classmethod
     def of(cls, groups: Groups, lists: SortedLists) -> TiedMembers:
-        """Return the members of the groups of tied hits; hits may share a group.
-
-        Groups follow the places; none without tied hits.
-        """
+        """Return the members of the groups of tied hits; hits may share a group."""
         first, end = groups.first[groups.tied], groups.end[groups.tied]
         order = np.argsort(first)
         rising = first[order]

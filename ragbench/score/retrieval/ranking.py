@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -174,10 +175,7 @@ class Hits:
 
     @classmethod
     def joined(cls, parts: Sequence[Hits]) -> Hits:
-        """Return the concatenated hits of all parts.
-
-        No parts give empty arrays.
-        """
+        """Return the concatenated hits of all parts."""
         empty = np.zeros(0, np.int64)
         return cls(
             *(
@@ -419,17 +417,14 @@ class BlockRanker:
         self.steps = NO_STEPS
 
     def rank(self, blocks: Iterable[HitBlock]) -> RankedGrades:
-        """Return the ranking of all blocks of one run; each query is in one block.
-
-        Sets `unknown`, `duplicates` and `steps`.
-        """
+        """Return the ranking of all blocks of one run; each query is in one block."""
         return self.rank_parts([blocks], threads=1)
 
     def rank_parts(self, parts: Iterable[Iterable[HitBlock]], threads: int) -> RankedGrades:
         """Return the ranking of the parts of one run, by threads: NumPy releases the GIL.
 
-        Sets `unknown`, `duplicates` and `steps`. The first error of a part is raised, and no
-        further part is begun. Each query is in one block.
+        The call sets `unknown`, `duplicates` and `steps`. The first error of a part is raised, and
+        no further part is begun. Each query is in one block.
         """
         self._n_retrieved = np.full(len(self._codes), -1)
 
@@ -437,14 +432,14 @@ class BlockRanker:
             return [self._rank_block(block) for block in part]
 
         if threads == 1:
-            blocks = [block for part in parts for block in rank_part(part)]
+            blocks = list(chain.from_iterable(map(rank_part, parts)))
         else:
             # only here: short files need no threads
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(threads) as pool:
                 # after an error or interrupt, `map` begins no further part
-                blocks = [block for part in pool.map(rank_part, parts) for block in part]
+                blocks = list(chain.from_iterable(pool.map(rank_part, parts)))
         self.unknown = sum(unknown for _, unknown, *_ in blocks)
         self.duplicates = sum(duplicates for *_, duplicates, _ in blocks)
         self.steps = ScoreSteps.total(steps for *_, steps in blocks)

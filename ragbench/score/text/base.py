@@ -288,8 +288,8 @@ def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
 
     `reader_of(metrics)` returns the function of a prediction and its references that returns a
     value per metric, or the reason why there is none. The scorer returns a column per metric, and
-    calls `advance` after each 50 rows; no rows give empty columns. ValueError if the function
-    returns another number of values; its other errors are passed on.
+    calls `advance` after each 50 rows; no rows give empty columns. A function that returns another
+    number of values raises ValueError.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
@@ -582,8 +582,6 @@ def checked_rows(
 
 def paired_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Row]:
     """Pair predictions with their references by position; one text is a list of one reference.
-
-    Empty lists give an empty list.
 
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.

@@ -221,8 +221,7 @@ class BERTScorer:
     ) -> list[base.BertScore]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        `advance` is called with the number of further completed predictions. No predictions give an
-        empty list.
+        `advance` is called with the number of further completed predictions.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -250,7 +249,7 @@ class BERTScorer:
         """
         if not self._idf:
             return TokenWeights(dict.fromkeys(self._encoder.outer_tokens, 0.0))
-        texts = [text for gold in references for text in gold]
+        texts = list(chain.from_iterable(references))
         with self._lock:
             tokens = self._texts.tokens(texts)
         return TokenWeights.by_rarity([tokens[text] for text in texts])

@@ -21,16 +21,14 @@ def _has_no_answer_value(prediction: str, references: Sequence[str]) -> float:
     raise OptionError("metric", "name", "pass^k", "a metric of one answer; pass^k needs `repeat`")
 
 
-# Rule -> its declaration. `pass^` is right in all k repetitions, `pass@` in at least one.
-_DECLARATIONS = {
-    rule: Declaration(
-        (f"{rule}k",),
-        _has_no_answer_value,
-        equals="counting by hand",
-        reads="repetitions",
+def _declare(rule: str) -> Declaration:
+    return Declaration(
+        (f"{rule}k",), _has_no_answer_value, equals="counting by hand", reads="repetitions"
     )
-    for rule in ("pass^", "pass@")
-}
+
+
+# `pass^` is right in all k repetitions, `pass@` in at least one.
+_DECLARATIONS = {rule: _declare(rule) for rule in ("pass^", "pass@")}
 
 
 def parse_pass(name: str) -> Metric | None:

@@ -6,6 +6,7 @@ import functools
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Annotated
 
 from ragbench.errors import OptionError
@@ -239,8 +240,8 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeSc
     """Return the union-LCS scores: common subsequences of each reference line with all lines."""
     # A token counts at most as often as both sides have it.
     # tokens of either side that no line has used yet
-    left_mine = Counter(token for line in mine for token in line)
-    left_theirs = Counter(token for line in theirs for token in line)
+    left_mine = Counter(chain.from_iterable(mine))
+    left_theirs = Counter(chain.from_iterable(theirs))
     n_mine, n_theirs = left_mine.total(), left_theirs.total()
     # a model that loops repeats its lines, which have the same subsequences
     lines = set(map(tuple, mine))

@@ -74,8 +74,8 @@ class SemanticSimilarity:
         """Score predictions against their references, texts or lists of them, by position.
 
         The result has a cosine per prediction. `advance` is called with the number of further
-        completed predictions. Empty references are left out; 0 if the prediction, or every
-        reference, is empty.
+        completed predictions. Empty references are left out; the cosine is 0 if the prediction, or
+        every reference, is empty.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -87,9 +87,9 @@ class SemanticSimilarity:
     ) -> list[float]:
         """Return a cosine per row; rows are not checked.
 
-        It is the largest cosine with any reference, from -1 to 1. Empty references are left out; 0
-        if the prediction, or every reference, is empty. `advance` is called with the number of
-        further completed rows.
+        It is the largest cosine with any reference, from -1 to 1. Empty references are left out;
+        the cosine is 0 if the prediction, or every reference, is empty. `advance` is called with
+        the number of further completed rows.
         """
         gold = {text for _, texts in rows for text in texts}
         with self._lock:

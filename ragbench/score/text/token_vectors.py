@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.embed.encoders import TextTokens, TokenEncoder
@@ -52,15 +53,14 @@ class EncodedTexts:
         The vectors of a text are computed for its first row and dropped after its last row, unless
         it is a reference and there is room to keep them. Rows come by the length of their
         references, longest first, those with equal references together; a block ends once it has
-        enough tokens, even between these. No rows give no block. Texts without tokens have no
-        vectors. Positions count from 0, each in one block; the mapping is the cache itself, and
-        changes with the next block.
+        enough tokens, even between these. Texts without tokens have no vectors. Positions count
+        from 0, each in one block; the mapping is the cache itself, and changes with the next block.
         """
         # number of rows to come that need each text
-        waiting = Counter(text for row in rows for text in _texts(row))
+        waiting = Counter(chain.from_iterable(map(_texts, rows)))
         references = {text for _, gold in rows for text in gold}
         for block in self._plan(rows, tokens):
-            texts = Counter(text for position in block for text in _texts(rows[position]))
+            texts = Counter(chain.from_iterable(_texts(rows[n]) for n in block))
             new = [t for t in texts if t not in self._vectors and not tokens[t].empty]
             vectors = self._encoder.encode([tokens[text] for text in new])
             self._vectors.update(zip(new, vectors, strict=True))

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -74,7 +75,7 @@ class Fence:
 
         The token is a hash of `texts` alone, so that prompts that differ only in `beside` start
         with equal characters. Neither contains the token, also not reversed, in full-width
-        characters, or with other characters in between. No texts give a fence too.
+        characters, or with other characters in between.
 
         Example:
             >>> fence = Fence.around(["Piazzi found Ceres."])
@@ -223,7 +224,7 @@ def prompt_parts(
         passages: Check of claims against all passages in one request, or against each in its own.
     """
     steps = _steps(rubric, passages)
-    names = [f"{step}.{part}.j2" for step in steps for part in ("system", "user")]
+    names = [f"{step}.{part}.j2" for step, part in product(steps, ("system", "user"))]
     names += ["material.j2", "reply.j2", "turns.j2"]
     texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
     worked = [worked_examples(step) for step in steps if step in load_examples("examples")]
