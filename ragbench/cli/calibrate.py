@@ -158,7 +158,11 @@ def command(
             "where" in choices and "unit" in choices,
             "--unit is for a draw of all answers alike: --where unsure draws the answers of all "
             "systems to a query together where it can",
-        )
+        ),
+        (
+            "as_json" in choices and choices.get("form", "json") != "json",
+            f"pass --json or --format {choices.get('form')}, not both",
+        ),
     )
     if choices.pop("as_json", False):
         choices["form"] = "json"

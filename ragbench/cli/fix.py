@@ -43,7 +43,10 @@ def command(
     exact; gains have an interval, confirmed on questions that did not choose. Nothing is run.
     `ragbench run` of the file of --write finds the questions that are promised.
     """
-    output.refuse((best and write is None, "--best needs --write FILE"))
+    output.refuse(
+        (best and write is None, "--best needs --write FILE"),
+        (as_json and form not in ("table", "json"), f"pass --json or --format {form}, not both"),
+    )
     # Imported here: `ragbench --help` must not load the modules of an experiment.
     from ragbench.data.runs.run_folder import resolve_run_folder, to_json
     from ragbench.experiment.best_config import write_best

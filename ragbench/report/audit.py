@@ -80,12 +80,9 @@ def audit_chapter(audit: Audit) -> Chapter:
     caption = "detects, with power 0.8, between two systems that are alike, and that are not"
     detects = []
     for entry in audit.detects:
-        ranges = ("-" if ends is None else _range(ends) for ends in (entry.graded, entry.hits))
+        ranges = []
+        for ends in (entry.graded, entry.hits):
+            ranges.append("-" if ends is None else " to ".join(map(fmt.significant, ends)))
         detects.append((entry.scores, printable(entry.slice), str(entry.queries), *ranges))
     grids.append(word_table(_DETECT_HEADS, detects, caption))
     return Chapter("test set", (head,), (head, *audit.notes), tuple(grids))
-
-
-def _range(ends: tuple[float, float]) -> str:
-    """Return both ends of a range as text: `0.05 to 0.1`."""
-    return " to ".join(map(fmt.significant, ends))

@@ -160,7 +160,9 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
     subject = describe_subject(comparison)
     blocks: list[Block] = [Paragraph((subject,)), SentenceList(tuple(changed_lines(comparison)))]
     blocks.append(Paragraph(tuple(headline.nothing_told(comparison.measures))))
-    if gates := _sorted_gates(comparison):
+    order = ("undecided", "fail", "pass")
+    gates = sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
+    if gates:
         cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
         table = word_table(GATE_HEADS, (map(printable, row) for row in cells), "gates")
         blocks.append(replace(table, terminal=Paragraph(tuple(map(gate_line, gates)))))
@@ -180,12 +182,6 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
     blocks.append(Legend(tuple(_legend(comparison))))
     blocks.append(SentenceList(tuple(f"note: {printable(note)}" for note in comparison.notes)))
     return TableReport(tuple(blocks), _rows(comparison), subject)
-
-
-def _sorted_gates(comparison: records.ComparedRuns) -> list[records.ComparedGate]:
-    """Return the gates: undecided, failed, passed, each in their order; [] without gates."""
-    order = ("undecided", "fail", "pass")
-    return sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
 
 
 def _rows(comparison: records.ComparedRuns) -> Table:

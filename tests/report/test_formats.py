@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 from dataclasses import replace
 
@@ -352,6 +353,29 @@ def test_every_command_has_every_format(command, place):
     assert outputs["latex"].startswith("% needs \\usepackage{booktabs}\n")
     assert outputs["latex"].count("{") == outputs["latex"].count("}")
     assert "\x1b" not in outputs["table"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["fix", "calibrate"])
+def test_two_formats_at_once_are_refused(command, place):
+    arguments = [*COMMANDS[command], "--json"]
+
+    same = run_command(*arguments, "--format", "json", cwd=place)
+    both = run_command(*arguments, "--format", "csv", cwd=place)
+
+    assert (same.returncode, json.loads(same.stdout)["schema"][:9]) == (0, "ragbench.")
+    assert both.returncode == 2
+    assert "--json or --format csv" in both.stderr
+
+
+@pytest.mark.slow
+def test_the_width_of_a_terminal_does_not_reach_a_pipe(place):
+    printed = []
+    for columns in ("40", "200"):
+        environment = {**os.environ, "COLUMNS": columns}
+        printed.append(run_command(*COMMANDS["explain"], cwd=place, env=environment).stdout)
+
+    assert printed[0] == printed[1]
 
 
 @pytest.mark.slow
