@@ -68,11 +68,7 @@ def flat(default: Record | None = None) -> Any:
 
 
 class _RecordType(msgspec.StructMeta):
-    """Metaclass that makes every record a frozen struct with the defaults of its declarations.
-
-    msgspec leaves out each field that has its default. A plain default, such as `= 0.95`, becomes
-    the result of a function, which msgspec always writes.
-    """
+    """Metaclass that makes every record a frozen struct with the defaults of its declarations."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -83,6 +79,7 @@ class _RecordType(msgspec.StructMeta):
             if isinstance(default, _FlatDefault):
                 flat_fields.append(key)
                 default = default.value
+            # msgspec leaves out a field that has its plain default, but writes that of a function
             if default is not msgspec.NODEFAULT and type(default) is not _FIELD:
                 namespace[key] = field(default_factory=_returns(default))
         config: dict[str, Any] = {
