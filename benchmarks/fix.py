@@ -36,7 +36,7 @@ import numpy as np
 
 import ragbench as rb
 from ragbench.data.files.trec_files import read_run, write_run
-from ragbench.data.runs.run_folder import read_per_query
+from ragbench.data.runs.run_folder import read_tables
 from ragbench.data.runs.run_lines import read_causes
 from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.fixes.changes import PricedRun, config_changes, price_changes
@@ -95,7 +95,7 @@ def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
         folder = run_folder(data, name, work, retrievers=entries)
         causes, scores = (
             read_causes(folder / "causes.csv"),
-            read_per_query(folder / "per_query.csv"),
+            read_tables(folder / "per_query.csv"),
         )
         queries_by_system = {
             system: {query for query, row in rows.items() if row.cause == "found"}
@@ -109,7 +109,8 @@ def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
         for change in fixes.changes:
             if change.kind == "passages" and change.passages in DEPTHS:
                 column = f"hit_rate@{change.passages}"
-                pairs.append((change, {q for q, row in scores["bm25"].items() if row[column] == 1}))
+                hits = zip(scores["bm25"].query_ids, scores["bm25"].columns[column], strict=True)
+                pairs.append((change, {query for query, hit in hits if hit == 1}))
         n = sum(differences(change, queries_by_system["bm25"], after) for change, after in pairs)
         moved = sum(len(change.rescued) + len(change.lost) for change, _ in pairs)
         print(

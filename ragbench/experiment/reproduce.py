@@ -10,10 +10,11 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, product, starmap
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from ragbench.config.load import load_config
@@ -22,9 +23,10 @@ from ragbench.config.tree import KeyPath, Report, dotted
 from ragbench.config.variables import names_in
 from ragbench.config.yaml_reader import read_file
 from ragbench.data.runs.run_folder import (
+    SystemTable,
     read_manifest,
-    read_per_query,
     read_summary,
+    read_tables,
     resolve_run_folder,
 )
 from ragbench.errors import ConfigError, DataError, OptionError, Phrase
@@ -293,7 +295,7 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
     """Yield a phrase for each difference of signatures, scores, rankings and hits of two runs."""
     signatures = old_manifest.signatures, new_manifest.signatures
     yield from _changes(*signatures, "signature of {0} was {1}, is {2}")
-    yield from _scores(read_per_query(old / "per_query.csv"), read_per_query(new / "per_query.csv"))
+    yield from _scores(read_tables(old / "per_query.csv"), read_tables(new / "per_query.csv"))
     for folder in ("rankings", "passages", "hits"):
         for path in sorted(old.glob(f"{folder}/*")):
             again = new / path.relative_to(old)
@@ -301,18 +303,25 @@ def _numbers(old: Path, new: Path, old_manifest: Manifest, new_manifest: Manifes
                 yield f"{path.relative_to(old)} differs"
 
 
-def _scores(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _scores(old: Mapping[str, SystemTable], new: Mapping[str, SystemTable]) -> Iterator[str]:
     """Yield a phrase for each system or score that differs, with the number of queries."""
     for system in dict.fromkeys([*old, *new]):
         if system not in old or system not in new:
             yield f"{system} is only in the {'old' if system in old else 'new'} run"
             continue
-        old_rows, new_rows = old[system], new[system]
-        for name in dict.fromkeys(chain.from_iterable(old_rows.values())):
-            pairs = [(row[name], new_rows.get(q, {}).get(name)) for q, row in old_rows.items()]
-            changed = [(a, b) for a, b in pairs if a != b]
-            if not changed:
+        ids, again = old[system].query_ids, new[system]
+        # -1, a query that the new run lacks, reads the NaN that is appended to its values
+        row_of = {query: row for row, query in enumerate(again.query_ids)}
+        rows = np.array([row_of.get(query, -1) for query in ids], np.int64)
+        for name, values in old[system].columns.items():
+            new_values = np.append(again.columns.get(name, np.full(len(row_of), np.nan)), np.nan)
+            new_values = new_values[rows]
+            both_missing = np.isnan(values) & np.isnan(new_values)
+            is_changed = (values != new_values) & ~both_missing
+            if not is_changed.any():
                 continue
-            sizes = [abs(a - b) for a, b in changed if a is not None and b is not None]
-            most = f", by up to {max(sizes):.3g}" if sizes else ""
-            yield f"{name} of {system} differs on {len(changed)} of {len(pairs)} queries{most}"
+            sizes = np.abs(values - new_values)[is_changed]
+            sizes = sizes[~np.isnan(sizes)]
+            most = f", by up to {sizes.max():.3g}" if sizes.size else ""
+            n_changed = int(is_changed.sum())
+            yield f"{name} of {system} differs on {n_changed} of {len(ids)} queries{most}"

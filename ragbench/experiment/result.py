@@ -27,7 +27,6 @@ from ragbench.records.summary import Summary
 from ragbench.report import pictures
 from ragbench.report.headline import lead
 from ragbench.report.results import render_terminal
-from ragbench.stats.mean import nan_if_none
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, load_pandas, number
 
@@ -82,15 +81,14 @@ class Experiment:
         Raises:
             DataError: `per_query.csv` is missing or damaged.
         """
-        cells = run_folder.read_per_query(self.path / "per_query.csv")
+        tables = run_folder.read_tables(self.path / "per_query.csv")
         per_query: dict[str, dict[str, dict[str, float]]] = {}
         for system in self.record.systems:
-            columns: dict[str, dict[str, float]] = {score: {} for score in system.scores}
-            per_query[system.name] = columns
-            for query, values in cells.get(system.name, {}).items():
-                for score, column in columns.items():
-                    # NaN for callers: means of a column need no check for None
-                    column[query] = nan_if_none(values[score])
+            ids, columns = tables.get(system.name, run_folder.SystemTable([], {}))
+            per_query[system.name] = {
+                score: dict(zip(ids, columns[score].tolist(), strict=True)) if ids else {}
+                for score in system.scores
+            }
         return per_query
 
     @cached_property

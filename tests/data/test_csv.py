@@ -17,7 +17,7 @@ from ragbench.data.runs.run_folder import (
     csv_lines,
     csv_rows,
     csv_tables,
-    read_per_query,
+    read_tables,
     to_csv,
 )
 from ragbench.data.runs.run_lines import (
@@ -44,6 +44,17 @@ HOSTILE = st.one_of(
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     return tmp_path_factory.mktemp("csv") / "made.csv"
+
+
+def cells_of(file):
+    """Return system -> query -> column -> value of a file, None for an empty cell."""
+    return {
+        system: {
+            query: {name: finite(float(values[row])) for name, values in table.columns.items()}
+            for row, query in enumerate(table.query_ids)
+        }
+        for system, table in read_tables(file).items()
+    }
 
 
 def write(file, text):
@@ -92,7 +103,7 @@ def test_signs_and_blanks_before_a_formula_do_not_wake_it(start):
 @example({"bm25": {"=cmd": 0.1, "-1": -0.5, "'=cmd": None}})
 def test_scores_per_query_read_back_exactly(file, scores):
     rows = [[system, query, x] for system, by in scores.items() for query, x in by.items()]
-    read_scores = read_per_query(write(file, to_csv(["system", "query_id", "=map"], rows)))
+    read_scores = cells_of(write(file, to_csv(["system", "query_id", "=map"], rows)))
 
     assert read_scores == {s: {q: {"=map": x} for q, x in by.items()} for s, by in scores.items()}
 
@@ -170,4 +181,4 @@ def test_tables_by_columns_are_the_lines_of_their_rows(rows, systems, at_once):
 def test_files_that_somebody_edited_are_read_as_they_stand(file):
     write(file, "system,query_id,map\nbm25,=q1,0.5\nbm25,'q2,\n")
 
-    assert read_per_query(file) == {"bm25": {"=q1": {"map": 0.5}, "'q2": {"map": None}}}
+    assert cells_of(file) == {"bm25": {"=q1": {"map": 0.5}, "'q2": {"map": None}}}

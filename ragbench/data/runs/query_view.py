@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from math import isnan
 from pathlib import Path
 
@@ -182,8 +183,10 @@ class QueryViews:
         missing or damaged.
         """
         # a run without stored questions has its queries in the scores
-        rows = () if self._questions else run_folder.per_query_rows(self.folder / SCORES_FILE)
-        return list(self._questions or dict.fromkeys(query for _, query, _ in rows))
+        if self._questions:
+            return list(self._questions)
+        tables = run_folder.read_tables(self.folder / SCORES_FILE).values()
+        return list(dict.fromkeys(chain.from_iterable(table.query_ids for table in tables)))
 
     def close(self) -> None:
         """Close the files; a file that is read again is opened again."""

@@ -208,13 +208,15 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
     """
     columns: dict[str, dict[str, FloatArray]] = {}
     row_of = {query: row for row, query in enumerate(query_ids)}
-    for system, query, values in run_folder.per_query_rows(path):
-        scores = columns.setdefault(system, {})
-        for name, value in values.items():
-            if name not in scores:
-                scores[name] = np.full(len(row_of), np.nan)
-            if value is not None and query in row_of:
-                scores[name][row_of[query]] = value
+    for system, table in run_folder.read_tables(path).items():
+        if table.query_ids == query_ids:
+            columns[system] = table.columns
+            continue
+        rows = np.array([row_of.get(query, -1) for query in table.query_ids], np.int64)
+        columns[system] = {}
+        for name, values in table.columns.items():
+            columns[system][name] = np.full(len(row_of), np.nan)
+            columns[system][name][rows[rows >= 0]] = values[rows >= 0]
     return columns
 
 
@@ -224,9 +226,11 @@ def read_latency(path: Path) -> dict[str, dict[str, float]]:
     A system without a known time is absent. Raises DataError if the file is missing or damaged.
     """
     times: dict[str, dict[str, float]] = {}
-    for system, query, costs in run_folder.per_query_rows(path):
-        if (ms := costs.get(run_folder.COST_COLUMNS[0])) is not None:
-            times.setdefault(system, {})[query] = ms
+    for system, table in run_folder.read_tables(path).items():
+        latency_ms = table.columns.get(run_folder.COST_COLUMNS[0], np.full(0, np.nan))
+        rows = np.flatnonzero(~np.isnan(latency_ms)).tolist()
+        if rows:
+            times[system] = {table.query_ids[row]: float(latency_ms[row]) for row in rows}
     return times
 
 

@@ -21,7 +21,7 @@ and are left out too.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf, isfinite, nan
 from pathlib import Path
@@ -92,16 +92,18 @@ class _ScoreReader:
 
     def __init__(self, folder: Path) -> None:
         self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
-        self._cells = run_folder.read_per_query(self._file)
-        # (system, score, query id) -> cause of a missing value
-        self._causes: dict[tuple[str, str, str], Cause] = {}
-        # the same -> sample -> cause, where a query has several answers
-        self._of_answers: dict[tuple[str, str, str], dict[int, Cause]] = {}
+        self._tables = run_folder.read_tables(self._file)
+        # (system, score) -> query id -> cause of a missing value
+        self._causes: defaultdict[tuple[str, str], dict[str, Cause]] = defaultdict(dict)
+        # (system, score) -> (query id, sample) -> cause, where a query has several answers
+        self._of_answers: defaultdict[tuple[str, str], dict[tuple[str, int], Cause]]
+        self._of_answers = defaultdict(dict)
         self._read_unscored()
         self._costs_file = folder / "costs.csv"
-        self._all_costs = run_folder.read_per_query(self._costs_file)
+        self._all_costs = run_folder.read_tables(self._costs_file)
         # all systems have the same queries, which `system` checks
-        self.query_ids = list(next(iter(self._cells.values()), {}))
+        tables = self._tables.values()
+        self.query_ids = next((table.query_ids for table in tables), list[str]())
 
     def _read_unscored(self) -> None:
         """Read the causes of missing values into `_causes` and `_of_answers`.
@@ -112,14 +114,14 @@ class _ScoreReader:
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
         for number, row in run_folder.read_records(path, UnscoredRow, allowed):
-            key = (row.system, row.measure, row.query_id)
+            key = (row.system, row.measure)
             if row.cause not in words:
                 problem = f"not a cause: {shown(row.cause)}"
                 raise DataError(problem, file=path, line=number, allowed=allowed)
             if row.sample is None:
-                self._causes[key] = words[row.cause]
+                self._causes[key][row.query_id] = words[row.cause]
             else:  # one of several answers; the query has a line of its own
-                self._of_answers.setdefault(key, {})[row.sample] = words[row.cause]
+                self._of_answers[key][row.query_id, row.sample] = words[row.cause]
 
     def system(self, system: SystemSummary) -> SystemScores:
         """Return the columns and costs of a system.
@@ -128,16 +130,17 @@ class _ScoreReader:
             DataError: A query, a score or a cause is missing, or the queries differ from those of
                 other systems, or from those of its costs.
         """
-        rows = self._cells.get(system.name, {})
-        if list(rows) != self.query_ids:
-            fault = f"system '{system.name}' has {len(rows)} queries, others {len(self.query_ids)}"
+        table = self._tables.get(system.name, run_folder.SystemTable([], {}))
+        if table.query_ids != self.query_ids:
+            n, n_others = len(table.query_ids), len(self.query_ids)
+            fault = f"system '{system.name}' has {n} queries, others {n_others}"
             allowed = "a row for every system and query, in one order"
             raise DataError(fault, file=self._file, allowed=allowed)
         return SystemScores(
             system.name,
             system.retriever,
             system.generator,
-            {name: self._score(system, name, rows) for name in system.scores},
+            {name: self._score(system, name, table.columns) for name in system.scores},
             {name: score.kind or "generation" for name, score in system.scores.items()},
             counts=system.counts,
             costs=self._costs(system.name),
@@ -149,37 +152,33 @@ class _ScoreReader:
 
         Raises a `DataError` for other queries or columns than those of the scores.
         """
-        if (rows := self._all_costs.get(system)) is None:
+        if (table := self._all_costs.get(system)) is None:
             return {}
-        has_columns = all(tuple(row) == run_folder.COST_COLUMNS for row in rows.values())
-        if list(rows) != self.query_ids or not has_columns:
+        has_columns = tuple(table.columns) == run_folder.COST_COLUMNS
+        if table.query_ids != self.query_ids or not has_columns:
             allowed = f"a row for each query of per_query.csv: {', '.join(run_folder.COST_COLUMNS)}"
             raise DataError("other queries or columns", file=self._costs_file, allowed=allowed)
-        # None becomes NaN
-        table = np.array([list(row.values()) for row in rows.values()], np.float64)
-        return dict(zip(run_folder.COST_COLUMNS, table.T, strict=True))
+        return table.columns
 
     def _score(
-        self, system: SystemSummary, name: str, rows: Mapping[str, Mapping[str, float | None]]
+        self, system: SystemSummary, name: str, columns: Mapping[str, FloatArray]
     ) -> ScoreColumn:
         """Return a score column; a `DataError` if a query has neither value nor cause."""
-        values, codes = [], []
-        for query, row in rows.items():
-            if name not in row:
-                allowed = "the file as the run wrote it: summary.json has this score"
-                raise DataError(f"no column '{name}'", file=self._file, allowed=allowed)
-            scored, key = row[name] is not None, (system.name, name, query)
-            values.append(row[name])
-            codes.append(Cause.SCORED if scored else self._causes.get(key))
-            if codes[-1] is None:
+        if name not in columns and self.query_ids:
+            allowed = "the file as the run wrote it: summary.json has this score"
+            raise DataError(f"no column '{name}'", file=self._file, allowed=allowed)
+        values = columns.get(name, np.zeros(0))
+        causes = np.full(len(values), Cause.SCORED, np.uint8)
+        unscored = self._causes[system.name, name]
+        for row in np.flatnonzero(np.isnan(values)).tolist():
+            query = self.query_ids[row]
+            if query not in unscored:
                 problem = f"query '{query}' has no '{name}' in system '{system.name}', and no cause"
                 allowed = "a value here, or a line in unscored.jsonl"
                 raise DataError(problem, file=self._file, allowed=allowed)
-        causes = np.array(codes, np.uint8)
+            causes[row] = unscored[query]
         of_answers = self._answer_causes(system, name)
-        return column_of(
-            name, system.scores[name], np.array(values, np.float64), causes, of_answers
-        )
+        return column_of(name, system.scores[name], values, causes, of_answers)
 
     def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
         """Return the causes of a score, of shape (queries, answers).
@@ -191,14 +190,14 @@ class _ScoreReader:
             return None
         samples = system.answers.per_query
         causes = np.full((len(self.query_ids), samples), Cause.SCORED, np.uint8)
-        for row, query in enumerate(self.query_ids):
-            unscored = self._of_answers.get((system.name, name, query), {})
-            for sample, cause in unscored.items():
-                if not 0 <= sample < samples:
-                    problem = f"sample {sample} of query '{query}' in system '{system.name}'"
-                    allowed = f"0 to {samples - 1}"
-                    raise DataError(problem, file=self._unscored_file, allowed=allowed)
-                causes[row, sample] = cause
+        row_of = {query: row for row, query in enumerate(self.query_ids)}
+        for (query, sample), cause in self._of_answers[system.name, name].items():
+            if query in row_of and not 0 <= sample < samples:
+                problem = f"sample {sample} of query '{query}' in system '{system.name}'"
+                allowed = f"0 to {samples - 1}"
+                raise DataError(problem, file=self._unscored_file, allowed=allowed)
+            if query in row_of:
+                causes[row_of[query], sample] = cause
         return causes
 
 
