@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -63,7 +63,7 @@ def pair_systems(
     return pairs
 
 
-def systems_with(name: str, systems: Sequence[SystemScores]) -> dict[str, SystemScores]:
+def systems_with(name: str, systems: Iterable[SystemScores]) -> dict[str, SystemScores]:
     """Return the systems that have a measure, by name, in their order; empty if none has it."""
     return {system.name: system for system in systems if name in system.columns}
 

@@ -54,6 +54,13 @@ class Outcome(Generic[Value]):
         return self.value is None and self.cause is Cause.SCORED
 
 
+def values_of(outcomes: Iterable[Outcome[Value]]) -> Iterator[Value]:
+    """Yield the values of the calls that returned one."""
+    for outcome in outcomes:
+        if outcome.value is not None:
+            yield outcome.value
+
+
 class FileRankings(Mapped[Outcome[Retrieved]]):
     """Outcomes of a run file, a sequence by row of the query, not held in memory.
 

@@ -13,6 +13,7 @@ from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.experiment.gate_run import comparable_scores, first_scores, review_scored
+from ragbench.experiment.gates import without_controls
 from ragbench.gates.drop import Drop, NotWorse
 from ragbench.records.summary import Summary
 from ragbench.report.gate import GateReview
@@ -74,8 +75,7 @@ def _read(path: Path, qrels: Qrels | None, measures: Sequence[str]) -> ScoredSys
         return from_evaluation(path.name, evaluation)
     qrels = qrels if needs_qrels(path) else None
     scored = read_scored(path, qrels=qrels, measures=list(measures) or DEFAULT_MEASURES)
-    systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
-    return replace(scored, systems=systems)
+    return without_controls(scored)
 
 
 def _questions(path: Path) -> dict[str, str]:

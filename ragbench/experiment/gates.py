@@ -211,7 +211,11 @@ def scored_without_controls(run: Source) -> ScoredSystems:
 
     Their answers do not depend on a retriever. The errors are those of `read_scored`.
     """
-    scored = read_scored(run)
+    return without_controls(read_scored(run))
+
+
+def without_controls(scored: ScoredSystems) -> ScoredSystems:
+    """Return the scored systems that are no controls."""
     systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
     return replace(scored, systems=systems)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
+from ragbench.experiment.calls import values_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Results
 from ragbench.records.comparison import Comparisons, Difference
@@ -124,7 +125,7 @@ def _costs(
     if answers is None:
         return {"retrieval": 1.0}
     n_answers = n * repeats[0] * repeats[1]
-    paid = [o.value.usage.usd for o in answers.outcomes if o.value is not None]
+    paid = [answer.usage.usd for answer in values_of(answers.outcomes)]
     prices = [usd for usd in paid if usd is not None]
     costs = {"answers": sum(prices) / max(len(prices), 1)}
     uses = results.judge_uses.get(system, {})

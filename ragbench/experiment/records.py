@@ -310,6 +310,11 @@ class Results:
     used: Mapping[str, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
 
+    @property
+    def compared_systems(self) -> list[SystemScores]:
+        """Return the systems without the controls, in their order."""
+        return [system for system in self.systems if system.role != "control"]
+
     def qrels(self, plan: Plan) -> Qrels | None:
         """Return the judgements, with those of a model if it made any; None without judgements."""
         return plan.qrels if self.filled is None else self.filled.qrels

@@ -23,7 +23,7 @@ from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import COST_COLUMNS, Column, csv_tables
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.audit.audit import audit_test_set
-from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.calls import FileRankings, Outcome, values_of
 from ragbench.experiment.noise import system_noise
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Noun, Plan
@@ -132,7 +132,7 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
 
 def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.CheapestSystem]:
     """Yield the cheapest system that is not much worse, by the first measure of each kind."""
-    systems = [system for system in results.systems if system.role != "control"]
+    systems = results.compared_systems
     families = [family for family in results.comparisons.measures if family.best]
     # reversed, so that the first measure of a kind overwrites the later ones
     firsts = {family.kind: family for family in reversed(families)}
@@ -448,7 +448,7 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
     """Yield name, number of items left out by the budget, and their likely usage, for each kind."""
     for system, answers in results.answers.items():
         n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
-        used = [o.value.usage for o in answers.outcomes if o.value is not None]
+        used = [answer.usage for answer in values_of(answers.outcomes)]
         yield f"generate {system}", n_missing, scale_usage(used, n_missing)
     for system, verdicts in results.judgements.items():
         for judge in plan.judges:

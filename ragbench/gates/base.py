@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import reaches
+from ragbench.comparison.pairs import reaches, systems_with
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place, RagbenchError
@@ -442,7 +442,7 @@ class SystemGate(Gate):
             names = dict.fromkeys(chain.from_iterable(s.columns for s in systems.values()))
             # the config may spell the score in another way than the run
             score = find_score(self.quantity, list(names)) or self.quantity
-            systems = {name: system for name, system in systems.items() if score in system.columns}
+            systems = systems_with(score, systems.values())
         return score, systems
 
     def default_systems(self, having: Mapping[str, SystemScores], run: GatedRun) -> list[str]:

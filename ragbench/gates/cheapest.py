@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, pair_columns
+from ragbench.comparison.pairs import PairedScores, pair_columns, systems_with
 from ragbench.comparison.signatures import unlike_measures
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.gates import base
@@ -166,7 +166,7 @@ class CostComparison:
 
 def scored_by(score: str, systems: Iterable[SystemScores]) -> dict[str, SystemScores]:
     """Return the systems that have a value of a score, by name, in their order."""
-    having = {system.name: system for system in systems if score in system.columns}
+    having = systems_with(score, systems)
     return {name: s for name, s in having.items() if not math.isnan(s.columns[score].mean)}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ragbench.data.files.fields import TEXT_KEYS, read_list, text_of_item
 from ragbench.data.files.gold import DocumentNames, GoldIds
-from ragbench.data.files.printed_lists import is_printed, read_ids
+from ragbench.data.files.printed_lists import is_printed, pieces_of, read_ids
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.registry import shown
@@ -148,7 +148,7 @@ def _items_of(entry: Entry, column: str) -> Iterator[Any]:
         elif isinstance(value, str) and is_printed(value.strip()):
             yield from _printed_ids(value.strip())
         elif isinstance(value, str):
-            pieces = [piece.strip() for piece in _PIECES.split(value) if piece.strip()]
+            pieces = pieces_of(value, _PIECES)
             yield from pieces if all(map(_is_id, pieces)) else [value.strip()]
         elif value is not None:
             yield value

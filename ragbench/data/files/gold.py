@@ -22,6 +22,7 @@ from ragbench.data.files.printed_lists import (
     SEPARATORS,
     is_marked,
     is_printed,
+    pieces_of,
     read_ids,
     split_words,
 )
@@ -324,7 +325,7 @@ class GoldIds:
             return [(self._whole(entry, column, text), None)]
         if top and (is_printed(text) or text[0] in QUOTES or text[-1] in QUOTES):
             return self._items(entry, column, self.parse_list(entry, column, text), top=False)
-        pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
+        pieces = pieces_of(text, SEPARATORS)
         if len(pieces) < 2 or not (top or any(map(self._is_name, pieces))):
             pieces = [text]
         pairs: list[tuple[str, int | None]] = []
@@ -342,7 +343,7 @@ class GoldIds:
             return [(self._whole(entry, column, text), None)]
         if top and is_marked(text):
             raise self._error(entry, column, f"{shown(text)} has an unmatched quote or bracket")
-        by_comma = [piece.strip() for piece in COMMAS.split(text) if piece.strip()]
+        by_comma = pieces_of(text, COMMAS)
         if len(by_comma) > 1 and ((top and self.is_of_ids) or any(map(self._is_name, by_comma))):
             ids = [p for p in by_comma if self._is_name(p) or p.casefold() not in _NO_VALUES]
             return [(self._whole(entry, column, piece), None) for piece in ids]
@@ -500,9 +501,9 @@ def _list_of(text: str) -> Any:
             return read_ids(text)
         except ValueError:
             return None
-    pieces = [piece.strip() for piece in SEPARATORS.split(text) if piece.strip()]
+    pieces = pieces_of(text, SEPARATORS)
     if len(pieces) < 2:
-        return [piece.strip() for piece in COMMAS.split(text) if piece.strip().isdecimal()]
+        return list(filter(str.isdecimal, pieces_of(text, COMMAS)))
     # doubtful pieces are no evidence for themselves
     return [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
 

@@ -45,6 +45,12 @@ class AbbreviatedError(ValueError):
         super().__init__("is abbreviated: '...' stands for items that are lost")
 
 
+def pieces_of(text: str, separators: re.Pattern[str]) -> list[str]:
+    """Return the parts of a text between separators, without white space and empty parts."""
+    stripped = (piece.strip() for piece in separators.split(text))
+    return [piece for piece in stripped if piece]
+
+
 def is_printed(text: str) -> bool:
     """Return True for a text in the notation of a list, a set or an object: in brackets, or a call.
 

@@ -19,7 +19,7 @@ from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.gold import met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import Outcome
+from ragbench.experiment.calls import Outcome, values_of
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun, mean_over_samples
 from ragbench.experiment.stages.answers import hits_of_passages
@@ -213,7 +213,7 @@ def _replies(system: _SystemAnswers, row: int) -> QuestionReplies:
     outcomes = [sample[row] for sample in system.samples]
     first = outcomes[0]
     return QuestionReplies(
-        [outcome.value.answer for outcome in outcomes if outcome.value is not None],
+        [generated.answer for generated in values_of(outcomes)],
         first.cause,
         first.detail,
         system.contexts(row),

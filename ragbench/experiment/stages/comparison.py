@@ -70,7 +70,7 @@ def with_reasons(
     tells something as long as one is not 0; a doubt about its answers is warned of once. Controls
     do not count.
     """
-    systems = [system for system in results.systems if system.role != "control"]
+    systems = results.compared_systems
     families, doubts = [], list[str]()
     for family in comparisons.measures:
         name = family.measure

@@ -179,7 +179,7 @@ def run_stages(resources: Resources, store: StageStore, progress: Progress) -> R
     judging = [stage for stage in graph.stages if isinstance(stage, JudgeAnswers)]
     count_alike(plan, judging, outputs, results)
     find_causes(plan, outputs[graph.judgements].gold, results)
-    compare = Compare(plan, [s for s in results.systems if s.role != "control"])
+    compare = Compare(plan, results.compared_systems)
     compare.add(engine.run([compare], outputs), results)
     results.work = engine.counters.work
     results.kept_failures = engine.counters.count_kept_failures()

@@ -16,7 +16,7 @@ from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
-from ragbench.experiment.calls import FileRankings, Outcome
+from ragbench.experiment.calls import FileRankings, Outcome, values_of
 from ragbench.experiment.plan.groups import document_id, keys_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
@@ -212,8 +212,7 @@ def rank_outcomes(
         notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
 
     def all_hits() -> Iterator[ScoredDocument]:
-        values = (outcome.value for outcome in outcomes if outcome.value is not None)
-        return chain.from_iterable(value.documents for value in values)
+        return chain.from_iterable(hits.documents for hits in values_of(outcomes))
 
     # lists of ids alone, as those of records, have no scores to tell of
     if run.substituted and any(hit.score is not None for hit in all_hits()):
