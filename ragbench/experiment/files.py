@@ -78,6 +78,8 @@ from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
+# Folder of the rankings after the first one of repeated systems, numbered from 1.
+REPEATS_FOLDER = "rankings/repeats"
 # Packages whose versions may change a score.
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 # Number of characters of all texts of a run; texts of later queries are left out beyond it, so that
@@ -216,12 +218,7 @@ def _query_files(
     for name, lines in ((QUERIES_FILE, metadata), (TEXTS_FILE, texts)):
         if (first := next(lines, None)) is not None:
             contents[name] = chain([first], lines)
-    for name, ranking in results.rankings.items():
-        contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
-        if ranking.unmatched is not None:
-            contents[f"{PASSAGES_FOLDER}/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
-        if name in results.hits:
-            contents[f"{HITS_FOLDER}/{file_name(name)}.jsonl"] = _lines(results.hits[name], clean)
+    contents |= _ranking_files(results, clean)
     for name, answers in results.answers.items():
         lines = _lines(_predictions(plan, answers), clean)
         contents[f"predictions/{file_name(name)}.jsonl"] = lines
@@ -238,6 +235,22 @@ def _query_files(
         forms = sorted(results.prompts.items())
         prompts = (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms)
         contents[PROMPTS_FILE] = _lines(prompts, clean)
+    return contents
+
+
+def _ranking_files(results: Results, clean: Callable[[str], str]) -> dict[str, str | Iterable[str]]:
+    """Return path -> pieces of the text, for the files with rankings and their hits."""
+    contents: dict[str, str | Iterable[str]] = {}
+    for name, ranking in results.rankings.items():
+        contents[f"rankings/{file_name(name)}.trec"] = _ranking_lines(ranking)
+        if ranking.unmatched is not None:
+            contents[f"{PASSAGES_FOLDER}/{file_name(name)}.trec"] = run_lines(ranking.unmatched)
+        if name in results.hits:
+            contents[f"{HITS_FOLDER}/{file_name(name)}.jsonl"] = _lines(results.hits[name], clean)
+    for name, rankings in results.further_rankings.items():
+        for number, ranking in enumerate(rankings, 1):
+            path = f"{REPEATS_FOLDER}/{file_name(name)}.{number}.trec"
+            contents[path] = _ranking_lines(ranking)
     return contents
 
 

@@ -181,11 +181,7 @@ def review_scored(
         decisions=[*undecided, *(decision for _, decision in decided)],
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
-        facts=[
-            *filter(None, [own_noise(base.folder, head.folder)]),
-            *_right_answer_lines(rows),
-            *failure_lines(head),
-        ],
+        facts=[*_noise_lines(base, head), *_right_answer_lines(rows), *failure_lines(head)],
         new_questions=list(new_question_lines(head, matching.changes[1].new, matching.measures)),
         skipped={} if undecided else skipped,
         summary=summary,
@@ -230,6 +226,12 @@ def _changed_rows(
             rows.append((score, system, baseline, pairs))
     # the worst first: losses that fail, then sure changes, right answers, and others by their mean
     return sorted(rows, key=lambda row: row[0].order)
+
+
+def _noise_lines(base: ScoredSystems, head: ScoredSystems) -> list[str]:
+    """Return a list with the sentence on the app's own noise, or [] without such differences."""
+    sentence = own_noise(base.folder, head.folder)
+    return [sentence] if sentence else []
 
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:

@@ -267,6 +267,7 @@ class Results:
 
     Attributes:
         rankings: Retriever, app or recorded system -> its rankings; without passages it is absent.
+        further_rankings: Retriever or app -> its rankings after the first one, of repeated systems.
         answers: System that answers -> its answers.
         samples: System -> score -> a column for each repetition; only systems that are repeated.
         judgements: System -> judge -> its verdicts.
@@ -290,6 +291,7 @@ class Results:
     """
 
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)
+    further_rankings: dict[str, list[RetrieverRun]] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     judgements: dict[str, dict[str, Sequence[VerdictRow]]] = field(default_factory=dict)
@@ -495,3 +497,12 @@ def sample_notes(systems: Iterable[Answers]) -> list[str]:
     for n, names in by_number.items():
         notes.append(f"{', '.join(names)}: each query was answered {n} times; {meaning}")
     return notes
+
+
+def ranking_notes(further: Mapping[str, Sequence[RetrieverRun]]) -> list[str]:
+    """Return a note for each retriever or app with further rankings, with their number."""
+    meaning = "its score is the mean over its rankings"
+    return [
+        f"{name}: each query was ranked {len(rankings) + 1} times; {meaning}"
+        for name, rankings in further.items()
+    ]

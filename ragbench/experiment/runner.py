@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -39,7 +39,7 @@ from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
 from ragbench.experiment.used_files import UsedFiles, project_root, watch_files
-from ragbench.llm import Budget
+from ragbench.llm import Budget, Replies
 from ragbench.records.manifest import Choices
 from ragbench.registry import shown
 from ragbench.report.progress import Progress
@@ -123,9 +123,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # before any model is paid: results that cannot be written would be lost
         check_output(experiment_folder if repetition is None else repetition.runs)
         budget = Budget(**asdict(config.budget))
-        judges, replay = plan.all_judges, choices.judge_replay
-        connection = open_models(judges, plan.config, plan.generators, replay=replay, budget=budget)
-        replies = stack.enter_context(connection)
+        replies = stack.enter_context(_open_models(plan, budget))
         if repetition is None:
             run_state = stack.enter_context(lock_experiment(experiment_folder))
             stage_store = StageStore(files.cache_folder(config.cache), config.cache_also)
@@ -144,10 +142,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             executor=executor,
         )
         results = _run_stages(resources, store, progress, run_state)
-        results.unseen = unseen_components(plan)
-        if watch is not None:
-            results.used = watch.digests()
-            results.unseen += ("code",) if watch.calls_others() else ()
+        _add_code(results, plan, watch)
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
@@ -155,6 +150,12 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
     return experiment
+
+
+def _open_models(plan: Plan, budget: Budget) -> AbstractContextManager[Replies | None]:
+    """Connect the judges and generators of a plan with their stored replies and the budget."""
+    judges, replay = plan.all_judges, plan.choices.judge_replay
+    return open_models(judges, plan.config, plan.generators, replay=replay, budget=budget)
 
 
 def _watch_code(config: ExperimentConfig, stack: ExitStack) -> UsedFiles | None:
@@ -166,6 +167,14 @@ def _watch_code(config: ExperimentConfig, stack: ExitStack) -> UsedFiles | None:
     root = project_root(config.path.parent if config.path else Path())
     excluded = [Path(config.output), files.cache_folder(config.cache)]
     return stack.enter_context(watch_files(root, excluded))
+
+
+def _add_code(results: Results, plan: Plan, watch: UsedFiles | None) -> None:
+    """Add the files that the run used, and the components whose code no file describes."""
+    results.unseen = unseen_components(plan)
+    if watch is not None:
+        results.used = watch.digests()
+        results.unseen += ("code",) if watch.calls_others() else ()
 
 
 def _run_stages(

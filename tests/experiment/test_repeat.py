@@ -100,6 +100,13 @@ def test_a_retriever_ranks_each_question_three_times(config, tmp_path):
     # ranks 1, 2, 2: (1 + 1/2 + 1/2) / 3
     assert experiment.per_query["mine"]["mrr"]["q1"] == pytest.approx(2 / 3)
     assert experiment.per_query["mine"]["mrr"]["q2"] == 1
+    first = (experiment.path / "rankings" / "mine.trec").read_text().splitlines()
+    assert first[0].split()[:3] == ["q1", "Q0", "d1"]
+    for number in (1, 2):
+        further = experiment.path / "rankings" / "repeats" / f"mine.{number}.trec"
+        assert further.read_text().splitlines()[0].split()[:3] == ["q1", "Q0", "d6"]
+    notes = experiment.summary["notes"]
+    assert "mine: each query was ranked 3 times; its score is the mean over its rankings" in notes
 
 
 def test_answer_i_reads_ranking_i_modulo_their_number(config, tmp_path):

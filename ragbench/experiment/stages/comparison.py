@@ -24,7 +24,7 @@ from ragbench.experiment.noise import with_noise
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.plan.systems import n_distractors, user_systems
-from ragbench.experiment.records import Results, mean_over_samples, sample_notes
+from ragbench.experiment.records import Results, mean_over_samples, ranking_notes, sample_notes
 from ragbench.experiment.stages.base import Keep, Outputs, Slot, Stage
 from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.stored_items import code_in, write_column
@@ -307,6 +307,7 @@ class Compare(Stage[comparison.Comparisons | None]):
         plan, method, stored = self.plan, method_of(self.plan.config), outputs[self]
         if stored is None:
             return
+        results.notes += ranking_notes(results.further_rankings)
         results.notes += [*sample_notes(results.answers.values()), *refusal_notes(plan, results)]
         results.warnings += unlike_warnings(results.systems)
         results.notes += reasoning_notes(

@@ -443,7 +443,9 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         Of several rankings the first one stands for the system: in files, causes and notes.
         """
         ranking = outputs[self]
-        if ranking is not None and not self.number:
+        if ranking is not None and self.number:
+            results.further_rankings.setdefault(self.name, []).append(ranking)
+        elif ranking is not None:
             results.rankings[self.name] = ranking
             results.notes += ranking.notes
             results.warnings += ranking.warnings
