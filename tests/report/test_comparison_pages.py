@@ -113,7 +113,9 @@ def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_fa
     assert not set("#%~_") & set(bare)
     assert bare.count("$") % 2 == 0
     assert set(re.findall(r"\^(.)", bare)) <= {"{"}, "superscripts alone"
-    tables = re.findall(r"\\begin\{tabular\}\{([lrp]+)", bare.replace(r"p{0.6\linewidth}", "p"))
+    tables = re.findall(
+        r"\\begin\{tabular\}\{([lrp]+)", re.sub(r"p\{[\d.]+\\linewidth\}", "p", bare)
+    )
     bodies = bare.split(r"\toprule")[1:]
     assert len(tables) == len(bodies) >= 3
     for columns, body in zip(tables, bodies, strict=True):

@@ -19,6 +19,8 @@ from ragbench.report.table import (
 _PACKAGES = "% needs \\usepackage{booktabs}"
 # characters of a row that fit a page of the class `article`; those of an interval are smaller
 _WIDTH, _SMALL = 70, 0.75
+# characters of the narrowest column of sentences
+_NARROWEST = 20
 # in one pass over the text, so that no escape is escaped again
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -98,7 +100,9 @@ def _parts(table: Table) -> Iterator[list[int]]:
 
 
 def _width(table: Table, place: int) -> float:
-    """Return the width of a column in characters, with the gap behind it."""
+    """Return the width of a column in characters, with the gap behind it; sentences wrap."""
+    if table.columns[place].kind == "words":
+        return _NARROWEST + 2
     cells = (row[place] for row in table.rows)
     texts = [len(cell.text + cell.letters) + _SMALL * len(cell.interval) for cell in cells]
     return max([len(table.columns[place].head), *texts]) + 2
@@ -118,11 +122,13 @@ def _table_lines(table: Table, places: Sequence[int], caption: str) -> Iterator[
 
 def _alignments(table: Table, places: Sequence[int]) -> Iterator[str]:
     """Yield the letter of each column: numbers at the right, sentences in lines of some width."""
-    n_words = sum(table.columns[n].kind == "words" for n in places)
+    words = [n for n in places if table.columns[n].kind == "words"]
+    used_width = sum(_width(table, n) for n in places if n not in words)
     for n in places:
         kind = table.columns[n].kind
         if kind == "words":
-            yield rf"p{{{0.6 / n_words:.2g}\linewidth}}"
+            room = max(_WIDTH - used_width - 2 * len(words), _NARROWEST * len(words)) / len(words)
+            yield rf"p{{{room / _WIDTH:.2f}\linewidth}}"
         else:
             is_plain = kind == "number" and not any(row[n].interval for row in table.rows)
             yield "r" if is_plain else "l"

@@ -64,7 +64,7 @@ def _lines(
             yield from ("", _style(block.text, "title", screen))
             is_below_heading = True
         elif isinstance(block, Fold):
-            yield from ("", *_wrapped(block.title, screen))
+            yield from ("", *(_style(ln, "title", screen) for ln in _wrapped(block.title, screen)))
             yield from _lines(block.blocks, screen, is_below_heading=True)
             is_below_heading = False
         elif isinstance(block, Table):
@@ -105,7 +105,9 @@ def _wrapped(line: str, screen: Screen) -> list[str]:
 
 def _table_lines(table: Table, screen: Screen) -> Iterator[str]:
     """Yield caption, labels, rows and notes of a table."""
-    for line in (table.caption, *table.labels) if table.caption else table.labels:
+    for line in _wrapped(table.caption, screen) if table.caption else ():
+        yield _style(line, "title", screen)
+    for line in table.labels:
         yield from _wrapped(line, screen)
     yield from draw_table(table, screen)
     n_more = 0 if table.most is None else len(table.rows) - table.most
