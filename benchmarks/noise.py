@@ -28,7 +28,7 @@ GRADES = 4  # steps of a graded score
 
 
 @dataclass(frozen=True)
-class World:
+class NoiseWorld:
     """Questions with known chances, and the repeats that are made of them.
 
     Attributes:
@@ -100,9 +100,9 @@ class Tally:
     estimated: Counter[str] = field(default_factory=Counter)
 
 
-def random_world(rng: np.random.Generator) -> World:
-    """Return one of the worlds by chance."""
-    return World(
+def random_world(rng: np.random.Generator) -> NoiseWorld:
+    """Draw a world by chance."""
+    return NoiseWorld(
         is_graded=bool(rng.integers(2)),
         flip_share=float(rng.choice([0.1, 0.3, 0.6])),
         is_equal=bool(rng.integers(2)),
@@ -112,7 +112,7 @@ def random_world(rng: np.random.Generator) -> World:
     )
 
 
-def try_world(world: World, rng: np.random.Generator, tally: Tally) -> None:
+def try_world(world: NoiseWorld, rng: np.random.Generator, tally: Tally) -> None:
     """Draw one data set of a world, and count what its estimates tell."""
     population = world.chances(rng, 20_000)
     chances = rng.choice(population, N_QUESTIONS)
@@ -145,7 +145,7 @@ def try_world(world: World, rng: np.random.Generator, tally: Tally) -> None:
 def measure_seconds() -> float:
     """Return the CPU seconds of 100 questions x 3 repetitions x 3 judgements."""
     rng = np.random.default_rng(1)
-    world = World(False, 0.3, False, 0.1, 3, 3)
+    world = NoiseWorld(False, 0.3, False, 0.1, 3, 3)
     start = time.process_time()
     try_world(world, rng, Tally())
     return time.process_time() - start

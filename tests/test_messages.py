@@ -18,7 +18,7 @@ from tests.messages import (
 TESTS = "def test_one(x):\n    pass\n\n\ndef test_two():\n    pass\n"
 
 
-@pytest.mark.parametrize("text", ["", "a.csv:2: no id", "two\n\n  lines ", "## no section\n"])
+@pytest.mark.parametrize("text", ["", "a.csv:2: no id", "two\n\n  lines ", "a\n## no section"])
 def test_a_message_is_read_as_it_was_written(tmp_path, text):
     path = tmp_path / "new" / "messages.txt"
 

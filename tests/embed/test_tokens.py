@@ -68,6 +68,7 @@ class _Tokenizer:
         pytest.param("bert", 512, id="bert: all positions"),
         pytest.param("roberta", 38, id="roberta: 40 - (padding id 1 + 1)"),
         pytest.param("mpnet", 38, id="mpnet counts like roberta"),
+        pytest.param("bart", 1024, id="bart: positions of another name, all of them"),
         pytest.param("t5", None, id="t5: relative positions, no limit"),
         pytest.param("xlnet", None, id="xlnet says -1: no limit"),
     ],

@@ -426,6 +426,20 @@ def test_an_object_of_ones_own_gets_what_it_lacks_and_keeps_what_it_has(assert_m
     assert as_judge(many) is many
 
 
+@pytest.mark.parametrize("method", ["judge_all", "ajudge_all"])
+def test_an_object_with_one_of_two_methods_for_many_is_asked_one_by_one(method):
+    # with one method alone, a script and a notebook would judge in two ways
+    class HalfMany:
+        label, model, options = "half", "half/1", {}
+
+        def judge(self, item, rubric):
+            return Verdict(0.5)
+
+    setattr(HalfMany, method, lambda self, items, rubrics, advance=None: [])
+
+    assert not as_judge(HalfMany()).takes_many
+
+
 @pytest.mark.parametrize("type_name", list(JUDGES.table))
 def test_what_is_known_of_a_judge_before_it_is_made_is_what_its_class_declares(type_name):
     cls = JUDGES.load(type_name)

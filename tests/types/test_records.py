@@ -1,0 +1,28 @@
+"""Token counts of servers: reasoning inside or beside the output, cached tokens, totals."""
+
+import pytest
+
+from ragbench.types.records import Usage, usage_of_counts
+
+
+@pytest.mark.parametrize(
+    ("counts", "output", "reasoning"),
+    [
+        pytest.param({"received": 100, "reasoning": 80}, 100, 80, id="inside the output"),
+        # a reply that was cut while the model reasoned: nothing else was received
+        pytest.param({"received": 100, "reasoning": 100}, 100, 100, id="all of the output"),
+        pytest.param({"received": 100, "reasoning": 101}, 201, 101, id="100 + 101: beside it"),
+        pytest.param({"received": 100, "reasoning": 80, "total": 1100}, 100, 80, id="1100 - 1000"),
+        pytest.param({"received": 100, "reasoning": 80, "total": 1180}, 180, 80, id="1180 - 1000"),
+        pytest.param({"reasoning": 80}, None, 80, id="an unknown output"),
+    ],
+)
+def test_reasoning_is_a_part_of_the_output(counts, output, reasoning):
+    assert usage_of_counts(1000, counts.pop("received", None), **counts) == Usage(
+        1000, output, None, reasoning, 0
+    )
+
+
+def test_cached_tokens_are_at_most_the_input():
+    assert usage_of_counts(10, 1, cached=30).cached_tokens == 10
+    assert usage_of_counts(None, 1, cached=30).cached_tokens == 30
