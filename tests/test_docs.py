@@ -205,8 +205,8 @@ def test_the_page_on_adapters_runs(repository, tmp_path, monkeypatch, assert_mes
     (tmp_path / "myapp.py").write_text(
         "from langchain_core.runnables import RunnableLambda\n"
         "build_chain = RunnableLambda(lambda given: {'antwort': given['frage']})\n"
-        "from tests.generate.test_haystack import Pipeline\n"
-        "build_pipeline = Pipeline()\n"
+        "from tests.generate.test_haystack import AnswerPipeline\n"
+        "build_pipeline = AnswerPipeline()\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     for options in yaml.safe_load(urls)["apps"].values():
