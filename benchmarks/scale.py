@@ -5,12 +5,15 @@
     python benchmarks/scale.py rows [--rows N ...] [--workers N ...]
     python benchmarks/scale.py judgements [--judgements N ...]
     python benchmarks/scale.py systems [--systems N ...] [--folders N]
+    python benchmarks/scale.py questions [--questions N] [--million]
 
 The first is an experiment over run files, beside `ragbench compare` on the same files. Bar: twice
 of what `compare` takes, for the first run and for one that has everything stored. The others
 are in `scale_parts.py`: they print one line of JSON for each size; with `--keep`, the lines go to
-`scale.jsonl`, of which `docs/scale.md` is made. Only systems have a bar, of memory: 600 MB for 200
-systems over 200 queries, 1 GB for a page of 50 run folders of 10 systems each.
+`scale.jsonl`, of which `docs/scale.md` is made. Two have bars of memory. Systems: 600 MB for 200
+systems over 200 queries, 1 GB for a page of 50 run folders of 10 systems each. Questions: 800 MB
+for a run over 100,000 questions by three run files of 10 hits, 600 MB for `report` and `explain` of
+it, 6 GB for a million questions by one run file.
 
 Each command is a fresh process. CPU time, that of the system included, and the most memory that it
 had.

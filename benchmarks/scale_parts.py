@@ -1,4 +1,4 @@
-"""The parts of `scale.py` that may take long: documents, rows, judgements, systems.
+"""The parts of `scale.py` that may take long: documents, rows, judgements, systems, questions.
 
 `python benchmarks/scale_parts.py` alone measures each of them at a small size.
 """
@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -307,12 +308,75 @@ def of_systems(counts: Sequence[int], folders: int) -> Iterator[Line]:
         yield {"part": "page", "folders": folders, **line, "bar_mb": 100 + 18 * folders}
 
 
+def write_questions(folder: Path, questions: int, run_files: int) -> None:
+    """Write a BEIR set of 1,000 documents with texts, and run files of 10 hits a question."""
+    documents, hits, rng = 1_000, 10, random.Random(7)
+    (folder / "data" / "qrels").mkdir(parents=True)
+    with (folder / "data" / "corpus.jsonl").open("w") as stream:
+        for row, text in enumerate(texts(documents, WORDS, 19)):
+            stream.write(f'{{"_id": "d{row}", "title": "title {row}", "text": "{text}"}}\n')
+    with (folder / "data" / "queries.jsonl").open("w") as stream:
+        for row, text in enumerate(texts(questions, QUERY_WORDS, 23)):
+            stream.write(f'{{"_id": "q{row}", "text": "{text}"}}\n')
+    gold = [rng.randrange(documents) for _ in range(questions)]
+    with (folder / "data" / "qrels" / "test.tsv").open("w") as stream:
+        stream.write("query-id\tcorpus-id\tscore\n")
+        stream.writelines(f"q{row}\td{document}\t1\n" for row, document in enumerate(gold))
+    for number in range(run_files):
+        # each system finds the gold of more questions than the one before
+        share = 0.3 + 0.2 * number
+        with (folder / f"{number}.trec").open("w") as stream:
+            for row, document in enumerate(gold):
+                ranking = rng.sample(range(documents), hits)
+                if rng.random() < share and document not in ranking:
+                    ranking[rng.randrange(hits)] = document
+                stream.writelines(
+                    f"q{row} Q0 d{name} {rank} {hits - rank + 1} s{number}\n"
+                    for rank, name in enumerate(ranking, start=1)
+                )
+    retrievers = "".join(f"  s{n}: {{type: run_file, path: {n}.trec}}\n" for n in range(run_files))
+    (folder / "run.yaml").write_text(
+        "name: questions\ndataset: {type: beir, path: data, split: test}\n"
+        f"retrievers:\n{retrievers}metrics: {{retrieval: {{top_k: {hits}}}}}\n"
+    )
+
+
+# Questions and run files -> most memory of a run, and of `report` and `explain` of it, in MB
+QUESTION_BARS = {(100_000, 3): (800, 600), (1_000_000, 1): (6_000, 6_000)}
+
+
+def of_questions(sizes: Sequence[tuple[int, int]]) -> Iterator[Line]:
+    """Run over some questions and run files, then write the page and the explanation."""
+    for questions, run_files in sizes:
+        of_run, of_readers = QUESTION_BARS.get((questions, run_files), (None, None))
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_questions(folder, questions, run_files)
+            run = "runs/questions"
+            for command, bar in (
+                (["run", "run.yaml", "--quiet"], of_run),
+                (["report", run, "-o", "page.html"], of_readers),
+                (["explain", run], of_readers),
+            ):
+                line = took(["-m", "ragbench", *command], folder)
+                yield {
+                    "part": "questions",
+                    "questions": questions,
+                    "run_files": run_files,
+                    "command": command[0],
+                    **line,
+                    **({} if bar is None else {"bar_mb": bar}),
+                }
+
+
 def main(arguments: Sequence[str]) -> None:
     if arguments and arguments[0].startswith("_"):
         {"_search": search, "_judge": lambda n: judge(int(n))}[arguments[0]](arguments[1])
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("documents", "rows", "judgements", "systems", "all"))
+    parser.add_argument(
+        "part", choices=("documents", "rows", "judgements", "systems", "questions", "all")
+    )
     parser.add_argument("--documents", type=int, nargs="+", default=[20_000])
     parser.add_argument("--retrievers", nargs="+", default=["bm25", "exact"])
     parser.add_argument("--queries", type=int, default=100)
@@ -322,6 +386,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--judgements", type=int, nargs="+", default=[500])
     parser.add_argument("--systems", type=int, nargs="+", default=[50])
     parser.add_argument("--folders", type=int, default=5, help="run folders of 10 systems")
+    parser.add_argument("--questions", type=int, default=100_000, help="by 3 run files of 10 hits")
+    parser.add_argument("--million", action="store_true", help="1,000,000 questions by 1 file, too")
     parser.add_argument("--keep", action="store_true", help=f"append the lines to {RESULTS.name}")
     chosen = parser.parse_args(arguments)
     os.environ["SCALE_WIDTH"] = str(chosen.width)
@@ -330,6 +396,9 @@ def main(arguments: Sequence[str]) -> None:
         "rows": lambda: of_rows(chosen.rows, chosen.workers),
         "judgements": lambda: of_judgements(chosen.judgements),
         "systems": lambda: of_systems(chosen.systems, chosen.folders),
+        "questions": lambda: of_questions(
+            [(chosen.questions, 3), *([(1_000_000, 1)] if chosen.million else [])]
+        ),
     }
     missed = 0
     for part in parts if chosen.part == "all" else [chosen.part]:
