@@ -55,7 +55,15 @@ if TYPE_CHECKING:
 @output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
 @output.format_option(help="csv has a row for each decision.")
 @output.junit_option
+@click.option(
+    "--recheck",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Largest cost of a second look at a loss that is not sure, for each side; 0 takes none. "
+    "Default: the cost of the run itself.",
+)
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
+@click.option("--queries", type=click.Path(path_type=Path), hidden=True)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -108,7 +116,7 @@ def command(
         if new is not None:
             summary, report = _compare_tables(config, new, **tables)
         elif as_base is not None:
-            _run_base(config, overrides, as_base, progress, judge=not flags["no_judge"])
+            _run_base(config, overrides, as_base, flags, progress)
             return
         else:
             summary, report = _run_head(config, base or "", overrides, flags, progress)
@@ -133,20 +141,27 @@ def _compare_tables(
 
 
 def _run_base(
-    config: Path, overrides: Sequence[str], folder: Path, progress: Progress, *, judge: bool
+    config: Path,
+    overrides: Sequence[str],
+    folder: Path,
+    flags: Mapping[str, Any],
+    progress: Progress,
 ) -> None:
     """Run the config of the base into a folder, in the process that the head has started."""
     from ragbench.experiment.base_run import (
         load_for_gate,
         stored_errors,
+        stored_files,
         without_keyless_generators,
     )
     from ragbench.experiment.runner import run_experiment
     from ragbench.records.manifest import Choices
 
-    with stored_errors(folder):
+    with stored_errors(folder), stored_files(folder):
         settings, _ = without_keyless_generators(load_for_gate(config, overrides, folder))
-        choices = Choices(judge=judge)
+        file = flags["queries"]
+        queries = () if file is None else tuple(file.read_text(encoding="utf-8").split("\n"))
+        choices = Choices(judge=not flags["no_judge"], queries=queries)
         run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
 
 
@@ -154,16 +169,18 @@ def _run_head(
     config: Path,
     base: str,
     overrides: Sequence[str],
-    flags: Mapping[str, bool],
+    flags: Mapping[str, Any],
     progress: Progress,
 ) -> tuple[Summary, TableReport]:
     """Run base and head; return the summary with the decisions, and the report."""
     from ragbench.experiment.base_run import load_for_gate, open_base, without_keyless_generators
     from ragbench.experiment.gate_run import run_first, run_gate
+    from ragbench.experiment.opened_files import record_files
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import review_report
 
-    settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
+    with record_files() as at_load:  # modules read files when they are imported
+        settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
     skipped: Mapping[str, str] = {}
     if not flags["require_judge"]:
         settings, skipped = without_keyless_generators(settings)
@@ -175,7 +192,8 @@ def _run_head(
         output.echo("head: this checkout", err=True)
         if opened is None:
             return run_first(settings, base, choices, progress)
-        review = run_gate(settings, opened, choices, progress, skipped)
+        opened = opened.with_used(at_load)
+        review = run_gate(settings, opened, choices, progress, skipped, recheck=flags["recheck"])
         return _decided(review), review_report(review)
 
 

@@ -319,6 +319,9 @@ def _cost(planned: PlannedRun) -> Iterator[str]:
     cost = planned.cost
     usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
     yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
+    if cost.usd is not None and cost.usd[1] > 0:
+        most = format(cost.usd[1], ".2g")
+        yield f"gate: a second look at a loss that is not sure costs at most {most} USD a side"
     budget = planned.plan.config.budget
     if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
         yield f"budget: {budget.usd:g} USD may not be enough"

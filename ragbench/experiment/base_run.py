@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,8 @@ from ragbench.errors import (
     DataError,
     RagbenchError,
 )
+from ragbench.experiment.gate_noise import changes_code
+from ragbench.experiment.opened_files import OpenedFiles, record_files
 from ragbench.experiment.plan.components import build, calls_code
 from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
@@ -41,10 +43,24 @@ class GateBase:
         scored: Scores of its systems.
         places: Folder of the head -> folder of the base with the same files; empty if the base is
             no Git reference.
+        changed: Files of the difference between base and head; None if it is not known.
+        used: Files that the run of the base imported or opened.
+        hidden: Reason why it may have used others; empty without one.
+        again: Runs the base once more on some questions, with a budget in USD or None; None if the
+            base cannot be run.
     """
 
     scored: ScoredSystems
     places: Mapping[Path, Path] = field(default_factory=dict)
+    changed: frozenset[str] | None = None
+    used: frozenset[str] = frozenset()
+    hidden: str = ""
+    again: Callable[[Sequence[str], float | None], ScoredSystems] | None = None
+
+    def with_used(self, files: OpenedFiles) -> GateBase:
+        """Return the base with further files that a run used."""
+        used = set(self.used).union(*(files.below(root) for root in self.places))
+        return replace(self, used=frozenset(used), hidden=self.hidden or files.hidden)
 
 
 def load_for_gate(
@@ -132,8 +148,21 @@ def open_base(
                 yield None
                 return
             _link_untracked(root, tree, path, config)
-            folder_of_run = _run_base(root, temporary, path, name, options, config)
-            yield GateBase(scored=read_scored(folder_of_run, name=name), places={root: tree})
+            tree_of_base = BaseTree(root, temporary, path, name, options, config)
+            folder_of_run, used = tree_of_base.run()
+
+            def again(queries: Sequence[str], usd: float | None) -> ScoredSystems:
+                """Return the scores of a second run of the base on some questions."""
+                return read_scored(tree_of_base.run(queries, usd)[0], name=name)
+
+            yield GateBase(
+                scored=read_scored(folder_of_run, name=name),
+                places={root: tree},
+                changed=_changed_files(root, tree, commit),
+                used=frozenset(used.files),
+                hidden=used.hidden,
+                again=again,
+            )
         finally:
             _git(root, "worktree", "remove", "--force", str(tree), check=False)
 
@@ -222,52 +251,134 @@ def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig
             link.symlink_to(root / name)
 
 
-def _run_base(
-    root: Path,
-    temporary: Path,
-    path: Path,
-    name: str,
-    options: Sequence[str],
-    config: ExperimentConfig,
-) -> Path:
-    """Run the config of the base in its tree, in another process, and return its run folder."""
-    # The cache is that of the head. Modules are imported from the tree, also those of a package
-    # that is installed from the checkout.
-    tree = _mirrored(root, temporary)
+def _changed_files(root: Path, tree: Path, commit: str) -> frozenset[str]:
+    """Return the files that differ between a commit and the checkout, new ones included.
 
-    def in_tree(place: str | Path) -> Path:
+    Files of Python that differ in comments and layout alone are left out.
+    """
+    tracked = _git(root, "diff", "--name-only", "--no-renames", "-z", commit)
+    new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
+    files = filter(None, f"{tracked}\0{new}".split("\0"))
+    return frozenset(file for file in files if changes_code(tree / file, root / file))
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFiles:
+    """Files that a run of the base used, as its process reports them.
+
+    Attributes:
+        files: Paths relative to the repository.
+        hidden: Reason why it may have used others; empty without one.
+    """
+
+    files: tuple[str, ...] = ()
+    hidden: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> BaseFiles:
+        """Return the record of a file that `stored_files` wrote."""
+        hidden, *files = path.read_text(encoding="utf-8", errors="surrogateescape").split("\0")
+        return cls(tuple(files), hidden)
+
+
+@contextmanager
+def stored_files(output: Path) -> Iterator[None]:
+    """Write the files that the run of the base uses during the block beside its output."""
+    root = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel"))
+    with record_files() as used:
+        yield
+    text = "\0".join([used.hidden, *sorted(used.below(root))])
+    write_file(_files_file(output), text.encode("utf-8", "surrogateescape"))
+
+
+def _files_file(output: Path) -> Path:
+    """Return the file with the files that a run of the base used, beside its output folder."""
+    return output.with_name(f"{output.name}.files")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseTree:
+    """Working tree of the base, in which its config is run.
+
+    Attributes:
+        root: Root of the repository.
+        temporary: Folder with the tree.
+        path: YAML file of the experiment.
+        name: Name of the base in messages.
+        options: Options of the command line for the run.
+        config: Config of the head.
+    """
+
+    root: Path
+    temporary: Path
+    path: Path
+    name: str
+    options: Sequence[str]
+    config: ExperimentConfig
+
+    def run(self, queries: Sequence[str] = (), usd: float | None = None) -> tuple[Path, BaseFiles]:
+        """Run the config of the base in another process; return its run folder and used files.
+
+        Args:
+            queries: Questions to ask; empty means all.
+            usd: Largest cost in US dollars; None sets no limit.
+
+        Raises:
+            DataError: The base cannot be run.
+        """
+        # The cache is that of the head. Modules are imported from the tree, also those of a package
+        # that is installed from the checkout.
+        folder = self._in_tree(Path.cwd())
+        folder.mkdir(parents=True, exist_ok=True)
+        modules = []
+        for place in sys.path:
+            in_tree = self._in_tree(place)
+            if place and "-packages" not in place and in_tree != Path(place).resolve():
+                modules.append(str(in_tree))
+        inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+        environment = {
+            **os.environ,
+            "RAGBENCH_CACHE": str(cache_folder(self.config.cache).absolute()),
+            "PYTHONPATH": os.pathsep.join([*modules, *inherited]),
+        }
+        # a config at the same relative place, so that both runs record the same paths
+        relative = os.path.relpath(self._in_tree(self.path), folder)
+        output = self._output("-again" if queries else "")
+        command = [sys.executable, "-m", "ragbench", "gate", relative, "--base", self.name]
+        command += [*self.options, "--as-base", str(output)]
+        if queries:
+            questions = output.with_name(f"{output.name}.queries")
+            write_file(questions, "\n".join(queries))
+            command += ["--queries", str(questions)]
+        if usd is not None:
+            command.append(f"--set=budget.usd={usd}")
+        code = subprocess.run(command, cwd=folder, env=environment).returncode
+        if code not in (EXIT_OK, EXIT_INCOMPLETE):
+            raise self._error(code, _error_file(output))
+        run_folder = next(path for path in output.iterdir() if path.is_dir())
+        return run_folder, BaseFiles.read(_files_file(output))
+
+    def _in_tree(self, place: str | Path) -> Path:
         """Return the place of a file of the checkout in the tree; other paths as they are."""
-        whole = Path(place).absolute().resolve()
-        return tree / whole.relative_to(root) if whole.is_relative_to(root) else whole
+        whole, tree = Path(place).absolute().resolve(), _mirrored(self.root, self.temporary)
+        return tree / whole.relative_to(self.root) if whole.is_relative_to(self.root) else whole
 
-    folder = in_tree(Path.cwd())
-    folder.mkdir(parents=True, exist_ok=True)
-    modules = []
-    for place in sys.path:
-        if place and "-packages" not in place and in_tree(place) != Path(place).resolve():
-            modules.append(str(in_tree(place)))
-    inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    environment = {
-        **os.environ,
-        "RAGBENCH_CACHE": str(cache_folder(config.cache).absolute()),
-        "PYTHONPATH": os.pathsep.join([*modules, *inherited]),
-    }
-    # a config and output at the same relative places, so that both runs record the same paths
-    relative = os.path.relpath(in_tree(path), folder)
-    output = in_tree(config.output).with_name(temporary.name)
-    if not output.is_relative_to(tree):
-        output = _mirrored(Path(config.output), temporary)
-        if tree.is_relative_to(output):  # other folders than that of the run are in it
-            output = temporary / "runs"
-    command = [sys.executable, "-m", "ragbench", "gate", relative, "--base", name, *options]
-    command += ["--as-base", str(output)]
-    code = subprocess.run(command, cwd=folder, env=environment).returncode
-    if code not in (EXIT_OK, EXIT_INCOMPLETE):
+    def _output(self, suffix: str) -> Path:
+        """Return the output folder of a run, at the same relative place as that of the head."""
+        tree = _mirrored(self.root, self.temporary)
+        output = self._in_tree(self.config.output).with_name(f"{self.temporary.name}{suffix}")
+        if not output.is_relative_to(tree):
+            output = _mirrored(Path(f"{self.config.output}{suffix}"), self.temporary)
+            if tree.is_relative_to(output):  # other folders than that of the run are in it
+                output = self.temporary / f"runs{suffix}"
+        return output
+
+    def _error(self, code: int, messages: Path) -> DataError:
+        """Return the error of a run that ended with another code than 0 and 3."""
         reason = f"exit code {code}; its errors stand above"
-        if (messages := _error_file(output)).exists():
+        if messages.exists():
             reason = "; ".join(messages.read_text(encoding="utf-8").splitlines())
-        error = DataError(f"the base {name} cannot be run: {reason}", file=path)
+        error = DataError(f"the base {self.name} cannot be run: {reason}", file=self.path)
         if code > EXIT_UNDECIDED and code in EXIT_MEANINGS:  # as for a full disk: not the config
             error.exit_code = code
-        raise error
-    return next(path for path in output.iterdir() if path.is_dir())
+        return error

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import numpy as np
@@ -30,7 +33,19 @@ from ragbench.experiment.gate_news import (
     judge_and_gate_lines,
     new_question_lines,
 )
+from ragbench.experiment.gate_noise import (
+    changed_questions,
+    confirm,
+    excuse,
+    is_unsure,
+    may_vary,
+    merge_looks,
+    noise_line,
+    second_look,
+    unchanged_systems,
+)
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
+from ragbench.experiment.opened_files import OpenedFiles, record_files
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
@@ -77,14 +92,16 @@ def run_gate(
     choices: Choices,
     progress: Progress,
     skipped_generators: Mapping[str, str] = MappingProxyType({}),
+    recheck: float | None = None,
 ) -> GateReview:
     """Run the head, compare it with the base on the common, unchanged questions, and decide.
 
     Gates against a baseline file are decided against the base. Without gates, the default decision
     is taken on the first measure of rankings, besides `found`, and on `right` or else the first
     score of answers of every system. Gates on skipped judges and generators are undecided; if no
-    other gate is left, the default decision is taken too. Other errors are those of
-    `run_experiment`.
+    other gate is left, the default decision is taken too. A system that uses nothing that changed
+    passes. If a difference fails without being sure, the changed questions run once more on both
+    sides. Other errors are those of `run_experiment`.
 
     Args:
         config: Config of the head.
@@ -92,6 +109,8 @@ def run_gate(
         choices: Options of the command line.
         progress: Display of the progress.
         skipped_generators: Generator that the config lost -> reason.
+        recheck: Budget of the second look in USD, for each side; 0 takes none, and None allows the
+            cost of the first look.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
@@ -99,17 +118,72 @@ def run_gate(
         ConfigError: A gate names what the base lacks.
     """
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
-    experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
+    with record_files() as opened:
+        experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
     base = _with_choices_of(gate_base.scored, head)
     skipped_judges = experiment.record.skipped_judges
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
     skipped = _skipped_components(skipped_judges, skipped_generators)
-    review = review_scored(head, base, config.gates, skipped, experiment.record)
+    looks = Looks(unchanged=_unchanged(head, base, gate_base, config, opened))
+    review = review_scored(head, base, config.gates, skipped, experiment.record, looks=looks)
+    # a part of the questions may choose another combination of a sweep
+    can_repeat = gate_base.again is not None and not experiment.record.selected
+    varying = [name for name in review.unsure_systems if may_vary(config, head.systems[name])]
+    if gate_base.again is not None and can_repeat and varying and recheck != 0:
+        usd = _cost(head) if recheck is None else recheck
+        part = structs.replace(choices, queries=review.unsure)
+        budget = replace(config.budget, usd=usd or config.budget.usd)
+        with TemporaryDirectory(prefix="ragbench-") as folder:
+            again = replace(config, gates=(), budget=budget, output=folder)
+            second = run_experiment(again, choices=part, progress=progress)
+            new = scored_without_controls(second.path)
+        old = _with_choices_of(gate_base.again(review.unsure, usd or None), head)
+        looks = replace(looks, second=second_look(base, head, (old, new)), n=len(review.unsure))
+        base, head = merge_looks(base, old), merge_looks(head, new)
+        review = review_scored(head, base, config.gates, skipped, experiment.record, looks=looks)
     corpus = list(corpus_lines(base, head, config, gate_base.places))
     changes = list(judge_and_gate_lines(base, head))
     return replace(review, corpus=corpus, config_changes=changes)
+
+
+def _cost(head: ScoredSystems) -> float:
+    """Return the cost of the answers of all systems in USD; 0 if it is not known."""
+    costs = [system.costs.get("usd") for system in head.systems.values()]
+    return float(sum(np.nansum(values) for values in costs if values is not None))
+
+
+def _unchanged(
+    head: ScoredSystems,
+    base: ScoredSystems,
+    gate_base: GateBase,
+    config: ExperimentConfig,
+    opened: OpenedFiles,
+) -> frozenset[str]:
+    """Return the systems that use no file of the difference; none if that is not known."""
+    if gate_base.changed is None or opened.hidden or gate_base.hidden:
+        return frozenset()
+    (root,) = gate_base.places
+    changed = gate_base.changed
+    if config.path is not None:  # its blocks are compared instead
+        changed -= {Path(os.path.realpath(config.path)).relative_to(root).as_posix()}
+    return unchanged_systems(head, base, changed, gate_base.used | opened.below(root))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """Facts on the noise of a comparison.
+
+    Attributes:
+        unchanged: Systems that use nothing that changed.
+        second: Base and head of a second look alone; None without one.
+        n: Number of questions of the second look.
+    """
+
+    unchanged: frozenset[str] = frozenset()
+    second: tuple[ScoredSystems, ScoredSystems] | None = None
+    n: int = 0
 
 
 def review_scored(
@@ -119,6 +193,7 @@ def review_scored(
     skipped: Mapping[str, str],
     summary: Summary,
     questions: Mapping[str, str] = MappingProxyType({}),
+    looks: Looks | None = None,
 ) -> GateReview:
     """Compare scored systems with those of a base, decide the gates, and return the review.
 
@@ -131,6 +206,7 @@ def review_scored(
         skipped: `judge NAME` or `generator NAME` that was skipped -> reason.
         summary: Summary of the head.
         questions: Query -> its text, where the head is no run folder.
+        looks: Systems that use nothing that changed, and a second look; None for neither.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
@@ -153,39 +229,55 @@ def review_scored(
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    rows = _changed_rows(compared, matching, method, clusters, decides=by_default)
-    if not rows:
+    looks = looks or Looks()
+    decided = _decide_gates(gates, head, base, looks)
+    failing = {(gate.quantity, d.system) for gate, d in decided if d.verdict == "fail"}
+    all_rows = _changed_rows(
+        compared, matching, method, clusters, failing=failing if by_default else frozenset()
+    )
+    noisy = _noisy_systems(all_rows, looks.unchanged)
+    rows = [row for row in all_rows if row[0].system not in noisy]
+    if not all_rows:
         problem = f"no system and score in common with {head.source}"
         allowed = "a base with a system and a measure of this config"
         raise DataError(problem, file=base.source, allowed=allowed)
     scores = [score for score, *_ in rows]
-    _, system, baseline, pairs = rows[0]
-    views = []
-    for source, row in ((base, baseline), (head, system)):
-        if source.folder is not None:
-            views.append((QueryViews(source.folder), row.scores.name))
+    worst, best, views = list[WorseQuery](), list[WorseQuery](), list[tuple[QueryViews, str]]()
+    if rows:
+        _, system, baseline, pairs = rows[0]
+        worst, best = list(worst_queries(pairs)), _best_queries(pairs)
+        for source, row in ((base, baseline), (head, system)):
+            if source.folder is not None:
+                views.append((QueryViews(source.folder), row.scores.name))
 
     def show(query: WorseQuery) -> str:
         """Return the line of a question, with its text where no run folder has it."""
         text = questions.get(query.query_id, query.question)
         return question_line(views, structs.replace(query, question=text))
 
-    gated = gated_run(head, gates, base, may_be_new=True)
-    decided = decide_each(gates, gated)
+    systems, unsure = _unsure(decided, rows)
     return GateReview(
         scores=scores,
-        worst=[show(query) for query in worst_queries(pairs)],
-        best=[show(query) for query in _best_queries(pairs)],
+        worst=[show(query) for query in worst],
+        best=[show(query) for query in best],
         changes=matching.changes[1],
         compared=compared,
         decisions=[*undecided, *(decision for _, decision in decided)],
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
-        facts=[*_noise_lines(base, head), *_right_answer_lines(rows), *failure_lines(head)],
+        facts=[
+            "" if noisy else own_noise(base.folder, head.folder),
+            *_right_answer_lines(rows),
+            *failure_lines(head),
+        ],
         new_questions=list(new_question_lines(head, matching.changes[1].new, matching.measures)),
         skipped={} if undecided else skipped,
         summary=summary,
         is_same=_is_same(matching, comparable),
+        noise=[noise_line(name, n) for name, n in noisy.items()],
+        n_rechecked=looks.n,
+        unsure=unsure,
+        unsure_systems=systems,
     )
 
 
@@ -214,24 +306,62 @@ def _changed_rows(
     method: Method,
     clusters: Sequence[str] | None,
     *,
-    decides: bool,
+    failing: Collection[tuple[str, str | None]],
 ) -> list[Row]:
-    """Return the change of each system by each measure, with the default decision."""
+    """Return the change of each system by each measure, with the default decision.
+
+    `failing` has the (measure, system) of which the default decision decides and fails.
+    """
     rows = []
     for measure in matching.measures:
         for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
             decision = _decide(measure, system, baseline, pairs, compared, method)
             name = system.scores.name
+            decides = (measure, name) in failing
             score = ChangedScore(measure, name, decision, pairs.gains, decides=decides)
             rows.append((score, system, baseline, pairs))
     # the worst first: losses that fail, then sure changes, right answers, and others by their mean
     return sorted(rows, key=lambda row: row[0].order)
 
 
-def _noise_lines(base: ScoredSystems, head: ScoredSystems) -> list[str]:
-    """Return a list with the sentence on the app's own noise, or [] without such differences."""
-    sentence = own_noise(base.folder, head.folder)
-    return [sentence] if sentence else []
+def _decide_gates(
+    gates: Sequence[Gate], head: ScoredSystems, base: ScoredSystems, looks: Looks
+) -> list[tuple[Gate, Decision]]:
+    """Return the decisions of gates by both looks, passes for systems without a change."""
+    decided = decide_each(gates, gated_run(head, gates, base, may_be_new=True))
+    if looks.second is not None:
+        second = gated_run(looks.second[1], gates, looks.second[0], may_be_new=True)
+        pairs = zip(decided, decide_each(gates, second), strict=True)
+        decided = [(gate, confirm(gate, first, other)) for (gate, first), (_, other) in pairs]
+    excused = []
+    for gate, decision in decided:
+        is_excused = decision.system in looks.unchanged and not decision.refused
+        excused.append((gate, excuse(decision) if is_excused else decision))
+    return excused
+
+
+def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str, int]:
+    """Return unchanged system -> number of its changed questions, above 0."""
+    numbers = {}
+    for name in sorted(unchanged):
+        of_system = [row[-1] for row in rows if row[0].system == name]
+        numbers[name] = len(changed_questions([(p.query_ids, p.gains) for p in of_system]))
+    return {name: n for name, n in numbers.items() if n}
+
+
+def _unsure(
+    decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the systems that fail without being sure, and their changed questions.
+
+    Both are empty if a gate fails for sure: another look would not change that.
+    """
+    failed = [(gate, decision) for gate, decision in decided if decision.verdict == "fail"]
+    if not all(is_unsure(gate, decision) for gate, decision in failed):
+        return (), ()
+    systems = tuple({decision.system: None for _, decision in failed if decision.system})
+    gains = [(pairs.query_ids, pairs.gains) for score, *_, pairs in rows if score.system in systems]
+    return systems, changed_questions(gains)
 
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:

@@ -82,6 +82,7 @@ class Choices(Record):
         judge: Whether judges are asked.
         judge_replay: Whether judges answer from stored replies alone; a missing reply is an error.
         retry_failed: Whether items that failed before are asked again.
+        queries: Ids of the queries to ask; empty means all.
     """
 
     limit: int | None = None
@@ -89,6 +90,7 @@ class Choices(Record):
     judge: bool = True
     judge_replay: bool = False
     retry_failed: bool = False
+    queries: tuple[str, ...] = optional(())
 
 
 class Manifest(Record):

@@ -260,6 +260,11 @@ class GateReview:
         skipped: Skipped judge without a gate -> reason.
         summary: Summary of the head.
         is_same: True if all passages, answers and scores, except by judges, are those of the base.
+        noise: Lines on systems that use nothing that changed.
+        n_rechecked: Number of questions that ran once more on both sides; 0 without a second look.
+        unsure: Changed questions of systems that fail without being sure; empty if one fails for
+            sure.
+        unsure_systems: These systems.
         corpus: Lines on documents that were renamed or removed.
         config_changes: Lines on judges and gates that were added, removed or changed.
     """
@@ -277,6 +282,10 @@ class GateReview:
     skipped: Mapping[str, str]
     summary: Summary
     is_same: bool
+    noise: Sequence[str] = ()
+    n_rechecked: int = 0
+    unsure: tuple[str, ...] = ()
+    unsure_systems: tuple[str, ...] = ()
     corpus: Sequence[str] = ()
     config_changes: Sequence[str] = ()
 
@@ -383,9 +392,14 @@ def _news(review: GateReview) -> Iterator[str]:
 def _changes(review: GateReview, blind: Sequence[str], facts: Sequence[str]) -> Iterator[str]:
     """Yield the news of a review that has changed scores."""
     of_gates = {(failed.about, failed.decision.system) for failed in review.failed}
-    news = [(0 if failed.is_sure else 4, failed.line) for failed in review.failed]
+    news = [(0 if failed.is_sure else 5, failed.line) for failed in review.failed]
     news += [(2, line) for line in blind]
-    news += [(6, line) for line in facts]
+    news += [(4, line) for line in review.noise]
+    if review.n_rechecked:
+        questions = counted(review.n_rechecked, "changed questions")
+        line = f"looked at again: {questions} ran once more on both sides; both looks decide"
+        news.append((6, line))
+    news += [(7, line) for line in facts]
     unchanged = []
     for score in review.scores:
         place = _place(score)
@@ -406,7 +420,7 @@ def _place(score: ChangedScore) -> int | None:
         return 1 if score.gain < 0 else 3
     if score.has_failed:
         return 5
-    return 7 if score.has_changed or not score.is_compared else None
+    return 8 if score.has_changed or not score.is_compared else None
 
 
 def _blind_lines(decisions: Sequence[Decision]) -> Iterator[str]:

@@ -112,6 +112,9 @@ def make_plan(
     check_live_names(inputs)
     gate_baselines = read_baselines(config.gates)
     queries, sampled = sample(collection.queries, choices.limit, config.seed)
+    if choices.queries:
+        chosen = frozenset(choices.queries)
+        queries = [query for query in queries if query.id in chosen]
     systems = choose_systems(inputs)
     scores = choose_scores(inputs, systems)
     qrels, query_ids = collection.qrels, frozenset(record_ids(queries))

@@ -1,0 +1,204 @@
+"""Noise of a gate: systems that use nothing that changed, and a second look at questions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from ragbench.config.schema import ExperimentConfig
+from ragbench.data.runs.run_list import CONFIG_FILE, read_config
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
+from ragbench.experiment.reproduce import texts_of
+from ragbench.gates.base import Gate
+from ragbench.gates.drop import PairGate
+from ragbench.records.gate import Decision
+from ragbench.report.text import counted, ends_of
+from ragbench.types import ScoreColumn
+from ragbench.types.display import printable
+
+# Blocks of a config that change no ranking and no answer of a system; its own are compared apart
+_OTHER_BLOCKS = frozenset(
+    {
+        *("name", "output", "cache", "cache_also", "gates", "statistics", "causes", "audit"),
+        *("budget", "max_failed", "executor", "controls", "metrics"),
+        *("retrievers", "generators", "apps"),
+    }
+)
+# Type of a component whose code is on a server
+_REMOTE = "http"
+NOTHING_CHANGED = "nothing that this system uses changed"
+
+
+def unchanged_systems(
+    head: ScoredSystems, base: ScoredSystems, changed: Collection[str], used: Collection[str]
+) -> frozenset[str]:
+    """Return the systems of both runs that use no file of the difference.
+
+    A system behind HTTP is never among them, and none is if a used file changed.
+
+    Args:
+        head: Scores of the head, a run folder.
+        base: Scores of the base, a run folder.
+        changed: Files of the difference, besides the config.
+        used: Files that either run imported or opened.
+    """
+    # a submodule is named by its folder
+    if not set(changed).isdisjoint(_with_folders(used)) or base.folder is None:
+        return frozenset()
+    folders = [folder for folder in (base.folder, head.folder) if folder is not None]
+    if not all((folder / CONFIG_FILE).is_file() for folder in folders):
+        return frozenset()
+    old, new = read_config(base.folder), read_config(folders[-1])
+    names = set()
+    for name, system in head.systems.items():
+        parts = _parts(new, name, system)
+        is_remote = any(part.get("type") == _REMOTE for part in parts.values())
+        if name in base.systems and not is_remote and parts == _parts(old, name, system):
+            names.add(name)
+    return frozenset(names)
+
+
+def changes_code(old: Path, new: Path) -> bool:
+    """Return True unless two files of Python differ in comments and layout alone."""
+    if new.suffix != ".py" or not old.is_file() or not new.is_file():
+        return True
+    try:
+        trees = [ast.dump(ast.parse(path.read_bytes())) for path in (old, new)]
+    except (SyntaxError, ValueError):  # files that Python cannot read are compared as they are
+        return True
+    return trees[0] != trees[1]
+
+
+def _with_folders(files: Collection[str]) -> Iterator[str]:
+    """Yield the files, and all folders that they are in."""
+    for file in files:
+        yield file
+        yield from (str(folder) for folder in Path(file).parents)
+
+
+def _parts(config: Mapping[str, Any], name: str, system: SystemScores) -> dict[str, Any]:
+    """Return the parts of a config that a system uses: shared blocks and its own components."""
+    parts: dict[str, Any] = {
+        block: {"value": value} for block, value in config.items() if block not in _OTHER_BLOCKS
+    }
+    retrieval = dict((config.get("metrics") or {}).get("retrieval") or {})
+    retrieval.pop("measures", None)
+    parts["metrics.retrieval"] = retrieval
+    retrievers = config.get("retrievers") or {}
+    components = {
+        **{f"apps.{name}": (config.get("apps") or {}).get(name)},
+        **{
+            f"generators.{system.generator}": (config.get("generators") or {}).get(system.generator)
+        },
+        **{f"retrievers.{key}": retrievers[key] for key in _sources(retrievers, system.retriever)},
+    }
+    return parts | {key: block for key, block in components.items() if isinstance(block, dict)}
+
+
+def _sources(retrievers: Mapping[str, Any], name: str | None) -> set[str]:
+    """Return a retriever and all retrievers that it reads; all for the choice of a sweep."""
+    if name is None:
+        return set()
+    if name not in retrievers:
+        return set(retrievers)
+    names, waiting = set[str](), [name]
+    while waiting:
+        retriever = waiting.pop()
+        if retriever not in names:
+            names.add(retriever)
+            texts = {text for _, text in texts_of(retrievers[retriever])}
+            waiting += [other for other in retrievers if other in texts]
+    return names
+
+
+def may_vary(config: ExperimentConfig, system: SystemScores) -> bool:
+    """Return True unless all components of a system give the same results each time."""
+    components = [config.apps.get(system.name), config.generators.get(system.generator or "")]
+    components.append(config.retrievers.get(system.retriever or ""))
+    present = [component for component in components if component is not None]
+    # rerankers and fusions read other retrievers
+    if any(c.retriever or c.options.get("retrievers") for c in present):
+        present += config.retrievers.values()
+    reasons = [getattr(component.cls, "same_results", "") for component in present]
+    return not all(isinstance(reason, str) and reason for reason in reasons)
+
+
+def noise_line(system: str, n: int) -> str:
+    """Return the line on a system that uses nothing that changed, with `n` changed questions."""
+    verb = "is" if n == 1 else "are"
+    differences = f"{counted(n, 'differences')} {verb} its own noise"
+    return printable(f"{system}: {NOTHING_CHANGED}: {differences}")
+
+
+def excuse(decision: Decision) -> Decision:
+    """Return a decision on a system that uses nothing that changed: it passes."""
+    return structs.replace(decision, verdict="pass", why=f"{NOTHING_CHANGED}: {decision.why}")
+
+
+def is_unsure(gate: Gate, decision: Decision) -> bool:
+    """Return True for a failed gate on a difference whose interval does not exclude 0."""
+    if decision.verdict != "fail" or not isinstance(gate, PairGate) or decision.means is None:
+        return False
+    ends = ends_of(decision.facts.interval)
+    return ends is None or ends[0] * ends[1] <= 0
+
+
+def confirm(gate: Gate, decision: Decision, second: Decision) -> Decision:
+    """Return the decision on both looks: an unsure failure needs that the second look fails too."""
+    if not is_unsure(gate, decision) or second.verdict == "fail":
+        return decision
+    return structs.replace(decision, verdict="pass", why=f"{decision.why}; not so at a second look")
+
+
+def merge_looks(first: ScoredSystems, second: ScoredSystems) -> ScoredSystems:
+    """Return scores that are the means of two looks, where both have a question."""
+    return _replace_values(first, second, weight=0.5)
+
+
+def second_look(
+    base: ScoredSystems, head: ScoredSystems, again: tuple[ScoredSystems, ScoredSystems]
+) -> tuple[ScoredSystems, ScoredSystems]:
+    """Return base and head of the second look alone; other questions count as unchanged."""
+    old, new = again
+    same = _replace_values(head, base, weight=1.0)
+    return _replace_values(base, old, weight=1.0), _replace_values(same, new, weight=1.0)
+
+
+def _replace_values(first: ScoredSystems, second: ScoredSystems, weight: float) -> ScoredSystems:
+    """Return the first scores, with the second ones mixed in by weight where both have a value."""
+    row_of = {query: row for row, query in enumerate(first.query_ids)}
+    common = [(row_of[q], row) for row, q in enumerate(second.query_ids) if q in row_of]
+    rows = np.array(common, dtype=np.int64).reshape(-1, 2)
+    systems = {}
+    for name, system in first.systems.items():
+        other = second.systems.get(name)
+        columns = {}
+        for measure, column in system.columns.items():
+            values = None if other is None else other.columns.get(measure)
+            columns[measure] = column if values is None else _mix(column, values, rows, weight)
+        systems[name] = replace(system, columns=columns)
+    return replace(first, systems=systems)
+
+
+def _mix(first: ScoreColumn, second: ScoreColumn, rows: Any, weight: float) -> ScoreColumn:
+    """Return a column with the second values mixed in at pairs of rows."""
+    values = np.array(first.values)
+    mixed = (1 - weight) * values[rows[:, 0]] + weight * second.values[rows[:, 1]]
+    has_both = ~np.isnan(mixed)
+    values[rows[has_both, 0]] = mixed[has_both]
+    return replace(first, values=values)
+
+
+def changed_questions(gains: Sequence[tuple[Sequence[str], Any]]) -> tuple[str, ...]:
+    """Return the questions whose score changed, of pairs (queries, gains), without repeats."""
+    questions = dict[str, None]()
+    for queries, values in gains:
+        for row in np.flatnonzero(np.nan_to_num(values)).tolist():
+            questions[queries[row]] = None
+    return tuple(questions)

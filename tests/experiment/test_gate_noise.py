@@ -1,0 +1,201 @@
+"""Noise of a gate: files that a run uses, systems without a change, and second looks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
+from ragbench.experiment.gate_noise import (
+    changed_questions,
+    changes_code,
+    confirm,
+    merge_looks,
+    second_look,
+    unchanged_systems,
+)
+from ragbench.experiment.opened_files import record_files
+from ragbench.gates.drop import NotWorse
+from ragbench.gates.limit import Limit
+from ragbench.records.gate import Decision, Facts
+from ragbench.signature import Signature
+from ragbench.types import ScoreColumn
+
+
+def scored(folder=None, **values):
+    """Scores of the app `mine`: question -> value."""
+    array = np.array(list(values.values()), dtype=float)
+    column = ScoreColumn("right", array, np.zeros(len(array), np.uint8), Signature("right"))
+    mine = SystemScores("mine", None, None, {"right": column}, {"right": "generation"})
+    return ScoredSystems("run", {"mine": mine}, list(values), folder=folder)
+
+
+def values_of(source):
+    return source.systems["mine"].columns["right"].values.tolist()
+
+
+def test_two_looks_are_averaged_where_both_have_a_score():
+    first, second = scored(a=1, b=0, c=1, d=float("nan")), scored(b=1, c=float("nan"), d=1)
+
+    assert values_of(merge_looks(first, second)) == pytest.approx([1, 0.5, 1, np.nan], nan_ok=True)
+
+
+def test_questions_that_were_not_asked_again_are_unchanged_in_the_second_look():
+    base, head = scored(a=1, b=1, c=0), scored(a=0, b=0, c=0)
+
+    old, new = second_look(base, head, (scored(b=1), scored(b=0)))
+
+    assert values_of(old) == [1, 1, 0]
+    assert values_of(new) == [1, 0, 0]
+
+
+def test_a_score_of_a_system_that_did_not_run_again_stays():
+    first = scored(a=1)
+    empty = ScoredSystems("run", {}, ["a"])
+
+    assert values_of(merge_looks(first, empty)) == [1]
+
+
+def decision(verdict, interval):
+    facts = Facts(difference=-0.03, interval=interval, n=70)
+    return Decision(verdict=verdict, why="0.5 -> 0.47", means=(0.5, 0.47), facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("gate", "interval", "second", "verdict"),
+    [
+        (NotWorse(measure="map"), (-0.07, 0.01), "pass", "pass"),
+        (NotWorse(measure="map"), (-0.07, 0.01), "fail", "fail"),
+        (NotWorse(measure="map"), (-0.07, -0.01), "pass", "fail"),
+        (Limit(measure="map", min=0.5), (-0.07, 0.01), "pass", "fail"),
+    ],
+)
+def test_an_unsure_failure_needs_both_looks(gate, interval, second, verdict):
+    first = decision("fail", interval)
+
+    assert confirm(gate, first, decision(second, interval)).verdict == verdict
+
+
+def test_changed_questions_are_named_once():
+    gains = [(["a", "b", "c"], np.array([0, -1, np.nan])), (["b", "c"], np.array([1, 1]))]
+
+    assert changed_questions(gains) == ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_change"),
+    [
+        ("x = 1  # one\n", "# a comment\nx = (1)\n", False),
+        ("x = 1\n", "x = 2\n", True),
+        ("x = 1\n", "x =\n", True),
+    ],
+)
+def test_comments_and_layout_change_no_code(tmp_path, old, new, is_change):
+    (tmp_path / "old.py").write_text(old)
+    (tmp_path / "new.py").write_text(new)
+
+    assert changes_code(tmp_path / "old.py", tmp_path / "new.py") == is_change
+
+
+CONFIG = """\
+dataset: {type: records, path: qa.jsonl}
+retrievers:
+  bm25: {type: bm25, k1: 0.9}
+  both: {type: fusion, retrievers: [bm25, dense]}
+  dense: {type: dense}
+apps:
+  mine: {type: "python:app:answer"}
+  far: {type: http, url: "http://x"}
+"""
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Base and head, run folders with a config, whose systems are named by the test."""
+
+    def make(config, *systems):
+        sides = []
+        for name, text in (("base", CONFIG), ("head", config)):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "config.yaml").write_text(text)
+            parts = {
+                s: SystemScores(s, s if s in ("both", "dense") else None, None) for s in systems
+            }
+            sides.append(ScoredSystems(name, parts, [], folder=tmp_path / name))
+        return reversed(sides)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "systems"),
+    [
+        ("", "", {"mine", "both", "dense"}),
+        ("k1: 0.9", "k1: 1.2", {"mine", "dense"}),
+        ("python:app:answer", "python:app:other", {"both", "dense"}),
+        ("qa.jsonl", "qb.jsonl", set()),
+    ],
+)
+def test_a_system_without_a_changed_part_is_unchanged(runs, old, new, systems):
+    head, base = runs(CONFIG.replace(old, new), "mine", "both", "dense", "far")
+
+    assert unchanged_systems(head, base, {"README.md"}, {"app.py", "qa.jsonl"}) == systems
+
+
+@pytest.mark.parametrize("changed", ["app.py", "vendor"])
+def test_a_used_file_or_submodule_of_the_difference_changes_all_systems(runs, changed):
+    head, base = runs(CONFIG, "mine")
+
+    assert unchanged_systems(head, base, {changed}, {"app.py", "vendor/x.py"}) == frozenset()
+
+
+def test_opened_files_and_imported_modules_are_recorded(tmp_path, monkeypatch):
+    (tmp_path / "seen_module.py").write_text("text = 1\n")
+    (tmp_path / "prompt.txt").write_text("x")
+    (tmp_path / "other.txt").write_text("x")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with record_files() as used:
+        __import__("seen_module")
+        (tmp_path / "prompt.txt").read_text()
+    (tmp_path / "other.txt").read_text()
+
+    files = used.below(tmp_path.resolve())
+    assert {"seen_module.py", "prompt.txt"} <= files
+    assert "other.txt" not in files
+    assert used.hidden == ""
+    del sys.modules["seen_module"]
+
+
+def test_another_program_hides_its_files():
+    with record_files() as used:
+        subprocess.run(["git", "--version"], check=True, capture_output=True)
+        seen = used.hidden
+        subprocess.run([sys.executable, "-c", ""], check=True)
+
+    assert (seen, used.hidden) == ("", "a subprocess")
+
+
+def test_a_server_on_this_machine_hides_its_files(http_server):
+    with record_files() as used:
+        http_server()
+
+    assert used.hidden == "a server on this machine"
+
+
+@pytest.fixture
+def http_server():
+    """A function that connects to a port of this machine."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield lambda: socket.create_connection(server.getsockname()).close()
+
+
+def test_a_path_outside_of_the_repository_does_not_count(tmp_path):
+    with record_files() as used:
+        Path(__file__).read_text(encoding="utf-8")
+
+    assert used.below(tmp_path.resolve()) == set()
