@@ -186,6 +186,24 @@ def test_a_plan_lists_each_repetition(config, tmp_path):
     assert "answer whole 15 answers" in output
 
 
+def test_a_plan_prices_each_answer_to_each_ranking(config, tmp_path):
+    judge = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "repeat": 2}
+    model = {key: judge[key] for key in ("type", "model", "base_url")}
+    parts = with_parts(
+        config,
+        retrievers={"mine": entry("retrieve")},
+        generators={"gpt": {**model, "repeat": 2, "temperature": 0.7}},
+    )
+    parts["metrics"]["judge"] = {**judge, "rubrics": ["answer_relevancy"]}
+    path = tmp_path / "exp.yaml"
+    path.write_text(yaml.safe_dump(parts))
+    output = " ".join(CliRunner().invoke(group, ["plan", str(path)]).stdout.split())
+
+    # 5 questions x 3 rankings x 2 answers, each of which is judged twice
+    assert "generate mine/gpt 30 answers to do, 30 calls" in output
+    assert "judge mine/gpt (openai) 30 verdicts to do, 60 calls" in output
+
+
 def test_repeat_1_gives_the_bytes_of_a_run_without_it(config, tmp_path):
     runs = []
     for repeat in ({}, {"repeat": 1}):
