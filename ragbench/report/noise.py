@@ -39,6 +39,8 @@ def _split_half_width(noise: Noise) -> str:
     """Return the half width of the interval, and the part of each source."""
     half = noise.half_width or 0.0
     digits = 2 if half >= 0.02 else 3
+    if not _varies(noise):
+        return f"of +-{half:.{digits}f}: no score varies"
     parts = []
     # parts are half widths too, whose squares add up
     for name, words in _SOURCES.items():
@@ -61,22 +63,31 @@ def noise_chapter(summary: Summary, comparisons: Comparisons) -> Chapter | None:
     rows = []
     for system in summary.systems:
         for score, noise in system.noise.items():
-            rows.append((printable(system.name), printable(score), *_cells(noise)))
-    if not rows:
+            if _varies(noise):
+                rows.append((printable(system.name), printable(score), *_cells(noise)))
+    if not any(system.noise for system in summary.systems):
         return None
     for family in comparisons.measures:
         for row in family.comparisons:
-            if row.noise is not None:
+            if row.noise is not None and _varies(row.noise):
                 pair = f"{printable(row.system)} - {printable(row.baseline)}"
                 rows.append((pair, family.measure, *_cells(row.noise)))
-    caption = "share of each source in the variance of the mean, or of the mean difference"
+    caption = "share of each source in the variance of the mean, or of the mean difference; "
+    caption += "+-: half the width of its interval"
     heads = ("system", "score", "+-", *_SHARES, "an equal sum again leaves")
-    tables = [word_table(heads, rows, caption)]
+    tables = [word_table(heads, rows, caption)] if rows else []
     if flips := tuple(_flip_rows(summary)):
         caption = "questions that flip; `ragbench show RUN QUESTION` prints their answers"
         columns = ("question", "system", "score", "pass rate", "right in", "wrong in")
         tables.append(word_table(columns, flips, caption, has_queries=True))
-    return Chapter("noise of questions, app and judge", (), (), tuple(tables))
+    labels = () if rows else ("no score varies between questions or repetitions",)
+    return Chapter("noise of questions, app and judge", (), labels, tuple(tables))
+
+
+def _varies(noise: Noise) -> bool:
+    """Return True if the score varies between questions, or between repetitions of one."""
+    shares = (noise.questions, noise.app, noise.judge)
+    return any(share is not None and share.share > 0 for share in shares)
 
 
 def _cells(noise: Noise) -> tuple[str, ...]:

@@ -1,0 +1,74 @@
+"""Noise in words and tables: the line of the terminal, and the chapter of the page."""
+
+import pytest
+
+from ragbench.records.comparison import no_comparisons
+from ragbench.report.noise import noise_chapter, noise_sentence
+from tests.report import example
+from tests.report.pages import records
+
+
+def share(value):
+    return {"share": value, "low": max(0.0, value - 0.1), "high": min(1.0, value + 0.1)}
+
+
+FLIPS = [{"query_id": f"q{n}", "pass_rate": 1 / 3, "passed": 2, "failed": 0} for n in range(13)]
+# .05 x the roots of .64, .32 and .04 are .04, .028 and .01
+NOISE = {
+    "n": 80,
+    "half_width": 0.05,
+    "questions": share(0.64),
+    "app": share(0.32),
+    "judge": share(0.04),
+    "buy": [{"level": "questions", "times": 2.0, "half_width": 0.0354}],
+    "flips_by": "app",
+    "flipping": FLIPS,
+}
+
+
+def summary_with(noise, system="hybrid/gpt"):
+    """The example, in which a system was repeated."""
+    record = example.summary()
+    next(s for s in record["systems"] if s["name"] == system)["noise"] = {"right": noise}
+    return records(record, example.comparisons())[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {},
+            "of +-0.05: 0.04 the questions, 0.03 your app, 0.01 the judge; 13 of 80 questions flip",
+        ),
+        (
+            {"judge": None, "flips_by": "app or judge"},
+            "of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip (app or judge)",
+        ),
+        ({"flips_by": None}, "of +-0.05: 0.04 the questions, 0.03 your app, 0.01 the judge"),
+        (
+            {"questions": share(0.0), "app": share(0.0), "judge": None, "flipping": []},
+            "of +-0.05: no score varies; 0 of 80 questions flip",
+        ),
+        ({"half_width": None}, ""),
+    ],
+    ids=["all", "unrepeated judge", "graded", "constant", "no interval"],
+)
+def test_the_line_splits_the_half_width(changes, expected):
+    assert noise_sentence("right", summary_with(NOISE | changes)) == expected
+
+
+def test_the_chapter_lists_shares_and_flipping_questions():
+    chapter = noise_chapter(summary_with(NOISE), no_comparisons())
+
+    shares, flips = chapter.grids
+    [row] = shares.rows
+    assert [str(cell) for cell in row][:4] == ["hybrid/gpt", "right", "0.0500", "64% [54%, 74%]"]
+    assert "2 x questions: +-0.0354" in str(row[-1])
+    assert len(flips.rows) == 13
+
+
+def test_a_run_without_repeats_has_no_chapter():
+    summary, _ = records(example.summary(), example.comparisons())
+
+    assert noise_chapter(summary, no_comparisons()) is None
+    assert noise_sentence("right", summary) == ""
