@@ -87,11 +87,6 @@ def probability(p: float | None) -> TableCell:
     return TableCell(fmt.probability(p), p)
 
 
-def raw_row(values: Iterable[Raw]) -> tuple[TableCell, ...]:
-    """Return a row for programs; its texts are those of CSV."""
-    return tuple(TableCell("" if value is None else printable(value), value) for value in values)
-
-
 # `name`: short, wrapped last; `number`: never wrapped, at the right in formats that align;
 # `words`: sentences, wrapped first; `bar`: a picture made of characters, for a terminal.
 ColumnKind = Literal["name", "number", "words", "bar"]
@@ -181,7 +176,6 @@ class Table:
         columns: Columns, of which the first has the names of the rows.
         rows: Cells of each row.
         caption: Line above the table.
-        labels: Sentences between caption and table.
         notes: Lines below the table.
         most: Rows that a terminal shows; None shows all.
         more: Remark of a terminal on rows beyond `most`, after their number.
@@ -193,7 +187,6 @@ class Table:
     columns: tuple[TableColumn, ...]
     rows: tuple[tuple[TableCell, ...], ...]
     caption: str = ""
-    labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     most: int | None = None
     more: str = ""
@@ -231,8 +224,9 @@ class TableReport:
 
 
 def data_table(names: Sequence[str], rows: Iterable[Iterable[Raw]]) -> Table:
-    """Return the rows for programs, under the stable names of their columns."""
-    return Table(tuple(map(TableColumn, names)), tuple(map(raw_row, rows)))
+    """Return the rows for programs, under the stable names of their columns; they have no text."""
+    cells = tuple(tuple(TableCell(value=value) for value in row) for row in rows)
+    return Table(tuple(map(TableColumn, names)), cells)
 
 
 def word_table(
@@ -280,7 +274,6 @@ def rewrite(blocks: Iterable[Block], change: Callable[[str], str]) -> Iterator[B
                 block,
                 rows=tuple(rows),
                 caption=change(block.caption),
-                labels=lines(block.labels),
                 notes=lines(block.notes),
             )
 

@@ -51,7 +51,7 @@ class Latex:
             signs = signs_of(table, report.blocks)
             legend = [f"{sign}: {text}." for sign, text in signs if sign != SIGNS["best"]]
             head = ": ".join(filter(None, (title, report.subject)))
-            lines_of_caption = filter(None, (head, *table.labels, *table.notes))
+            lines_of_caption = filter(None, (head, *table.notes))
             sentences = [line if line.endswith(":") else f"{line}." for line in lines_of_caption]
             caption = escape_latex(" ".join([*sentences, *legend]))
             for part in _parts(table):

@@ -94,7 +94,6 @@ def _blocks(blocks: Iterable[Block]) -> Iterator[Sequence[str]]:
             yield ["</details>"]
         else:
             yield [escape(block.caption)] if block.caption else []
-            yield from ([escape(line)] for line in block.labels)
             yield _table_lines(block)
             yield _items(block.notes)
 

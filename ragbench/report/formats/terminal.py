@@ -104,11 +104,9 @@ def _wrapped(line: str, screen: Screen) -> list[str]:
 
 
 def _table_lines(table: Table, screen: Screen) -> Iterator[str]:
-    """Yield caption, labels, rows and notes of a table."""
+    """Yield caption, rows and notes of a table."""
     for line in _wrapped(table.caption, screen) if table.caption else ():
         yield _style(line, "title", screen)
-    for line in table.labels:
-        yield from _wrapped(line, screen)
     yield from draw_table(table, screen)
     n_more = 0 if table.most is None else len(table.rows) - table.most
     if n_more > 0:
