@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
 from ragbench.score.judge.judge import Judge
-from ragbench.score.judge.published import NuggetScore, nugget_score, support_score
+from ragbench.score.judge.published import (
+    NuggetScore,
+    nugget_score,
+    ragas_correctness,
+    support_score,
+)
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from tests.chat_server.answers import Answer
@@ -237,3 +242,17 @@ def test_without_citations(judge_on, answer, causes, recall):
     assert (precise.cause, complete.cause) == causes
     assert complete.score == recall
     assert not server.received
+
+
+@pytest.mark.parametrize(
+    ("counts", "cosine", "expected"),
+    [
+        pytest.param((1, 1, 1), 0.8, 0.575, id="0.75 x 2 / 4 + 0.25 x 0.8"),
+        # ragas takes two texts without statements for agreement
+        pytest.param((0, 0, 0), 0.8, 0.95, id="no statement: 0.75 x 1 + 0.25 x 0.8"),
+        pytest.param((0, 1, 0), -0.4, 0.0, id="0.25 x -0.4, cut to 0"),
+        pytest.param((1, 0, 0), 1.0000001, 1.0, id="a cosine above 1 by rounding, cut to 1"),
+    ],
+)
+def test_correctness_of_ragas_by_hand(counts, cosine, expected):
+    assert ragas_correctness(*counts, cosine=cosine) == pytest.approx(expected)
