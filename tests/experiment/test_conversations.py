@@ -12,7 +12,7 @@ from tests.chat_server import ChatServer
 from tests.commands import run_command
 from tests.messages import lines_with
 from tests.notebook import run_cell
-from tests.score.judge.test_conversation import Script
+from tests.score.judge.test_conversation import ConversationScript
 from tests.test_docs import blocks
 
 
@@ -55,7 +55,9 @@ def run(example, monkeypatch):
 @pytest.mark.costly
 def test_the_example_is_scored_by_yaml(example, run, assert_message):
     config = example[1]
-    script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
+    script = ConversationScript(
+        ("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",)
+    )
     experiment, requests = run(config, script)
 
     (system,) = experiment.summary["systems"]
@@ -102,7 +104,7 @@ def test_validate_shows_the_reading(example, assert_message):
 def test_gold_calls_are_scored_by_default_and_never_dropped(example, run, assert_message):
     folder, config, _ = example
     plain = yaml.safe_load(config) | {"metrics": {"judge": {"type": "python:tests.words:Words"}}}
-    experiment, _ = run(yaml.safe_dump(plain), Script())
+    experiment, _ = run(yaml.safe_dump(plain), ConversationScript())
     scores = experiment.summary["systems"][0]["scores"]
     assert {"tool_call_correctness", "tool_call_f1"} <= set(scores)
 
@@ -110,18 +112,18 @@ def test_gold_calls_are_scored_by_default_and_never_dropped(example, run, assert
     del row["expected_tool_calls"]
     (folder / "talks.jsonl").write_text(json.dumps(row))
     with pytest.raises(rb.DataError) as error:
-        run(config, Script())
+        run(config, ConversationScript())
     assert_message(error.value, "metrics.generation")
 
 
 @pytest.mark.costly
 def test_another_turn_or_call_is_judged_anew(example, run):
     folder, config, _ = example
-    _, first = run(config, Script())
+    _, first = run(config, ConversationScript())
     row = json.loads((folder / "talks.jsonl").read_text())
     row["tool_calls"][0]["output"] = "the place is full"
     (folder / "talks.jsonl").write_text(json.dumps(row))
-    experiment, second = run(config, Script())
+    experiment, second = run(config, ConversationScript())
     assert 0 < second < first
     faithful = experiment.summary["systems"][0]["scores"]["faithfulness"]["mean"]
     assert faithful == 2 / 3
@@ -132,7 +134,9 @@ def test_a_judge_that_is_asked_again_sees_the_turns_and_the_calls(example, run, 
     # Prompts of the run are answered from its store: they are the same to the letter.
     folder, config, _ = example
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
-    script = Script(("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",))
+    script = ConversationScript(
+        ("the weather", "a restaurant"), {"turn_1": ["vegetarian"]}, ("intention_2",)
+    )
     row = json.loads((folder / "talks.jsonl").read_text())
     row["contexts"] = ["Casa Verde is vegetarian.", "Porto lies on the Douro."]
     (folder / "talks.jsonl").write_text(json.dumps(row))

@@ -25,7 +25,7 @@ from ragbench.generate.langchain import LangchainGenerator
 from ragbench.types import Answered, Collection, Prediction, Query, Turn
 from tests.chat_server import ChatServer
 from tests.experiment.moons import write_jsonl
-from tests.generate.test_haystack import Pipeline
+from tests.generate.test_haystack import AnswerPipeline
 from tests.reasoning_forms import BLOCKS, REASONING
 from tests.retrieve.search_server import SearchServer
 
@@ -291,7 +291,7 @@ class TalkModel:
         return SimpleNamespace(content=self.reply(question_in(messages[-1]["content"])))
 
 
-class AnsweringPipeline(Pipeline):
+class AnsweringPipeline(AnswerPipeline):
     """A pipeline as Haystack has it."""
 
     def __init__(self, reply):
