@@ -67,7 +67,7 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
         values = _judgements(results, system, judge, values)
     # answer i reads ranking i modulo their number
     n, _, n_judgements = values.shape
-    table = values.reshape(n, -1, n_rankings, n_judgements).swapaxes(1, 2)
+    table = values.reshape(n, len(columns) // n_rankings, n_rankings, n_judgements).swapaxes(1, 2)
     is_judged = kind == "judge" or any(
         column.signature.part(name) is not None for name in ("judge", "supported", "refusal")
     )

@@ -21,6 +21,8 @@ _CALLS_OTHERS = re.compile(
     re.MULTILINE,
 )
 _DIGITS = 16
+# Bytes of a file whose size and time stand for its content: an index may have gigabytes
+_LARGE = 64_000_000
 
 
 @dataclass
@@ -39,26 +41,29 @@ class UsedFiles:
 
     def digests(self) -> dict[str, str]:
         """Return path in the project -> hash, of opened files and imported modules; sorted."""
+        return {name: _digest(file) for name, file in self._files()}
+
+    def calls_others(self) -> bool:
+        """Return True if a module of the project imports a client or starts processes."""
+        modules = [file for name, file in self._files() if name.endswith(".py")]
+        return any(_CALLS_OTHERS.search(file.read_bytes()) for file in modules)
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        """Yield path in the project and path of each file that counts, in order."""
         modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
-        files = {Path(name) for name in (*self.opened, *modules) if isinstance(name, str)}
-        digests = {}
-        for file in sorted(files):
+        names = {name for name in (*self.opened, *modules) if isinstance(name, str)}
+        for file in map(Path, sorted(names)):
             name = self._name_of(file)
             # a file may be gone, or be a folder or a device
             with suppress(OSError):
                 if name is not None and file.is_file():
-                    digests[name] = hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGITS]
-        return digests
-
-    def calls_others(self) -> bool:
-        """Return True if a module of the project imports a client or starts processes."""
-        for name in self.digests():
-            if name.endswith(".py") and _CALLS_OTHERS.search((self.root / name).read_bytes()):
-                return True
-        return False
+                    yield name, file
 
     def _name_of(self, file: Path) -> str | None:
         """Return the path of a file in the project; None for a file that does not count."""
+        if not file.is_relative_to(self.root):
+            # the folder of the project may be reached by a link
+            file = file.resolve()
         is_own = file.is_relative_to(_PACKAGE)
         if is_own or not file.is_relative_to(self.root):
             return None
@@ -67,6 +72,14 @@ class UsedFiles:
         name = file.relative_to(self.root)
         is_foreign = any(part in _FOREIGN or part.startswith(".") for part in name.parts)
         return None if is_foreign else name.as_posix()
+
+
+def _digest(file: Path) -> str:
+    state = file.stat()
+    content = f"{state.st_size} {state.st_mtime_ns}".encode()
+    if state.st_size <= _LARGE:
+        content = file.read_bytes()
+    return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
 
 _PACKAGE = Path(__file__).resolve().parents[1]

@@ -128,10 +128,10 @@ def noise_parts(
         if len(tables[0]) != len(tables[1]):
             raise OptionError("noise_parts", "against", len(tables[1]), f"{len(tables[0])} rows")
     has_scores = np.all([_has_scores(table) for table in tables], axis=0)
-    sums = [_sums(table[has_scores]) for table in tables]
     n = int(has_scores.sum())
     if n < 2:
         return {}
+    sums = [_sums(table[has_scores]) for table in tables]
 
     means = sums[0].means - sums[1].means if against is not None else sums[0].means
     weights = np.ones((1, n))
@@ -239,7 +239,7 @@ def _checked(scores: ArrayLike, levels: Sequence[str]) -> FloatArray:
 
 
 def _has_scores(table: FloatArray) -> BoolArray:
-    has_scores: BoolArray = np.any(~np.isnan(table).reshape(len(table), -1), axis=1)
+    has_scores: BoolArray = np.any(~np.isnan(table), axis=tuple(range(1, table.ndim)))
     return has_scores
 
 

@@ -70,6 +70,8 @@ def test_a_level_without_repeats_has_no_part():
     assert [*noise_parts(scores, LEVELS)] == ["questions", "app"]
     assert noise_parts(scores, LEVELS)["app"] == noise_parts(np.squeeze(scores, 2), ["app"])["app"]
     assert noise_parts([[[1, 0]]], LEVELS) == {}
+    assert noise_parts(np.full((4, 2, 2), np.nan), LEVELS) == {}
+    assert noise_parts(np.zeros((0, 2, 2)), LEVELS) == {}
 
 
 @given(arrays(float, (5, 3, 2), elements=SCORES), st.randoms())
