@@ -199,7 +199,9 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
     assert not [path for path in results if "H4sI" in path.read_text()], "no data in gzip"
 
 
-def test_the_first_pull_request_passes_with_its_scores(tmp_path, origin, ragbench, server):
+def test_the_first_pull_request_passes_with_its_scores(
+    tmp_path, origin, ragbench, server, assert_message
+):
     git(origin, "checkout", "-q", "main")
     git(origin, "rm", "-q", "search.yaml")
     git(origin, "commit", "-qm", "without config")
@@ -216,8 +218,7 @@ def test_the_first_pull_request_passes_with_its_scores(tmp_path, origin, ragbenc
     _, verdict, _, scores, *_, last = html.unescape(comment["body"]).splitlines()
     sentence = "no base yet: these are the scores that later pull requests are compared with"
     assert (verdict, done.stdout.splitlines()[0]) == (f"**{sentence}**", sentence)
-    assert scores.startswith("bm25 finds the gold of 20 of 20 questions")
-    assert last == "- origin/main has no such config"
+    assert_message([scores, last])
 
 
 def pull_request(origin, config, base=CONFIG):
@@ -231,7 +232,7 @@ def pull_request(origin, config, base=CONFIG):
 
 
 def test_a_fork_keeps_its_retrieval_gates_where_a_generator_needs_a_key(
-    tmp_path, origin, ragbench, server
+    tmp_path, origin, ragbench, server, assert_message
 ):
     llm = "{llm: {type: openai, model: m}}"
     config = CONFIG.replace("{extractive: {type: extractive}}", llm)
@@ -242,12 +243,10 @@ def test_a_fork_keeps_its_retrieval_gates_where_a_generator_needs_a_key(
 
     assert done.returncode == 1, done.stderr
     worse, undecided, *_ = done.stdout.splitlines()
-    assert worse.startswith("bm25 got WORSE: ndcg@10 1.00 -> 0.")
-    assert undecided.startswith("FAILS: faithfulness not worse: undecided, which counts as failed")
-    assert undecided.endswith("; generator llm was skipped: OPENAI_API_KEY is not set")
+    assert_message([worse, undecided])
 
 
-def test_an_expired_key_names_its_variable_once(tmp_path, origin, ragbench, server):
+def test_an_expired_key_names_its_variable_once(tmp_path, origin, ragbench, server, assert_message):
     pull_request(origin, CONFIG.replace("seed: 1", "seed: 2"))
     runner = Runner(tmp_path, origin, ragbench, server)
     with ChatServer(lambda received: Answer("Incorrect key", status=401)) as models:
@@ -257,12 +256,11 @@ def test_an_expired_key_names_its_variable_once(tmp_path, origin, ragbench, serv
 
     assert done.returncode == 7, done.stderr
     reason, same = done.stdout.splitlines()
-    assert reason.startswith("incomplete: no request was served by the server of judge 'openai'")
-    assert reason.endswith("OPENAI_API_KEY may be expired, or the key of another server")
+    assert_message(reason)
     assert same.startswith("nothing changed")
 
 
-def test_a_renamed_document_is_named(tmp_path, origin, ragbench, server):
+def test_a_renamed_document_is_named(tmp_path, origin, ragbench, server, assert_message):
     config = """\
 name: search
 dataset: {type: records, path: qa.jsonl, corpus: docs}
@@ -289,12 +287,12 @@ retrievers: {bm25: {type: bm25}}
 
     assert done.returncode == 1, done.stderr
     verdict, corpus, warning, *_ = done.stdout.splitlines()
-    assert verdict.startswith("bm25 got WORSE, though not surely: ndcg@10 1.00 -> 0.900")
-    assert corpus == "corpus CHANGED: 1 renamed (m3.md -> cars.md), 1 removed (m4.md)"
-    assert warning.startswith("2 of 20 judged documents are not in the corpus, such as 'm3.md'")
+    assert_message([verdict, corpus, warning])
 
 
-def test_an_added_judge_and_gate_are_told_below_the_news(tmp_path, origin, ragbench, server):
+def test_an_added_judge_and_gate_are_told_below_the_news(
+    tmp_path, origin, ragbench, server, assert_message
+):
     base = CONFIG.split("metrics:")[0] + "gates: [{measure: ndcg@10}]\n"
     pull_request(origin, CONFIG, base)
     runner = Runner(tmp_path, origin, ragbench, server)
@@ -303,7 +301,7 @@ def test_an_added_judge_and_gate_are_told_below_the_news(tmp_path, origin, ragbe
 
     assert done.returncode == 1, done.stderr
     undecided, same, judge, gate, *_ = done.stdout.splitlines()
-    assert undecided.startswith("FAILS: faithfulness not worse: undecided, which counts as failed")
+    assert_message(undecided)
     assert same.startswith("nothing changed")
     assert (judge, gate) == ("judge added: openai", "gate added: faithfulness")
 

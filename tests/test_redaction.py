@@ -12,7 +12,7 @@ from ragbench.secrets import (
     secret_parts,
     secrets_of_process,
 )
-from tests.cli.echo_server import written
+from tests.cli.echo_server import forms_of
 
 KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=8, max_size=30).filter(
     lambda key: not is_placeholder(key) and not secret_parts(key) and key == " ".join(key.split())
@@ -28,7 +28,7 @@ KEYS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=8, max_s
 def test_no_form_of_a_secret_stays(key):
     clean = Redactor({"KEY": key})
 
-    for form, text in written(key).items():
+    for form, text in forms_of(key).items():
         cleaned = clean(f"401: {text}, so.")
         assert text not in cleaned, form
         assert cleaned == "401: ${KEY}, so.", form
@@ -38,7 +38,7 @@ def test_no_form_of_a_secret_stays(key):
 def test_a_text_without_the_secret_stays_as_it_is(text, key):
     cleaned = Redactor({"KEY": key})(text)
 
-    assert cleaned == text or any(form in text for form in written(key).values())
+    assert cleaned == text or any(form in text for form in forms_of(key).values())
 
 
 @pytest.mark.parametrize(

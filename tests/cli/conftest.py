@@ -47,7 +47,7 @@ def means(score):
         code, text, problems = score(*arguments, "--format", "json")
         assert code == 0, problems
         scores = json.loads(text)["systems"][0]["scores"]
-        return {name: found["mean"] for name, found in scores.items()}
+        return {name: mean_score["mean"] for name, mean_score in scores.items()}
 
     return of
 

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote, quote_plus, urlsplit
 
 
-def written(text):
+def forms_of(text):
     """A text in each of the forms in which secrets are removed."""
     data = text.encode()
     return {
@@ -26,7 +26,7 @@ def written(text):
 
 def in_all_forms(texts):
     """Texts in each of their forms, once each: most are the same in many."""
-    return dict.fromkeys(form for text in texts for form in written(text).values())
+    return dict.fromkeys(form for text in texts for form in forms_of(text).values())
 
 
 class EchoServer:
@@ -53,32 +53,32 @@ class EchoServer:
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def answer(self, handler, content, number):
-        said = echo(handler.path, dict(handler.headers))
+        echoed = echo(handler.path, dict(handler.headers))
         status = {2: 401, 5: 500}.get(number % 7, 200)
         if handler.path.startswith("/v1"):
             status = {2: 400, 5: 500}.get(number % 7, 200)
-        body = json.dumps(self._body(handler.path, content, said, status)).encode()
+        body = json.dumps(self._body(handler.path, content, echoed, status)).encode()
         if number % 7 == 4:
-            body = f"<h1>{said}</h1>".encode()
+            body = f"<h1>{echoed}</h1>".encode()
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(body)))
         handler.send_header("Retry-After-Ms", "1")
         handler.end_headers()
         handler.wfile.write(body)
 
-    def _body(self, path, content, said, status):
+    def _body(self, path, content, echoed, status):
         if status != 200:
-            return {"error": {"message": said}}
+            return {"error": {"message": echoed}}
         if path.startswith("/v1"):
-            verdict = json.dumps({"reasoning": said, "score": 1, "level": 1, "answer": said})
+            verdict = json.dumps({"reasoning": echoed, "score": 1, "level": 1, "answer": echoed})
             message = {"role": "assistant", "content": verdict}
             choice = {"index": 0, "finish_reason": "stop", "message": message}
             return {"id": "1", "object": "chat.completion", "model": "m", "choices": [choice]}
         if path.startswith("/rerank"):
             count = len(json.loads(content)["documents"])
             return {"results": [{"index": i, "relevance_score": 1 - i / 9} for i in range(count)]}
-        hits = [{"id": "d1", "score": 2.0, "text": said, "title": said[:3000]}]
-        return {"hits": hits, "answer": said, "queries": [said]}
+        hits = [{"id": "d1", "score": 2.0, "text": echoed, "title": echoed[:3000]}]
+        return {"hits": hits, "answer": echoed, "queries": [echoed]}
 
     def __enter__(self):
         threading.Thread(target=self._http.serve_forever, daemon=True).start()

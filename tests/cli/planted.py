@@ -4,8 +4,10 @@ import base64
 import json
 
 ODD = "pa/ss+w\"o'rd<é>&\\x"
+# each place of a config that may hold a secret has another value, so that a leak names its place
 LITERAL = {
     "bearer": "lit/BEARER+9f8a7b6c",
+    # shorter than most keys, and no word
     "short header": "pw12345",
     "tenant": "tenant-5f4d3c2b1a",
     "session": "c00kie5e551on",
@@ -15,7 +17,9 @@ LITERAL = {
     "dsn": "dsnPASS-42-word",
     "nested": "nested-99-secret",
     "in a list": "inlist-88-secret",
+    # a key of digits alone, which YAML reads as a number
     "number": "8417263509",
+    # the password within an address
     "proxy": "pr0xyPASS-31",
     "odd": ODD,
     "declared": "declared-seed-phrase-3",
@@ -26,7 +30,9 @@ LITERAL = {
     "app url": "appQUERY-key-66",
     "default": "sk-default-literal-1",
     "set": "set-on-cmdline-44",
+    # the beginning of a private key in PEM
     "pem": "MIIEvQIBADANBgkqhkiG9w0B",
+    # known as a secret by its form, whatever its key is called
     "form": "ghp_formOfAKeyOfAVendor1",
     "connection": "adoPASS-71-word",
     "libpq": "libpqPASS-72-word",
@@ -53,6 +59,7 @@ VARIABLES = {
     "JUDGE_KEY": "sk-env-judge-key-4",
     "MY_DSN": "postgresql://me:env-dsn-pass-5@db/x",
     "DB_PASSWORD": "env-client-secret-6",
+    # no config names it; code of the user reads it from the environment
     "AMBIENT_API_KEY": "ambient-key-7-unnamed",
     "BASIC": "Basic " + base64.b64encode(b"you:env-basic-pass-8").decode(),
     "ENCODED": base64.b64encode(b"you:env-encoded-pass-9").decode(),
@@ -83,6 +90,7 @@ def forms(value):
 
 def tell(*values):
     text = f"{values!r} {forms(values)} {forms(os.environ['AMBIENT_API_KEY'])}"
+    # components tell their secrets on every way out of a process
     print(text); print(text, file=sys.stderr)
     warnings.warn(text); logging.getLogger("mine").error(text)
     return text
@@ -117,6 +125,7 @@ class Search:
             runner.write_run = boom
     def retrieve(self, queries, top_k):
         text = tell(self.options)
+        # one query fails, so that the secret is in an error as well
         if any("3" in query.text for query in queries):
             raise ValueError(text)
         return [[rb.ScoredDocument("d1", 1.0, text, text)] for _ in queries]

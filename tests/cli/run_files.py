@@ -54,5 +54,5 @@ def made_up(seed):
 
 
 JUDGE = "{type: python:tests.words:Words, rubrics: [faithfulness]}"
+# The options of `run` that give a small judged run of the quickstart.
 JUDGED_RUN = ("--quiet", "--limit", "12", "--set", f"metrics.judge={JUDGE}")
-"""The options of `run` that give a small judged run of the quickstart."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import run_command
+from tests.messages import lines_with
 
 EXAMPLE = Path(__file__).parents[2] / "datasets" / "example"
 CONFIG = """\
@@ -15,7 +16,7 @@ retrievers: {bm25: {type: bm25}, minilm: {type: run_file, path: RUN}}
 """
 
 
-class Lines:
+class EditedLines:
     """A text file as lines; each change returns the place `path:line` of a finding."""
 
     def __init__(self, path):
@@ -69,13 +70,16 @@ def test_the_example_has_no_finding(example):
 def plant(folder):
     """Plant 12 faults, one of each kind but `one_pool`; return {kind: place}."""
     data = folder / "data"
-    queries, answers = Lines(data / "queries.jsonl"), Lines(data / "answers.jsonl")
-    corpus, qrels = Lines(data / "corpus.jsonl"), Lines(data / "qrels" / "test.tsv")
+    queries, answers = EditedLines(data / "queries.jsonl"), EditedLines(data / "answers.jsonl")
+    corpus, qrels = EditedLines(data / "corpus.jsonl"), EditedLines(data / "qrels" / "test.tsv")
+    # case and a missing question mark make no other question
     repeated = "how long did VENERA 13 keep working on the surface of Venus"
+    # one further word
     nearly = "How many flights did the helicopter on Mars complete, please?"
     copied = "In 2004 Stardust flew past Wild 2 and collected dust from the coma of the comet."
     german = "Wie lange hat die Sonde auf der Venus in dem Sturm gearbeitet?"
     long = "Which craft was the first to go into orbit around Mercury? " * 12
+    # the document that is planted a second time, with one further word
     text = json.loads(corpus.lines[0])
     places = {
         "repeated_question": queries.append({"_id": "p1", "text": repeated}),
@@ -95,17 +99,19 @@ def plant(folder):
     corpus.append({**text, "_id": "copy", "text": f"{text['text']} Indeed."})
     corpus.append({"_id": "wild-2-dust", "text": f"It was long ago. {copied} Then it went on."})
     for name in ("p2", "p5", "p6"):
+        # planted questions have gold, or they would have a second fault
         qrels.append(f"{name}\tvenera-13\t1")
     qrels.append("p4\twild-2-dust\t1")
     gold = [line.split("\t")[1] for line in qrels.lines if line[:4] == "q21\t" and line[-1] > "0"]
     qrels.drop(*(f"q21\t{document}\t" for document in gold[1:]))
     places["one_gold_document"] = queries.place('{"_id": "q21"')
     # dropped lines stand before the judgements that were appended
+    # the lines of q21 were dropped after places were noted
     for kind in places:
         path, _, number = places[kind].rpartition(":")
         if path == str(qrels.path):
             places[kind] = f"{path}:{int(number) - len(gold) + 1}"
-    train = Lines(data / "qrels" / "train.tsv")
+    train = EditedLines(data / "qrels" / "train.tsv")
     train.append("query-id\tcorpus-id\tscore")
     train.append("t1\tvenera-13\t1")
     for file in (queries, answers, corpus, qrels, train):
@@ -116,40 +122,41 @@ def plant(folder):
 def test_each_planted_fault_is_found_at_its_place_and_nothing_else(example):
     expected = plant(example)
     code, report = audit(example, "--strict")
-    found = {finding["kind"]: finding["place"] for finding in report["findings"]}
+    places = {finding["kind"]: finding["place"] for finding in report["findings"]}
     assert Counter(f["kind"] for f in report["findings"]) == dict.fromkeys(expected, 1)
-    assert {kind: Path(place).name for kind, place in found.items()} == {
+    assert {kind: Path(place).name for kind, place in places.items()} == {
         kind: Path(place).name for kind, place in expected.items()
     }
     assert (code, len(expected)) == (1, 12)
 
 
-def test_judgements_from_the_first_hits_of_one_system_are_a_pool(example):
+def test_judgements_from_the_first_hits_of_one_system_are_a_pool(example, assert_message):
     ranking = {}
     for line in (EXAMPLE / "runs" / "minilm.trec").read_text(encoding="utf-8").splitlines():
         query, _, document, *_ = line.split()
         ranking.setdefault(query, []).append(document)
     rows = [
-        f"{q}\t{d}\t{int(n == 0)}" for q, docs in ranking.items() for n, d in enumerate(docs[:8])
+        # every judged document comes from the first eight hits of one system
+        f"{q}\t{d}\t{int(n == 0)}"
+        for q, docs in ranking.items()
+        for n, d in enumerate(docs[:8])
     ]
     text = "\n".join(["query-id\tcorpus-id\tscore", *rows])
     (example / "data" / "qrels" / "test.tsv").write_text(text, encoding="utf-8")
     _, report = audit(example)
     pools = [finding for finding in report["findings"] if finding["kind"] == "one_pool"]
     assert [(pool["place"], pool["query_id"]) for pool in pools] == [("test set", None)]
-    assert (
-        f"{len(rows)} of {len(rows)} judged documents are the first hits of minilm"
-        in (pools[0]["problem"])
-    )
+    assert_message(pools[0]["problem"])
 
 
-def test_the_block_audit_names_the_kinds_of_questions(example):
+def test_the_block_audit_names_the_kinds_of_questions(example, assert_message):
+    # questions about people are to have several gold documents
     with (example / "c.yaml").open("a", encoding="utf-8") as config:
         config.write("audit: {kind: metadata.topic, multi_document: [people], unanswerable: []}\n")
     _, report = audit(example)
     kinds = Counter(finding["kind"] for finding in report["findings"])
     assert kinds.keys() == {"one_gold_document"}
-    assert "is of the kind people and has one gold document" in report["findings"][0]["problem"]
+    assert_message(report["findings"][0]["problem"])
 
 
 @pytest.mark.costly
@@ -160,7 +167,7 @@ def test_another_file_of_judgements_of_the_same_queries_is_no_other_split(exampl
 
 
 def test_a_split_of_some_of_the_queries_has_them_too(example):
-    train = Lines(example / "data" / "qrels" / "train.tsv")
+    train = EditedLines(example / "data" / "qrels" / "train.tsv")
     train.append("query-id\tcorpus-id\tscore")
     train.append("q07\tvenera-13\t1")
     train.write()
@@ -168,9 +175,9 @@ def test_a_split_of_some_of_the_queries_has_them_too(example):
     assert (finding["kind"], finding["query_id"]) == ("question_in_another_split", "q07")
 
 
-def test_the_text_groups_findings_and_lists_five_of_a_kind(example):
-    queries = Lines(example / "data" / "queries.jsonl")
-    qrels = Lines(example / "data" / "qrels" / "test.tsv")
+def test_the_text_groups_findings_and_lists_five_of_a_kind(example, assert_message):
+    queries = EditedLines(example / "data" / "queries.jsonl")
+    qrels = EditedLines(example / "data" / "qrels" / "test.tsv")
     for number in range(7):
         queries.append({"_id": f"r{number}", "text": "Who proposed the name of Pluto?"})
         qrels.append(f"r{number}\tvenera-13\t1")
@@ -179,11 +186,9 @@ def test_the_text_groups_findings_and_lists_five_of_a_kind(example):
     result = run_command("audit", "c.yaml", cwd=example)
     head, _, title, first, *lines = result.stdout.splitlines()
     assert head == "7 findings in 85 queries"
-    assert title == "repeated questions: 7 (drop one of the two: it counts twice)"
-    assert first.endswith(
-        "queries.jsonl:79: query r0 repeats query q07: 'Who proposed the name of Pluto?'"
-    )
-    assert lines[4:6] == ["  and 2 more (--json has all)", ""]
+    assert_message(title)
+    assert_message(first)
+    assert_message(lines[4:6])
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -204,17 +209,17 @@ def test_records_have_the_line_of_their_row(tmp_path):
     assert report["detects"] == [detects | {"graded": None, "hits": None}]
 
 
-def test_a_wrong_key_of_the_metadata_has_its_place(example):
+def test_a_wrong_key_of_the_metadata_has_its_place(example, assert_message):
     with (example / "c.yaml").open("a", encoding="utf-8") as config:
         config.write("audit: {kind: topic}\n")
     result = run_command("audit", "c.yaml", cwd=example)
     assert result.returncode == 2
-    assert result.stderr.startswith("c.yaml:3:15: audit.kind: 'topic' does not name a key")
+    assert_message(result.stderr)
 
 
 @pytest.mark.costly
-def test_a_run_with_the_block_has_the_findings_on_its_page(example):
-    queries = Lines(example / "data" / "queries.jsonl")
+def test_a_run_with_the_block_has_the_findings_on_its_page(example, assert_message):
+    queries = EditedLines(example / "data" / "queries.jsonl")
     queries.append({"_id": "r", "text": "Who proposed the name of <Pluto>?"})
     queries.write()
     with (example / "data" / "qrels" / "test.tsv").open("a", encoding="utf-8") as qrels:
@@ -228,7 +233,6 @@ def test_a_run_with_the_block_has_the_findings_on_its_page(example):
     assert summary["audit"] == audit(example)[1]
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<h2>test set</h2>" in page
-    assert "query r repeats query q07: &#39;Who proposed the name of &lt;Pluto&gt;?&#39;" in page
-    assert "test set: 1 finding of the audit" in page
+    assert_message(lines_with(page, "q07: &#39;Who proposed", "1 finding of the audit"))
     text = (run / "report.md").read_text(encoding="utf-8")
-    assert "drop one of the two: it counts twice" in text
+    assert_message(lines_with(text, "the two: it counts twice"))

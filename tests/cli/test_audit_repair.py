@@ -42,12 +42,12 @@ class Planter:
 
     def plant(self, status, change):
         """Plant a change, and add the labels of a question with their status and new document."""
-        quote, before, after = self.sentence(), self.sentence(), self.sentence()
-        old, other, text = self.name(), self.name(), f"{before}\n{quote} {after}"
+        quote, sentence_before, after = self.sentence(), self.sentence(), self.sentence()
+        old, other, text = self.name(), self.name(), f"{sentence_before}\n{quote} {after}"
         words, second = quote.split(), self.sentence()
         cut = self.random.randint(3, len(words) - 3)
         # the documents of today; a label that moved is in the first one
-        documents = self.changed(old, before, words, after, cut)[change]
+        documents = self.changed(old, sentence_before, words, after, cut)[change]
         quotes = [(old, quote, text)]
         if change == "short and elsewhere":
             quotes = [(old, " ".join(words[1:4]), text)]
@@ -62,9 +62,9 @@ class Planter:
         ]
         self.cases.append((status, next(iter(dict(documents)), None), labels))
 
-    def changed(self, old, before, words, after, cut):
+    def changed(self, old, sentence_before, words, after, cut):
         """Documents of today by change, for a document `before quote after` that was `old`."""
-        quote, text = " ".join(words), f"{before}\n{' '.join(words)} {after}"
+        quote, text = " ".join(words), f"{sentence_before}\n{' '.join(words)} {after}"
         head, tail = " ".join(words[:cut]), " ".join(words[cut:])
 
         def amid(part):
@@ -73,19 +73,19 @@ class Planter:
         return {
             "unchanged": [(old, text)],
             "copied": [(old, text), amid(quote)],
-            "rest rewritten": [(old, f"{before}\n{quote} {self.sentence()}")],
+            "rest rewritten": [(old, f"{sentence_before}\n{quote} {self.sentence()}")],
             "other white space": [(old, text.replace(tail, tail.replace(" ", "\n", 1)))],
             "shifted": [(old, f"{self.sentence()} {text}")],
             "renamed": [(self.name(), text)],
-            "to another document": [amid(quote), (old, f"{before} {after}")],
+            "to another document": [amid(quote), (old, f"{sentence_before} {after}")],
             "joined": [(self.name(), f"{self.sentence()} {text}")],
-            "halves": [(old, f"{before} {head}"), (self.name(), f"{tail} {after}")],
+            "halves": [(old, f"{sentence_before} {head}"), (self.name(), f"{tail} {after}")],
             "chunks with overlap": [
-                (old, f"{before} {' '.join(words[: cut + 1])}"),
+                (old, f"{sentence_before} {' '.join(words[: cut + 1])}"),
                 (self.name(), f"{' '.join(words[cut - 1 :])} {after}"),
             ],
             "three chunks": [
-                (old, f"{before} {words[0]}"),
+                (old, f"{sentence_before} {words[0]}"),
                 (self.name(), words[1]),
                 (self.name(), f"{' '.join(words[2:])} {after}"),
             ],
@@ -93,12 +93,12 @@ class Planter:
             "two copies": [amid(quote), amid(quote)],
             "both in a new one": [],
             "one into the other": [],
-            "deleted": [(old, f"{before} {after}")],
+            "deleted": [(old, f"{sentence_before} {after}")],
             "a word replaced": [(old, text.replace(f" {words[cut]} ", " other ", 1))],
             "a word inserted": [(old, text.replace(f" {words[cut]} ", f" {words[cut]} not ", 1))],
-            "other order": [(old, f"{before} {' '.join(reversed(words))}")],
+            "other order": [(old, f"{sentence_before} {' '.join(reversed(words))}")],
             "document deleted": [],
-            "short and elsewhere": [(old, before), amid(quote)],
+            "short and elsewhere": [(old, sentence_before), amid(quote)],
         }
 
 
@@ -157,12 +157,14 @@ def repair(folder, table, *options):
 
 
 @pytest.mark.parametrize("table", ["qa.csv", "qa.jsonl"])
-def test_150_planted_labels_have_the_right_status_and_only_two_of_five_are_written(tmp_path, table):
+def test_150_planted_labels_have_the_right_status_and_only_two_of_five_are_written(
+    tmp_path, table, assert_message
+):
     is_table = table == "qa.csv"
     cases, documents = plant(13, positions=not is_table)
     (write_table if is_table else write_records)(tmp_path / table, cases)
     write_lines(tmp_path / "corpus.jsonl", documents)
-    before = (tmp_path / table).read_bytes()
+    old_bytes = (tmp_path / table).read_bytes()
 
     code, report, notes = repair(tmp_path, table, "--strict", "-o", f"new-{table}")
 
@@ -171,7 +173,7 @@ def test_150_planted_labels_have_the_right_status_and_only_two_of_five_are_writt
     ]
     assert [(x["query_id"], x["quote"], x["status"]) for x in report["labels"]] == planted
     assert report["counts"] == dict.fromkeys(CHANGES, 30)
-    assert (code, (tmp_path / table).read_bytes()) == (1, before)
+    assert (code, (tmp_path / table).read_bytes()) == (1, old_bytes)
     texts = {document["_id"]: document["text"] for document in documents}
     if is_table:
         old, new = (read_table(tmp_path / name) for name in (table, f"new-{table}"))
@@ -190,7 +192,7 @@ def test_150_planted_labels_have_the_right_status_and_only_two_of_five_are_writt
                 row["reference_spans"] = [span | place]
             assert changed == row | ({} if status in ("moved", "kept") else {"keep": False})
     assert report["open_rows"] == n_open
-    assert f"wrote new-{table}; {n_open} rows to correct have keep = no" in notes
+    assert_message(notes)
 
 
 def small(folder, *rows, corpus=None):
@@ -202,15 +204,15 @@ def small(folder, *rows, corpus=None):
     write_lines(folder / "corpus.jsonl", [{"_id": n, "text": t} for n, t in documents.items()])
 
 
-def test_the_table_itself_is_replaced_only_if_it_is_named(tmp_path):
+def test_the_table_itself_is_replaced_only_if_it_is_named(tmp_path, assert_message):
     small(tmp_path, ("q1", "a", "Io is a moon of Jupiter."))
-    before = (tmp_path / "qa.csv").read_bytes()
+    old_bytes = (tmp_path / "qa.csv").read_bytes()
 
     assert repair(tmp_path, "qa.csv")[0] == 0
-    assert (tmp_path / "qa.csv").read_bytes() == before
+    assert (tmp_path / "qa.csv").read_bytes() == old_bytes
     repair(tmp_path, "qa.csv", "-o", "qa.csv")
 
-    assert "q1,What is q1?,b,Io is a moon" in (tmp_path / "qa.csv").read_text()
+    assert_message((tmp_path / "qa.csv").read_text())
     _, report, _ = repair(tmp_path, "qa.csv")
     assert report["counts"]["kept"] == 1
 
@@ -285,23 +287,16 @@ def test_a_name_that_two_documents_have_today_is_looked_up_by_its_quote(tmp_path
     assert (label["status"], label["documents"]) == ("moved", ["x/a.md"])
 
 
-def test_the_text_lists_every_label_to_correct(tmp_path):
+def test_the_text_lists_every_label_to_correct(tmp_path, assert_message):
     moved = [(f"m{n}", "a", "Io is a moon of Jupiter.") for n in range(6)]
     lost = [(f"g{n}", "c", "Titan has no air at all.") for n in range(6)]
     small(tmp_path, *moved, *lost)
     (tmp_path / "c.yaml").write_text(CONFIG.format("qa.csv"))
     result = run_command("audit", "c.yaml", "--repair", cwd=tmp_path)
     lines = result.stdout.splitlines()
-    assert lines[0] == "12 gold quotes: 0 kept, 6 moved, 0 split, 0 merged, 6 gone"
-    assert lines[2:4] == [
-        "moved: 6",
-        f"  {tmp_path}/qa.csv:2: query m0: a: stands in b: 'Io is a moon of Jupiter.'",
-    ]
-    assert lines[8:11] == [
-        "  and 1 more (--json has all)",
-        "",
-        "gone: 6 (quote another passage, or drop the question)",
-    ]
+    assert_message(lines[0])
+    assert_message(lines[2:4])
+    assert_message(lines[8:11])
     assert len(lines) == 17
     assert result.returncode == 0
 
@@ -327,19 +322,21 @@ def test_spans_that_cannot_be_read_are_refused(tmp_path, cell, problem):
     assert problem in result.stderr
 
 
-def test_a_data_set_without_a_table_is_refused(tmp_path):
+def test_a_data_set_without_a_table_is_refused(tmp_path, assert_message):
     text = "dataset: {type: beir, path: .}\nretrievers: {bm25: {type: bm25}}\n"
     (tmp_path / "c.yaml").write_text(text)
     result = run_command("audit", "c.yaml", "--repair", cwd=tmp_path)
     assert result.returncode == 2
-    assert "has no table with gold quotes" in result.stderr
+    assert_message(result.stderr)
     result = run_command("audit", "c.yaml", "-o", "x.csv", cwd=tmp_path)
     assert result.returncode == 2
-    assert "-o goes with --repair, --judge or --reviewed" in result.stderr
+    assert_message(result.stderr)
 
 
-def test_grades_of_a_column_of_their_own_follow_documents_that_are_two_now(tmp_path):
-    """Two quotes of the old document, each in another file: both new documents have its grade."""
+def test_grades_of_a_column_of_their_own_follow_documents_that_are_two_now(
+    tmp_path, assert_message
+):
+    # Two quotes of the old document, each in another file: both new documents have its grade.
     texts = {"a%20b": "one two three four", "b": "five six seven eight"}
     spans = json.dumps([{"document": "old", "quote": text} for text in texts.values()])
     row = {"id": "q1", "question": "?", "relevant": "old", "grades": "2", "reference_spans": spans}
@@ -352,7 +349,7 @@ def test_grades_of_a_column_of_their_own_follow_documents_that_are_two_now(tmp_p
     done = run_command("audit", "c.yaml", "--repair", "-o", "new.csv", cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert "old: stands in a b: 'one two three four'" in done.stdout
+    assert_message(done.stdout)
     (row,) = read_table(tmp_path / "new.csv")
     assert (row["relevant"], row["grades"]) == ('["a%20b", "b"]', "[2, 2]")
     (tmp_path / "c.yaml").write_text(CONFIG.format("new.csv"))

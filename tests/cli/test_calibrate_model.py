@@ -15,8 +15,8 @@ from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs and servers
 KEY = "sk-the-users-own-key"
+# A rubric that rates an answer with its passages.
 USED = "name: used\nneeds: [contexts, answer]\nscale: {1: not used, 5: used}\n"
-"""A rubric that rates an answer with its passages."""
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,10 @@ def _upside_down(row):
     return 5 if "pirates" in row["answer"] else 1
 
 
-def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path, monkeypatch):
-    """It reads the first passage alone; replies of the run come from the store."""
+def test_a_language_model_is_asked_again_through_its_config(
+    calibrate, tmp_path, monkeypatch, assert_message
+):
+    # The judge reads the first passage alone; replies of the run come from the store.
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     script = Script(level=lambda text: 3 if text.find("Red.") > text.find("The harbour") else 5)
     records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
@@ -65,42 +67,42 @@ def test_a_language_model_is_asked_again_through_its_config(calibrate, tmp_path,
         block = {"type": "openai", "model": "m", "base_url": server.url, "repeat": 2}
         judge = {**block, "rubrics": [str(tmp_path / "used.yaml")]}
         run = judged(tmp_path, "asked", records, judge=judge)
-        before = server.counters.requests
+        n_before = server.counters.requests
 
         code, tables, notes = calibrate(
             "--probe", "position", "--sample", 30, "--trust", server.url, of=run
         )
 
         assert code == 0, notes
-        assert server.counters.requests - before == 60, "two samples of 30 answers"
-    assert "; 60 calls, 60 replies from the store" in notes
+        assert server.counters.requests - n_before == 60, "two samples of 30 answers"
+    assert_message(notes)
     assert "bias, position: +0.5" in tables
-    assert "scores rise; 1.00 of 30 answers" in tables
+    assert_message(tables)
 
 
-def test_the_probe_alone_and_in_the_certificate(calibrate, tmp_path, server, run):
-    """A judge that always says 3 does not depend on the order of the passages."""
+def test_the_probe_alone_and_in_the_certificate(calibrate, tmp_path, server, run, assert_message):
+    # A judge that always says 3 does not depend on the order of the passages.
     probe = ["--probe", "position", "--sample", 40, "--trust", server.url]
     code, tables, notes = calibrate(*probe, "-o", "probes.json", of=run)
 
     assert code == 0, notes
-    assert "judge openai judged 40 answers again, seed 13; 40 calls, 40 replies" in notes
+    assert_message(notes)
     report = json.loads((tmp_path / "probes.json").read_text(encoding="utf-8"))
     assert report["schema"] == "ragbench.probes/1"
-    found = report["rubrics"]["used"]["probes"]
-    assert list(found) == ["position"]
-    assert (found["position"]["finding"], found["position"]["n"]) == ("no shift shown", 40)
+    probes = report["rubrics"]["used"]["probes"]
+    assert list(probes) == ["position"]
+    assert (probes["position"]["finding"], probes["position"]["n"]) == ("no shift shown", 40)
     assert "bias, position: +0.000" in tables
 
     calibrate("--draw", 50, "-o", "sheet.csv", of=run)
     label(tmp_path / "sheet.csv", tmp_path / "done.csv", _upside_down)
     code, text, problem = calibrate("--labels", "done.csv", *probe, "--json", of=run)
     assert code == 0, problem
-    assert json.loads(text)["rubrics"]["used"]["probes"] == found
+    assert json.loads(text)["rubrics"]["used"]["probes"] == probes
 
 
 def test_a_run_of_a_language_model_can_be_drawn_and_certified(calibrate, tmp_path, monkeypatch):
-    """Without examples, too."""
+    # Without examples, too.
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     with ChatServer(Script(level=lambda text: 1 if "pirates" in text else 5)) as server:
         block = {"type": "openai", "model": "m", "base_url": server.url, "few_shot": False}
@@ -144,11 +146,13 @@ def test_passages_and_queries_are_labelled_where_there_are_no_answers(
 
     code, text, problem = calibrate("--labels", "done.csv", "--json", of=run)
     assert code == 0, problem
-    found = json.loads(text)["rubrics"]
-    assert found["query_detail"]["agreement"]["raw"]["value"] == 1
+    rubrics = json.loads(text)["rubrics"]
+    assert rubrics["query_detail"]["agreement"]["raw"]["value"] == 1
 
 
-def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repository, monkeypatch):
+def test_a_rubric_of_the_users_own_is_found_again(
+    calibrate, tmp_path, repository, monkeypatch, assert_message
+):
     source = repository / "ragbench/score/judge/rubrics/faithfulness.yaml"
     rubric = tmp_path / "faithfulness.yaml"
     text = source.read_text(encoding="utf-8").partition("\nsteps:")[0]  # which no judge is shown
@@ -156,15 +160,15 @@ def test_a_rubric_of_the_users_own_is_found_again(calibrate, tmp_path, repositor
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     with ChatServer(Script(level=lambda text: 3)) as server:
         judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [str(rubric)]}
-        own = judged(tmp_path, "own", bridge_records(), judge=judge)
+        run = judged(tmp_path, "own", bridge_records(), judge=judge)
 
-    code, _, problem = calibrate("--draw", 5, of=own)
+    code, _, problem = calibrate("--draw", 5, of=run)
     assert code == 0, problem
 
     rubric.write_text(rubric.read_text(encoding="utf-8").replace("twice", "thrice"), "utf-8")
-    code, _, problem = calibrate("--draw", 5, of=own)
+    code, _, problem = calibrate("--draw", 5, of=run)
     assert code == 2
-    assert "rubric 'faithfulness' has changed since the judge applied it" in problem
+    assert_message(problem)
 
 
 POLITE = """\
@@ -189,9 +193,9 @@ method: rating
     ids=str,
 )
 def test_a_certificate_is_of_one_rubric_and_one_judge(
-    calibrate, tmp_path, monkeypatch, rubric, judge, verdict, why
+    calibrate, tmp_path, monkeypatch, rubric, judge, verdict, why, assert_message
 ):
-    """`polite` was calibrated, and later runs ask for something else under its name."""
+    # `polite` was calibrated, and later runs ask for something else under its name.
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "polite.yaml"
     path.write_text(POLITE, encoding="utf-8")
@@ -219,11 +223,11 @@ def test_a_certificate_is_of_one_rubric_and_one_judge(
     strict = exit_code_of([gate], complete=True, strict=True)
     assert strict == (0 if verdict == "pass" else 4)
     if verdict != "pass":
-        assert gate.why.endswith("changed since judge.json: calibrate it")
+        assert_message(gate.why)
 
 
 def test_systems_that_two_models_judged_are_certified_as_a_mixture(calibrate, tmp_path, run):
-    """The certificate is of both, and so of no single model."""
+    # The certificate is of both, and so of no single model.
     path = run / "summary.json"
     text, _, end = path.read_text("utf-8").rpartition("|model:m|")
     assert "|model:m|" in text, "two systems"
@@ -249,9 +253,9 @@ def test_systems_that_two_models_judged_are_certified_as_a_mixture(calibrate, tm
     ],
 )
 def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
-    calibrate, server, run, trusted, asks
+    calibrate, server, run, trusted, asks, assert_message
 ):
-    """The judge's address was changed in the folder: whose it is, only the user can say."""
+    # The judge's address was changed in the folder: whose it is, only the user can say.
     with ChatServer(Script(level=3)) as foreign:
         config = run / "config.yaml"
         config.write_text(config.read_text("utf-8").replace(server.url, foreign.url), "utf-8")
@@ -267,8 +271,7 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
         assert (foreign.counters.requests > 0) is asks
     assert code == (0 if asks else 2), problem
     if not asks:
-        assert f"judge 'openai' that would ask {foreign.url}, an address from the run" in problem
-        assert "with the key in OPENAI_API_KEY" in problem
+        assert_message(problem)
         assert f"allowed: --trust {foreign.url}, if it is yours" in problem
         assert "sk-the-users" not in problem
 
@@ -285,22 +288,22 @@ def test_a_key_goes_to_no_address_that_only_a_run_folder_names(
     ],
 )
 def test_no_variable_is_sent_that_only_a_run_folder_names(
-    calibrate, server, run, monkeypatch, change, trusted, asks
+    calibrate, server, run, monkeypatch, change, trusted, asks, assert_message
 ):
-    """Also where the address is the provider's own, or the one of the user's environment."""
+    # Also where the address is the provider's own, or the one of the user's environment.
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "aws-the-users-own-key")
     config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
     config["metrics"]["judge"] |= change
     (run / "config.yaml").write_text(yaml.safe_dump(config), "utf-8")
-    before = server.counters.requests
-    options = [word for each in (server.url, *trusted) for word in ("--trust", each)]
+    n_before = server.counters.requests
+    options = [word for address in (server.url, *trusted) for word in ("--trust", address)]
 
     code, _, problem = calibrate("--probe", "position", "--sample", 3, *options, of=run)
 
-    assert (server.counters.requests > before) is asks
+    assert (server.counters.requests > n_before) is asks
     assert code == (0 if asks else 2), problem
     if not asks:
-        named = "AWS_SECRET_ACCESS_KEY, a variable in the run folder that would be sent"
-        assert named in problem
-        assert "allowed: --trust AWS_SECRET_ACCESS_KEY, if it is yours" in problem
+        sentence = "AWS_SECRET_ACCESS_KEY, a variable in the run folder that would be sent"
+        assert sentence in problem
+        assert_message(problem)
     assert "aws-the-users" not in problem

@@ -14,14 +14,14 @@ from ragbench.cli.output import Door, echo, write_exactly
 from tests.commands import run_command
 
 QUESTION = "Où est 東京 → 🙂?"
-SHOWN = {
+# What each encoding makes of it.
+PRINTED = {
     "utf-8": QUESTION,
     "cp1252": r"Où est \u6771\u4eac \u2192 \U0001f642?",
     "cp437": r"Où est \u6771\u4eac \u2192 \U0001f642?",
     "latin-1": r"Où est \u6771\u4eac \u2192 \U0001f642?",
     "ascii": r"O\xf9 est \u6771\u4eac \u2192 \U0001f642?",
 }
-"""What each encoding makes of it."""
 CONFIG = (
     "dataset: {type: records, path: qa.jsonl}\n"
     "metrics: {generation: [token_f1], judge: {type: python:tests.words:context_overlap}}\n"
@@ -79,7 +79,9 @@ def on_console(monkeypatch, folder):
             main()
         for stream in streams:
             stream.flush()
-        return exited.value.code, *(each.buffer.getvalue().decode(encoding) for each in streams)
+        return exited.value.code, *(
+            console.buffer.getvalue().decode(encoding) for console in streams
+        )
 
     return run
 
@@ -105,9 +107,9 @@ def test_no_command_ends_or_garbles_for_an_encoding(on_console, line, encoding):
         json.loads(out)
 
 
-@pytest.mark.parametrize("encoding", SHOWN)
+@pytest.mark.parametrize("encoding", PRINTED)
 def test_what_an_encoding_lacks_is_an_escape(on_console, encoding):
-    assert SHOWN[encoding] in on_console(encoding, "show runs/c q1")[1]
+    assert PRINTED[encoding] in on_console(encoding, "show runs/c q1")[1]
     read = on_console(encoding, "score q.qrels a.trec -q --format json")[1]
     assert "qù" in json.dumps(json.loads(read), ensure_ascii=False), "JSON is the same in all"
 
@@ -132,23 +134,23 @@ def test_headings_are_bold_on_a_terminal(warm):
         stdout=client, stderr=client, stdin=client, env={**os.environ, "TERM": "xterm"},
     ):  # fmt: skip
         os.close(client)
-        seen = b""
-        while b"\n" not in seen:
-            seen += os.read(host, 4_096)
+        output = b""
+        while b"\n" not in output:
+            output += os.read(host, 4_096)
     os.close(host)
 
-    assert seen.startswith(b"\x1b[1mretrievers\x1b[0m")
+    assert output.startswith(b"\x1b[1mretrievers\x1b[0m")
 
 
 @pytest.mark.parametrize(
-    ("encoding", "written"),
+    ("encoding", "expected"),
     [("utf-8", b"q\x9b \\ud800 \xc3\xa9 \xe6\x9d\xb1"), ("cp1252", b"q\x9b \\ud800 \xe9 \\u6771")],
 )
-def test_ids_for_programs_keep_their_bytes(monkeypatch, encoding, written):
+def test_ids_for_programs_keep_their_bytes(monkeypatch, encoding, expected):
     r"""`\udc9b` is how Python reads a byte that is no UTF-8; half a pair has no bytes at all."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding)
     monkeypatch.setattr(sys, "stdout", stream)
 
     write_exactly("q\udc9b \ud800 é 東")
 
-    assert stream.buffer.getvalue() == written
+    assert stream.buffer.getvalue() == expected

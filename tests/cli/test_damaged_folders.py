@@ -1,4 +1,4 @@
-"""Each file of a run folder damaged in each way: commands end well, or with one sentence."""
+"""Damage to every file of a run folder: commands end well, or with one sentence."""
 
 import json
 import os
@@ -15,8 +15,8 @@ from tests.commands import run_command
 from tests.experiment.moons import write_jsonl
 
 pytestmark = pytest.mark.slow
+# True in `make torture`: all damages, and `reproduce` after each of them.
 FULL = "RAGBENCH_TEST_KILLS" in os.environ
-"""True in `make torture`: all damages, and `reproduce` after each of them."""
 COMMANDS = (
     ["show", "RUN", "q04"], ["explain", "RUN"], ["report", "RUN"], ["runs", "RUN"],
     ["compare", "RUN", "WHOLE"], ["calibrate", "RUN", "--draw", "2"], ["reproduce", "RUN"],
@@ -90,13 +90,13 @@ def read_by(whole, tmp_path_factory):
     return files
 
 
+# One damage of each file, and both of the three that all commands read.
 CASES = [
     (name, damage)
     for n, name in enumerate(FILES)
     for damage in DAMAGES
     if FULL or damage == ("cut" if n % 2 else "names") or (damage == "cut" and n < 3)
 ]
-"""One damage of each file, and both of the three that all commands read."""
 
 
 @pytest.mark.parametrize(("name", "damage"), CASES)
@@ -109,7 +109,7 @@ def test_a_damaged_file_is_one_sentence(whole, read_by, tmp_path, name, damage):
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
-    commands = [each for each in COMMANDS if FULL or name in read_by[each[0]]]
+    commands = [candidate for candidate in COMMANDS if FULL or name in read_by[candidate[0]]]
     assert commands, "a file that no command reads"
     for command in commands:
         # `reproduce` takes as long as a run, unless it cannot read what it needs
@@ -159,7 +159,7 @@ def test_damaged_hits_are_one_sentence(with_hits, tmp_path, damage):
 
 
 def test_every_file_is_here(whole):
-    """The pages are written from the others; files of systems stand for one another."""
+    # The pages are written from the others; files of systems stand for one another.
     names = {str(path.relative_to(whole)) for path in whole.rglob("*") if path.is_file()}
     pages = {"report.html", "report.md", "junit.xml"}
     kinds = {name.partition("/")[0] for name in names - pages}

@@ -20,6 +20,7 @@ from ragbench.report.text import significant
 from tests.commands import run_command
 from tests.experiment.conftest import config, data  # noqa: F401  fixtures
 from tests.experiment.moons import QUERIES, moons_config, write_moons
+from tests.messages import lines_with
 from tests.report.asked import run_folder
 
 HOSTILE = "<script>alert(1)</script> \x1b[31mred \u202eright to left"
@@ -28,8 +29,8 @@ HOSTILE = "<script>alert(1)</script> \x1b[31mred \u202eright to left"
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished")
-    made = {**moons_config(write_moons(folder / "moons")), "output": str(folder / "runs")}
-    return rb.run_experiment(made).path
+    moons = {**moons_config(write_moons(folder / "moons")), "output": str(folder / "runs")}
+    return rb.run_experiment(moons).path
 
 
 @pytest.fixture
@@ -46,13 +47,13 @@ def printed(*arguments):
 
 
 @pytest.mark.costly
-def test_explain_counts_then_lists_the_queries(run):
+def test_explain_counts_then_lists_the_queries(run, assert_message):
     text = printed("explain", run)
 
     lines = text.splitlines()
-    assert lines[0] == "moons: where answers are lost"
+    assert_message(lines[0])
     assert lines[2].split()[0] == "bm25"
-    assert "of 5 queries: 4 found, 1 unknown" in lines[2]
+    assert_message(lines[2])
     assert "bm25 -> exact: " in text
     assert re.search(r"^q5 +How old is the moon of Pluto\?  the question has no answer", text, re.M)
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
@@ -61,16 +62,16 @@ def test_explain_counts_then_lists_the_queries(run):
 @pytest.mark.costly
 @pytest.mark.parametrize("width", [20, 60, 100])
 def test_explain_fits_the_terminal(run, width):
-    """Sentences go on below, questions are cut, and nothing else is lost."""
+    # Sentences go on below, questions are cut, and nothing else is lost.
     views = QueryViews(run)
-    rows = [row for own in views.causes.values() for row in own.values()]
+    rows = [row for by_query in views.causes.values() for row in by_query.values()]
     long = dict.fromkeys(views.ids, "How many of the moons " * 9)
-    asked, mute = (
+    answered, mute = (
         Explanation(views.summary, read_comparisons(run), rows, texts) for texts in (long, {})
     )
 
     if width >= 60:  # names and bars are wider than less
-        lines = _drawn(asked, width).splitlines()
+        lines = _drawn(answered, width).splitlines()
         assert max(map(len, lines)) <= width
         assert any("How many" in line for line in lines)
         assert any(line.rstrip().endswith("...") or "...  " in line for line in lines)
@@ -96,14 +97,13 @@ def test_one_system_is_explained_without_comparisons(config, tmp_path):  # noqa:
 
 
 @pytest.mark.costly
-def test_several_systems_need_their_comparisons(run):
+def test_several_systems_need_their_comparisons(run, assert_message):
     (run / "comparisons.json").unlink()
 
     done = run_command("explain", run)
 
     assert done.returncode == 2
-    assert re.search(r"comparisons.json: no such file, and the run has \d systems", done.stderr)
-    assert "allowed: a whole run folder" in done.stderr
+    assert_message(done.stderr)
 
 
 @pytest.mark.costly
@@ -122,40 +122,40 @@ def test_explain_one_system_and_cause(run):
 
 @pytest.mark.costly
 def test_explain_as_json_and_markdown(run):
-    found = json.loads(printed("explain", run, "--format", "json"))
+    explanation = json.loads(printed("explain", run, "--format", "json"))
 
-    assert found["schema"] == "ragbench.explanation/1"
-    for system in found["systems"]:
-        rows = [row for row in found["queries"] if row["system"] == system["name"]]
+    assert explanation["schema"] == "ragbench.explanation/1"
+    for system in explanation["systems"]:
+        rows = [row for row in explanation["queries"] if row["system"] == system["name"]]
         assert [row["query_id"] for row in rows] == list(QUERIES)
         for cause, count in system["causes"].items():
             assert sum(row["cause"] == cause for row in rows) == count
-    assert {row["question"] for row in found["queries"]} == set(QUERIES.values())
+    assert {row["question"] for row in explanation["queries"]} == set(QUERIES.values())
     assert "| bm25 | 0 | 4, 0.800 " in printed("explain", run, "--format", "markdown")
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--system", "bm26"], "no system 'bm26'; did you mean 'bm25'?"),
         (["--cause", "lost"], "'lost' is not one of 'right'"),
     ],
 )
-def test_explain_says_what_there_is(run, arguments, said):
+def test_explain_says_what_there_is(run, arguments, message):
     done = run_command("explain", run, *arguments)
 
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.costly
-def test_explain_of_a_run_without_causes(run):
+def test_explain_of_a_run_without_causes(run, assert_message):
     (run / "causes.csv").unlink()
     done = run_command("explain", run)
 
     assert done.returncode == 2
-    assert "causes.csv: no such file; allowed: a whole run folder" in done.stderr
+    assert_message(done.stderr)
 
 
 @pytest.mark.costly
@@ -188,17 +188,13 @@ def test_show_has_everything_of_a_query(run):
     assert "exact" not in printed("show", run, "q3", "--system", "bm25")
 
 
-def test_show_names_the_documents_that_bear_on_a_claim(tmp_path):
+def test_show_names_the_documents_that_bear_on_a_claim(tmp_path, assert_message):
     text = printed("show", run_folder(tmp_path, 4), "q3", "--system", "dense/gpt")
 
     claims = text.partition("  claims\n")[2].partition("  faithfulness by")[0]
-    assert claims.splitlines() == [
-        "    supported by gold-3: The peak of 3 is Everest.",
-        "    contradicted by other-3-0; not mentioned by the gold answer: Moon",
-        "    gold: supported by gold-3: Gold: The peak of 3 is Everest.",
-    ]
+    assert_message(claims.splitlines())
     words = printed("show", tmp_path, "q0", "--system", "dense/gpt")
-    assert "claim 1: supported by passage 1" in words
+    assert_message(lines_with(words, "1: supported by passage"))
 
 
 def test_show_says_what_to_change(tmp_path):
@@ -208,15 +204,15 @@ def test_show_says_what_to_change(tmp_path):
 
 
 @pytest.mark.costly
-def test_show_suggests(run):
+def test_show_suggests(run, assert_message):
     done = run_command("show", run, "which moon")
 
     assert done.returncode == 2
-    assert "'which moon' stands in 2 questions: q1, q3" in done.stderr
+    assert_message(done.stderr)
 
 
 @pytest.mark.costly
-def test_questions_without_ids_are_named_by_their_rows(tmp_path):
+def test_questions_without_ids_are_named_by_their_rows(tmp_path, assert_message):
     pytest.importorskip("pandas")
     questions = ["How hot is Io?", "How cold is Europa?", "What is Mars made of?"]
     rows = [{"question": text, "relevant": "io", "keep": "yes"} for text in questions]
@@ -232,7 +228,7 @@ def test_questions_without_ids_are_named_by_their_rows(tmp_path):
     assert [*frame["row"]] == [1, 3, 4]
     assert len(third) == 12
     explained = printed("explain", result.path)
-    assert "\nrow 4  What is Mars made of?" in explained
+    assert_message(lines_with(explained, "What is Mars made of?"))
     assert third not in explained
     for name in ("4", "row 4", third, "made of"):
         head = f"row 4 ({third}): What is Mars made of?"
@@ -257,7 +253,7 @@ def test_show_sends_no_control_characters(config, data):  # noqa: F811
 
 
 @pytest.mark.costly
-def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
+def test_runs_lists_what_changed(config, tmp_path, assert_message):  # noqa: F811
     first = rb.run_experiment(config).path
     config["retrievers"]["exact"]["k1"] = 1.5
     config["retrievers"]["third"] = {"type": "bm25", "stopwords": "none"}
@@ -274,9 +270,9 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
     assert lines[1].endswith("the first run")
     assert f"moons/{second.name}" in lines[2]
     assert "retrievers.exact.k1: 0.9 -> 1.5; with retrievers.third" in lines[2]
-    assert lines[3].startswith("not a whole run: moons/broken: summary.json:1: not JSON")
-    assert lines[4].startswith("not a whole run: moons/half: summary.json: no such file")
-    assert re.fullmatch(r"\S+ of moons over 2 runs, oldest first", lines[6])
+    assert_message(lines[3])
+    assert_message(lines[4])
+    assert_message(lines[6])
     assert lines[7].split() == ["system", "trend", "first", "last", "best", "in"]
     trend = {line.split()[0]: line for line in lines[8:11]}
     assert set(trend) == {"bm25/extractive", "exact/extractive", "third/extractive"}
@@ -288,12 +284,12 @@ def test_runs_lists_what_changed(config, tmp_path):  # noqa: F811
     assert [entry.problem is None for entry in entries] == [True, True, False, False]
     best = max(trend, key=lambda s: mean_of(second, s))
     assert mean_of(second, entries[1].system) == mean_of(second, best)
-    found = json.loads(printed("runs", "runs/moons", "--format", "json"))
-    assert [each["path"] for each in found["runs"]][:2] == [first.name, second.name]
+    listing = json.loads(printed("runs", "runs/moons", "--format", "json"))
+    assert [run["path"] for run in listing["runs"]][:2] == [first.name, second.name]
 
 
 @pytest.mark.costly
-def test_runs_follow_a_score(config):  # noqa: F811
+def test_runs_follow_a_score(config, assert_message):  # noqa: F811
     for k1 in (0.9, 3.0):
         config["retrievers"]["exact"]["k1"] = k1
         rb.run_experiment(config)
@@ -302,9 +298,9 @@ def test_runs_follow_a_score(config):  # noqa: F811
 
     lines = printed("runs", "--score", "rouge1").splitlines()
 
-    own = next(line for line in lines if line.startswith("exact/extractive "))
-    assert own[own.index("0.") :].split()[:2] == [significant(mean) for mean in means]
-    assert "rouge1 of moons over 2 runs, oldest first" in lines
+    trend = next(line for line in lines if line.startswith("exact/extractive "))
+    assert trend[trend.index("0.") :].split()[:2] == [significant(mean) for mean in means]
+    assert_message(lines_with(lines, "rouge1 of moons over 2"))
     done = run_command("runs", "--score", "ruge1")
     assert (done.returncode, "did you mean 'rouge1'?" in done.stderr) == (2, True)
 
@@ -340,12 +336,12 @@ def test_commits_are_read_by_git(tmp_path, monkeypatch):
 
 
 @pytest.mark.costly
-def test_what_a_run_did_not_keep_is_not_said_to_be_missing(run):
+def test_what_a_run_did_not_keep_is_not_said_to_be_missing(run, assert_message):
     (run / "questions.jsonl").unlink()
 
     text = printed("show", run, "q1")
 
-    assert "unknown: the run stores no questions, gold answers and judgements" in text
+    assert_message(lines_with(text, "questions, gold answers"))
     assert "no document is judged relevant" not in text
 
 
@@ -357,7 +353,7 @@ def test_the_folder_of_several_experiments_names_one(run):
     assert f"did you mean '{run.parent}'?" in done.stderr
 
 
-def test_show_prints_what_judges_and_generators_were_sent(tmp_path):
+def test_show_prints_what_judges_and_generators_were_sent(tmp_path, assert_message):
     folder = run_folder(tmp_path / "run")
     form = {"id": "f1", "system": "Judge.\n  Be\tfair.", "user": "<q-[[fence]]>\n[[1]]\n[[2]]"}
     (folder / "prompts.jsonl").write_text(json.dumps(form) + "\n")
@@ -379,6 +375,6 @@ def test_show_prints_what_judges_and_generators_were_sent(tmp_path):
         "  user:",
         "  | <q-ab>",
     ]
-    assert sent.splitlines()[5] == "  | The highest mountain is Everest, number 1."
+    assert_message(sent.splitlines()[5])
     assert "\\x1b[31mred \\u202eright" in sent.splitlines()[6]
     assert "prompt of" not in printed("show", folder, "q1")

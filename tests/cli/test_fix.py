@@ -13,6 +13,7 @@ from ragbench.experiment.fix import RunReader
 from ragbench.json_yaml import load_yaml
 from ragbench.records.fixes import FixList, PricedChange
 from tests.commands import run_command
+from tests.messages import lines_with
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +52,12 @@ def fixes(folder, *arguments):
 
 
 @pytest.mark.costly
-def test_the_first_lines_say_what_to_change(quickstart):
+def test_the_first_lines_say_what_to_change(quickstart, assert_message):
     done = run_command("fix", "runs/quickstart", cwd=quickstart)
 
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0] == "bm25 finds 57 of 70 at 5; what stored results say about the other 13:"
+    assert_message(lines[0])
     text = " ".join(done.stdout.split())
     # worked by hand from the ranks of the gold in bm25.trec
     assert "read 20 passages +2 -0 59 of 70" in text
@@ -98,13 +99,13 @@ def test_fusions_rescue_what_the_real_run_rescues(
             entry.pop("weights", None)
 
     overrides = {f"retrievers.{name}": entry for name, entry in entries.items()}
-    found = run_quickstart(repository, tmp_path, overrides)
+    by_name = run_quickstart(repository, tmp_path, overrides)
 
-    assert [found[name] for name in entries] == [change["found"] for change in changes]
+    assert [by_name[name] for name in entries] == [change["found"] for change in changes]
 
 
 @pytest.mark.costly
-def test_mistakes_are_one_sentence(quickstart, tmp_path):
+def test_mistakes_are_one_sentence(quickstart, tmp_path, assert_message):
     shutil.copytree(quickstart / "runs", tmp_path / "runs", symlinks=True)
     [run] = [
         p for p in (tmp_path / "runs/quickstart").iterdir() if p.is_dir() and p.name != "latest"
@@ -122,7 +123,7 @@ def test_mistakes_are_one_sentence(quickstart, tmp_path):
     )
     done = run_command("fix", "runs/quickstart", cwd=tmp_path)
     assert done.returncode == 2
-    assert "causes.csv: 'bm25' finds 57 of 70, and its hits 0 of 0" in done.stderr
+    assert_message(done.stderr)
 
     (run / "questions.jsonl").write_text("{")
     done = run_command("fix", "runs/quickstart", cwd=tmp_path)
@@ -146,21 +147,21 @@ def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, stored,
     monkeypatch.chdir(best.parent)
     run = rb.run_experiment(str(best), overrides={"output": str(tmp_path / "runs")})
 
-    found = {system["name"]: system["causes"]["found"] for system in run.summary["systems"]}
-    assert found["-".join(promise["fusion"]["retrievers"])] == promise["found"]
+    by_name = {system["name"]: system["causes"]["found"] for system in run.summary["systems"]}
+    assert by_name["-".join(promise["fusion"]["retrievers"])] == promise["found"]
     assert f"finds {promise['found']} of {promise['of']} at {passages}" in done.stderr
-    assert found["bm25"] == 59
+    assert by_name["bm25"] == 59
 
 
 @pytest.mark.costly
-def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path):
+def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path, assert_message):
     best = tmp_path / "best.yaml"
     command = ("fix", "runs/quickstart", "--system", "minilm", "--write", str(best))
 
     done = run_command(*command, cwd=quickstart)
 
     assert done.returncode == 0
-    assert "nothing here is surely better" in done.stdout
+    assert_message(lines_with(done.stdout, "nothing here is surely"))
     assert "nothing written" in done.stderr
     assert not best.exists()
     assert run_command(*command, "--best", cwd=quickstart).returncode == 0
@@ -169,7 +170,7 @@ def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path)
 
 
 @pytest.mark.costly
-def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path):
+def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path, assert_message):
     config = tmp_path / "mine.yaml"
     config.write_text("name: mine  # with comments\n")
     command = ("fix", "runs/quickstart", "--write", str(config))
@@ -177,8 +178,8 @@ def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path):
     done = run_command(*command, cwd=quickstart)
 
     assert done.returncode == 2
-    assert "mine.yaml: exists, and was not written by `ragbench fix`" in done.stderr
-    assert config.read_text() == "name: mine  # with comments\n"
+    assert_message(done.stderr)
+    assert_message(config.read_text())
     config.unlink()
     assert run_command(*command, cwd=quickstart).returncode == 0
     assert run_command(*command, cwd=quickstart).returncode == 0  # its own file
@@ -242,23 +243,22 @@ def test_a_config_without_generators_is_written(tmp_path):
 
 
 @pytest.mark.costly
-def test_more_passages_than_stored_hits_are_refused(quickstart):
+def test_more_passages_than_stored_hits_are_refused(quickstart, assert_message):
     done = run_command("fix", "runs/quickstart", "--passages", "101", cwd=quickstart)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--passages: found 101, allowed: an integer from 1 to 100" in done.stderr
+    assert_message(done.stderr)
 
 
 @pytest.mark.costly
-def test_the_page_and_explain_have_the_changes(quickstart):
+def test_the_page_and_explain_have_the_changes(quickstart, assert_message):
     [run] = (quickstart / "runs/quickstart").glob("2*")
     page = (run / "report.html").read_text()
     explained = run_command("explain", "runs/quickstart", cwd=quickstart).stdout
 
     assert "<h2>what to change</h2>" in page
     assert '<a href="#queries&amp;q=q38">q38</a></th><td class="words">fuse with minilm' in page
-    assert "bm25 finds 57 of 70 at 5; what stored results say" in explained
-    assert "ragbench fix runs/quickstart --write best.yaml" in explained
-    before = page
+    assert_message(lines_with(explained, "what stored results say", "runs/quickstart --write"))
+    old_page = page
     assert run_command("report", "runs/quickstart", cwd=quickstart).returncode == 0
-    assert (run / "report.html").read_text() == before
+    assert (run / "report.html").read_text() == old_page

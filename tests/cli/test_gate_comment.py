@@ -88,21 +88,23 @@ def test_a_long_comment_is_cut_at_a_line_end_and_has_no_secret(folder, server):
         ({}, "the server answered 403: "),
     ],
 )
-def test_a_comment_that_cannot_be_written_is_one_line(folder, server, monkeypatch, variables, says):
+def test_a_comment_that_cannot_be_written_is_one_line(
+    folder, server, monkeypatch, variables, says, assert_message
+):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     server.read_only = True
 
     done = gate(folder, server, **variables)
 
     assert done.returncode == 1
-    assert done.stdout.startswith("bm25 got WORSE: mrr 1.00 -> 0.")
+    assert_message(done.stdout)
     last = done.stderr.splitlines()[-1]
     assert last.startswith("no comment was written: ")
     assert says in last
     assert server.comments == []
 
 
-def test_an_error_replaces_the_verdict_on_the_commit_before(folder, server):
+def test_an_error_replaces_the_verdict_on_the_commit_before(folder, server, assert_message):
     old = {"id": 5, "user": {"type": "Bot"}, "body": "<!-- ragbench:broken.yaml -->\n**fine**"}
     server.comments.append(old)
 
@@ -110,27 +112,27 @@ def test_an_error_replaces_the_verdict_on_the_commit_before(folder, server):
 
     assert done.returncode == 2
     assert [method for method, _ in server.writes] == ["PATCH"]
-    assert old["body"].startswith(
-        "<!-- ragbench:broken.yaml -->\n**no decision: broken.yaml:3:37: retrievers.bm25.k1"
-    )
+    assert_message(old["body"])
     assert "@&#8288;alice" in old["body"]
 
 
-def test_each_mistake_of_a_config_is_a_line_of_the_comment(folder, server):
+def test_each_mistake_of_a_config_is_a_line_of_the_comment(folder, server, assert_message):
     done = gate(folder, server, "two.yaml")
 
     assert done.returncode == 2
     (comment,) = server.comments
     _, first, second, link = filter(None, comment["body"].split("\n"))
-    assert first.startswith("**no decision: two.yaml:3:37: retrievers.bm25.k1: ")
+    assert_message(first)
     assert second.startswith("two.yaml:4:")
-    assert link == "[page and log of the run](https://github.com/acme/search/actions/runs/9)"
+    assert_message(link)
     assert "^" not in comment["body"], "a caret has no place in a paragraph"
 
 
-def test_a_step_summary_that_cannot_be_written_does_not_keep_the_comment_away(folder, server):
+def test_a_step_summary_that_cannot_be_written_does_not_keep_the_comment_away(
+    folder, server, assert_message
+):
     done = gate(folder, server, GITHUB_STEP_SUMMARY=str(folder / "none" / "summary.md"))
 
     assert done.returncode == 2
-    assert "GITHUB_STEP_SUMMARY cannot be written" in done.stderr
+    assert_message(done.stderr)
     assert len(server.comments) == 1

@@ -15,6 +15,7 @@ from ragbench.config.load import load_config
 from ragbench.data.files.fields import content_id
 from ragbench.errors import ConfigError, DataError
 from tests.lazy import Lazy
+from tests.messages import lines_with
 
 rouge_scorer = Lazy("rouge_score.rouge_scorer")
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, models or processes
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
+def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -36,51 +37,52 @@ def write_csv(path, rows):
         csv.writer(stream).writerows(rows)
 
 
-def test_a_config_for_a_folder(here):
+def test_a_config_for_a_folder(workplace, assert_message):
     result = invoke()
 
     assert result.exit_code == 0
     assert result.stdout == "wrote ragbench.yaml\n"
-    assert "put your data into dataset" in result.stderr
+    assert_message(result.stderr)
     with pytest.raises(ConfigError) as caught:
         load_config("ragbench.yaml")
     [problem] = caught.value.problems
     assert problem.found == "no such file: dataset", "all that is missing is the data"
-    (here / "dataset").mkdir()
+    (workplace / "dataset").mkdir()
     assert list(load_config("ragbench.yaml").retrievers) == ["bm25"]
 
 
-def test_never_overwrites_the_file_of_records(here):
-    write_csv(here / "qa.csv", [["question", "reference"], ["Who?", "Galle"]])
+def test_never_overwrites_the_file_of_records(workplace, assert_message):
+    write_csv(workplace / "qa.csv", [["question", "reference"], ["Who?", "Galle"]])
 
     result = invoke("--from", "qa.csv", "--force", "qa.csv")
 
     assert result.exit_code == 2
-    assert "is the table; choose another" in result.stderr
-    assert (here / "qa.csv").read_text(encoding="utf-8").startswith("question")
+    assert_message(result.stderr)
+    assert (workplace / "qa.csv").read_text(encoding="utf-8").startswith("question")
 
 
-def test_never_overwrites_without_force(here):
-    (here / "mine.yaml").write_text("precious\n", encoding="utf-8")
+def test_never_overwrites_without_force(workplace):
+    (workplace / "mine.yaml").write_text("precious\n", encoding="utf-8")
 
     result = invoke("mine.yaml")
 
     assert result.exit_code == 2
     assert "--force" in result.stderr
-    assert (here / "mine.yaml").read_text(encoding="utf-8") == "precious\n"
+    assert (workplace / "mine.yaml").read_text(encoding="utf-8") == "precious\n"
     assert invoke("mine.yaml", "--force").exit_code == 0
-    assert load_text(here / "mine.yaml")["dataset"]["type"] == "beir"
+    assert load_text(workplace / "mine.yaml")["dataset"]["type"] == "beir"
 
 
 def load_text(path):
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def test_records_with_answers_run_at_once(here):
-    (here / "data").mkdir()
+def test_records_with_answers_run_at_once(workplace):
+    (workplace / "data").mkdir()
     write_csv(
-        here / "data" / "qa log.csv",
+        workplace / "data" / "qa log.csv",
         [
+            # names of columns in the spelling of several tools
             ["Question", "answer", "contexts", "ground_truth", "topic"],
             ["Who wrote it?", "Ann wrote it.", json.dumps(["Ann wrote it in 1999."]), "Ann", "x"],
             ["When?", "In 1999.", json.dumps(["Ann wrote it in 1999."]), "1999", "y"],
@@ -90,7 +92,7 @@ def test_records_with_answers_run_at_once(here):
     result = invoke("configs/qa.yaml", "--from", "data/qa log.csv")
 
     assert result.exit_code == 0
-    dataset = load_text(here / "configs" / "qa.yaml")["dataset"]
+    dataset = load_text(workplace / "configs" / "qa.yaml")["dataset"]
     assert dataset["path"] == "../data/qa log.csv"
     assert dataset["columns"] == {
         "question": "Question",
@@ -103,41 +105,42 @@ def test_records_with_answers_run_at_once(here):
     assert validated.stdout.startswith("ok: configs/qa.yaml\n")
 
 
-def test_records_without_answers_need_a_corpus(here):
-    write_csv(here / "qa.csv", [["question", "reference"], ["Who?", "Ann"]])
+def test_records_without_answers_need_a_corpus(workplace, assert_message):
+    write_csv(workplace / "qa.csv", [["question", "reference"], ["Who?", "Ann"]])
 
     result = invoke("--from", "qa.csv")
 
-    assert "put the documents that answer the questions into dataset.corpus" in result.stderr
+    assert_message(result.stderr)
     with pytest.raises(ConfigError, match="no such file: documents"):
         load_config("ragbench.yaml")
-    (here / "documents").mkdir()
-    (here / "documents" / "a.txt").write_text("Ann wrote it.", encoding="utf-8")
+    (workplace / "documents").mkdir()
+    (workplace / "documents" / "a.txt").write_text("Ann wrote it.", encoding="utf-8")
     assert invoke("ragbench.yaml", command=validate).exit_code == 0
 
 
-def test_an_answer_alone_is_refused_since_it_may_be_gold(here):
-    write_csv(here / "qa.csv", [["question", "answer"], ["Who?", "Ann"]])
+def test_an_answer_alone_is_refused_since_it_may_be_gold(workplace, assert_message):
+    write_csv(workplace / "qa.csv", [["question", "answer"], ["Who?", "Ann"]])
 
-    with pytest.raises(DataError, match="is the column 'answer' the gold answer"):
+    with pytest.raises(DataError) as error:
         invoke("--from", "qa.csv")
-    assert not (here / "ragbench.yaml").exists()
+    assert_message(error.value, "qa.csv")
+    assert not (workplace / "ragbench.yaml").exists()
 
 
-def test_a_response_alone_has_no_gold_and_no_config(here):
-    write_csv(here / "qa.csv", [["question", "response"], ["Who?", "Ann"]])
+def test_a_response_alone_has_no_gold_and_no_config(workplace, assert_message):
+    write_csv(workplace / "qa.csv", [["question", "response"], ["Who?", "Ann"]])
 
     with pytest.raises(DataError, match="nothing to score") as caught:
         invoke("--from", "qa.csv")
 
-    assert "column reference (gold answers)" in str(caught.value)
-    assert not (here / "ragbench.yaml").exists()
+    assert_message(str(caught.value))
+    assert not (workplace / "ragbench.yaml").exists()
     assert invoke("--from", "qa.csv", "--column", "reference=response").exit_code == 0
 
 
-def test_passages_and_gold_answers_run_at_once(here):
+def test_passages_and_gold_answers_run_at_once(workplace):
     write_csv(
-        here / "ctx.csv",
+        workplace / "ctx.csv",
         [["question", "contexts", "reference"], ["Who?", json.dumps(["Ann did.", "Bo."]), "Bo"]],
     )
 
@@ -147,29 +150,31 @@ def test_passages_and_gold_answers_run_at_once(here):
     assert run.exit_code == 0
     [system] = json.loads(run.stdout)["systems"]
     means = {name: score["mean"] for name, score in system["scores"].items()}
+    # `Bo` stands in the second of two passages
     assert means == {"found@5": 1, "answer_hit@5": 1, "answer_hit@1": 0, "answer_hit@10": 1}
 
 
-def test_a_file_without_questions(here):
-    write_csv(here / "qa.csv", [["a", "b"], ["1", "2"]])
+def test_a_file_without_questions(workplace, assert_message):
+    write_csv(workplace / "qa.csv", [["a", "b"], ["1", "2"]])
 
-    with pytest.raises(DataError, match=r"qa\.csv: no column with the question"):
+    with pytest.raises(DataError) as error:
         invoke("--from", "qa.csv")
-    assert not (here / "ragbench.yaml").exists()
+    assert_message(error.value, "qa.csv")
+    assert not (workplace / "ragbench.yaml").exists()
 
 
-def test_a_file_that_is_not_there(here):
+def test_a_file_that_is_not_there(workplace):
     with pytest.raises(DataError, match=r"qa\.csv"):
         invoke("--from", "qa.csv")
 
 
 @pytest.mark.parametrize("column", ["no", "a: b", "ä 'x'", "${X}", "1", 'say "q"', "#"])
-def test_odd_column_names_survive(here, column):
-    (here / "qa.jsonl").write_text(
+def test_odd_column_names_survive(workplace, column):
+    (workplace / "qa.jsonl").write_text(
         json.dumps({"question": "q", "answer": "a", "contexts": ["c"], "reference": "r"}) + "\n",
         encoding="utf-8",
     )
-    name = here / "qa.yaml"
+    name = workplace / "qa.yaml"
     invoke("qa.yaml", "--from", "qa.jsonl")
     from ragbench.config.scaffold import _scalar
 
@@ -180,27 +185,27 @@ def test_odd_column_names_survive(here, column):
 
 
 @pytest.fixture
-def table(here, repository):
+def table(workplace, repository):
     """60 questions of the example collection with answers and gold files, and a folder of these."""
     example = repository / "datasets" / "example"
     lines = {
         name: [json.loads(line) for line in (example / name).read_text("utf-8").splitlines()]
         for name in ("corpus.jsonl", "queries.jsonl", "answers.jsonl")
     }
-    (here / "docs").mkdir()
-    for each in lines["corpus.jsonl"]:
-        text = f"# {each['title']}\n\n{each['text']}\n"
-        (here / "docs" / f"{each['_id']}.md").write_text(text, encoding="utf-8")
+    (workplace / "docs").mkdir()
+    for row in lines["corpus.jsonl"]:
+        text = f"# {row['title']}\n\n{row['text']}\n"
+        (workplace / "docs" / f"{row['_id']}.md").write_text(text, encoding="utf-8")
     gold = read_qrels(example / "qrels" / "test.tsv").to_dict()
-    answers = {each["query_id"]: each["answers"][0] for each in lines["answers.jsonl"]}
+    answers = {row["query_id"]: row["answers"][0] for row in lines["answers.jsonl"]}
     rows = [
         {
-            "question": each["text"],
-            "answer": answers[each["_id"]],
-            "source document": [f"{d}.md" for d, grade in gold[each["_id"]].items() if grade > 0],
+            "question": row["text"],
+            "answer": answers[row["_id"]],
+            "source document": [f"{d}.md" for d, grade in gold[row["_id"]].items() if grade > 0],
         }
-        for each in lines["queries.jsonl"]
-        if each["_id"] in answers and any(grade > 0 for grade in gold.get(each["_id"], {}).values())
+        for row in lines["queries.jsonl"]
+        if row["_id"] in answers and any(grade > 0 for grade in gold.get(row["_id"], {}).values())
     ]
     return rows[:60]
 
@@ -211,35 +216,38 @@ def write_table(rows, path):
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     else:
-        written = [[*row.values()] for row in rows]
-        cells = [[q, a, "; ".join(gold)] for q, a, gold in written]
+        values = [[*row.values()] for row in rows]
+        cells = [[q, a, "; ".join(gold)] for q, a, gold in values]
         write_csv(path, [list(rows[0]), *cells])
 
 
-def test_a_table_and_a_folder_run_at_once(here, table):
-    """The scores are those that pytrec_eval and rouge-score give for what was found."""
-    write_table(table, here / "qa.parquet")
-    write_table(table, here / "qa.csv")
-    written = []
+def test_a_table_and_a_folder_run_at_once(workplace, table):
+    # The scores are those that pytrec_eval and rouge-score give for what was found.
+    write_table(table, workplace / "qa.parquet")
+    write_table(table, workplace / "qa.csv")
+    configs = []
+    # lists of gold files in Parquet, one cell with semicolons in CSV
     for name in ("qa.parquet", "qa.csv"):
         done = invoke("--from", name, "--corpus", "docs/", "--force")
         assert done.exit_code == 0
-        written.append((here / "ragbench.yaml").read_text("utf-8").replace(name, "TABLE"))
-    assert written[0] == written[1]
+        configs.append((workplace / "ragbench.yaml").read_text("utf-8").replace(name, "TABLE"))
+    # the config depends on the table alone, not on its format
+    assert configs[0] == configs[1]
     run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
 
     assert run.exit_code == 0, run.output
     summary = json.loads(run.stdout)
-    scores = {each["name"]: each["scores"] for each in summary["systems"]}
+    scores = {entry["name"]: entry["scores"] for entry in summary["systems"]}
     assert list(scores) == ["bm25", "bm25/extractive"]
     qrels = {content_id(row["question"]): dict.fromkeys(row["source document"], 1) for row in table}
-    folder = here / "runs" / "ragbench" / summary["timing"]["run_id"]
-    found = read_run(folder / "rankings" / "bm25.trec").to_dict()
+    folder = workplace / "runs" / "ragbench" / summary["timing"]["run_id"]
+    rankings = read_run(folder / "rankings" / "bm25.trec").to_dict()
     oracle = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "recall.10", "map"})
-    expected = oracle.evaluate(found).values()
-    assert len(found) >= 55, "a query that finds nothing has no row in the file: it counts as 0"
+    # the oracle reads the ranking that the run wrote, with gold from the table
+    expected = oracle.evaluate(rankings).values()
+    assert len(rankings) >= 55, "a query that finds nothing has no row in the file: it counts as 0"
     for measure, theirs in {"ndcg@10": "ndcg_cut_10", "recall@10": "recall_10"}.items():
-        mean = sum(each[theirs] for each in expected) / 60
+        mean = sum(entry[theirs] for entry in expected) / 60
         assert scores["bm25"][measure]["mean"] == pytest.approx(mean, abs=1e-9)
     predictions = (folder / "predictions" / "bm25--extractive.jsonl").read_text("utf-8")
     answered = {row["query_id"]: row["answer"] for row in map(json.loads, predictions.splitlines())}
@@ -252,105 +260,101 @@ def test_a_table_and_a_folder_run_at_once(here, table):
     assert mean == pytest.approx(sum(rouge) / 60, abs=1e-9)
 
 
-def test_the_users_own_app_is_the_second_system(here, table):
-    """The lines of the app run once their # are away, and the first line of the result is on it."""
-    write_table(table[:20], here / "qa.csv")
-    (here / "myapp.py").write_text("def answer(question):\n    return 'no idea'\n", "utf-8")
+def test_the_users_own_app_is_the_second_system(workplace, table, assert_message):
+    # The lines of the app run once their # are away, and the first line of the result is on it.
+    write_table(table[:20], workplace / "qa.csv")
+    (workplace / "myapp.py").write_text("def answer(question):\n    return 'no idea'\n", "utf-8")
     invoke("--from", "qa.csv", "--corpus", "docs")
-    config = here / "ragbench.yaml"
+    config = workplace / "ragbench.yaml"
     text = config.read_text("utf-8").replace("# apps:", "apps:").replace("#   mychain", "  mychain")
     config.write_text(text, "utf-8")
 
     run = invoke("ragbench.yaml", "--quiet", command=run_command)
 
     assert list(load_config(config).apps) == ["mychain"]
-    assert run.stdout.startswith("mychain answers 0 of 20 questions; lost: "), run.output
+    assert_message(lines_with(run.stdout, "0 of 20 questions; lost"))
 
 
-def test_what_was_understood_is_said(here, table):
-    write_table(table, here / "qa.csv")
+def test_what_was_understood_is_said(workplace, table, assert_message):
+    write_table(table, workplace / "qa.csv")
 
     result = invoke("--from", "qa.csv", "--corpus", "docs", "-o", "my qa.yaml")
 
     assert result.stdout == "wrote my qa.yaml\n"
-    assert result.stderr.splitlines()[0] == (
-        "note: columns: question = question, relevant = source document (the gold documents), "
-        "reference = answer (the gold answer)"
-    )
-    assert "gold documents are in the corpus" in result.stderr
-    assert "column 'answer' is read as the gold answer" in result.stderr
-    assert result.stderr.splitlines()[-1] == "next: ragbench run 'my qa.yaml'"
+    assert_message(result.stderr.splitlines()[0])
+    assert_message(result.stderr)
+    assert_message(result.stderr.splitlines()[-1])
 
 
-def test_long_documents_are_cut_and_scored_as_documents(here):
-    (here / "docs").mkdir()
+def test_long_documents_are_cut_and_scored_as_documents(workplace, assert_message):
+    (workplace / "docs").mkdir()
     for name, word in (("a", "volcano"), ("b", "glacier"), ("c", "desert")):
+        # 603 words: longer than a chunk, and the answer is in the middle
         text = " ".join(["filler"] * 300 + [word] * 3 + ["filler"] * 300)
-        (here / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
+        (workplace / "docs" / f"{name}.md").write_text(text, encoding="utf-8")
     write_csv(
-        here / "qa.csv",
+        workplace / "qa.csv",
         [["query", "file"], ["Where is the volcano?", "a"], ["Where is the desert?", "c.md"]],
     )
 
     invoke("--from", "qa.csv", "--corpus", "docs")
-    text = (here / "ragbench.yaml").read_text(encoding="utf-8")
+    text = (workplace / "ragbench.yaml").read_text(encoding="utf-8")
     run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
 
-    assert "# 3 documents, 603 words in the median: long ones" in text
-    assert load_text(here / "ragbench.yaml")["dataset"]["columns"] == {
+    assert_message(lines_with(text, "# 3 documents, 603 words"))
+    assert load_text(workplace / "ragbench.yaml")["dataset"]["columns"] == {
         "question": "query",
         "relevant": "file",
     }
-    systems = {each["name"]: each["scores"] for each in json.loads(run.stdout)["systems"]}
+    systems = {system["name"]: system["scores"] for system in json.loads(run.stdout)["systems"]}
     assert list(systems) == ["chunks"]
     assert systems["chunks"]["hit_rate@1"]["mean"] == 1.0
 
 
-def test_a_column_with_few_known_documents_is_named(here):
-    (here / "docs").mkdir()
-    (here / "docs" / "guide.md").write_text("text", encoding="utf-8")
+def test_a_column_with_few_known_documents_is_named(workplace, assert_message):
+    (workplace / "docs").mkdir()
+    (workplace / "docs" / "guide.md").write_text("text", encoding="utf-8")
+    # one of three cells is the name of a document
     rows = [["question", "topic"], ["Who?", "Guide"], ["What?", "b"], ["Why?", "c"]]
-    write_csv(here / "qa.csv", rows)
+    write_csv(workplace / "qa.csv", rows)
 
     arguments = ("--from", "qa.csv", "--corpus", "docs")
     result = CliRunner().invoke(init, arguments)
 
-    assert (
-        "note: 1 of the 3 ids in column 'topic' are in the corpus; if they are the gold documents, "
-        "write relevant: topic\n"
-    ) in result.stderr
+    assert_message(result.stderr)
     assert isinstance(result.exception, DataError)
-    assert not (here / "ragbench.yaml").exists(), "it would score nothing"
+    assert not (workplace / "ragbench.yaml").exists(), "it would score nothing"
     assert invoke(*arguments, "--column", "relevant=topic").exit_code == 0
 
 
-def test_gold_that_names_what_metadata_say(here):
+def test_gold_that_names_what_metadata_say(workplace, assert_message):
     rows = [{"page_content": f"text {n}", "metadata": {"source": f"f{n // 2}"}} for n in range(4)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (here / "chunks.jsonl").write_text(lines, encoding="utf-8")
-    write_csv(here / "qa.csv", [["question", "source_doc"], ["text 3", "f1"], ["text 0", "f0"]])
+    (workplace / "chunks.jsonl").write_text(lines, encoding="utf-8")
+    write_csv(
+        workplace / "qa.csv", [["question", "source_doc"], ["text 3", "f1"], ["text 0", "f0"]]
+    )
 
     result = invoke("--from", "qa.csv", "--corpus", "chunks.jsonl")
     run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
 
-    assert "gold documents are named by metadata.source of the corpus" in result.stderr
-    found = json.loads(run.stdout)["systems"][0]["scores"]["hit_rate@1"]
-    assert (found["mean"], found["n"]) == (1.0, 2)
+    assert_message(result.stderr)
+    score = json.loads(run.stdout)["systems"][0]["scores"]["hit_rate@1"]
+    assert (score["mean"], score["n"]) == (1.0, 2)
 
 
-def test_gold_that_the_corpus_does_not_know(here):
-    (here / "docs").mkdir()
-    (here / "docs" / "guide.md").write_text("text", encoding="utf-8")
-    write_csv(here / "qa.csv", [["question", "source_doc"], ["Who?", "guides"], ["What?", "b"]])
+def test_gold_that_the_corpus_does_not_know(workplace, assert_message):
+    (workplace / "docs").mkdir()
+    (workplace / "docs" / "guide.md").write_text("text", encoding="utf-8")
+    write_csv(
+        workplace / "qa.csv", [["question", "source_doc"], ["Who?", "guides"], ["What?", "b"]]
+    )
 
     with pytest.raises(DataError) as caught:
         invoke("--from", "qa.csv", "--corpus", "docs")
 
-    assert str(caught.value) == (
-        "qa.csv line 2: none of the 2 gold documents of 'source_doc' is in the corpus, such as "
-        "'guides'; did you mean 'guide.md'? allowed: ids such as 'guide.md'"
-    )
-    assert not (here / "ragbench.yaml").exists()
+    assert_message(str(caught.value))
+    assert not (workplace / "ragbench.yaml").exists()
 
 
 @pytest.mark.parametrize(
@@ -367,38 +371,35 @@ def test_options_that_do_not_go_together(arguments, expected):
     assert expected in result.stderr
 
 
-def test_gold_that_the_corpus_lacks_in_part_is_named_with_its_row(here, table):
+def test_gold_that_the_corpus_lacks_in_part_is_named_with_its_row(workplace, table, assert_message):
     table[3]["source document"] = ["io-volcano.md"]
-    write_table(table, here / "qa.csv")
+    write_table(table, workplace / "qa.csv")
     invoke("--from", "qa.csv", "--corpus", "docs")
 
     validated = invoke("ragbench.yaml", command=validate)
 
-    assert (
-        "judged documents are not in the corpus, such as 'io-volcano.md' (qa.csv line 5)"
-        in validated.stdout
-    )
+    assert_message(lines_with(validated.stdout, "documents are not in the"))
 
 
-def test_a_table_with_an_empty_column_of_gold_and_blanks_in_its_header(here):
-    (here / "docs").mkdir()
-    (here / "docs" / "a.md").write_text("Ann wrote it.", encoding="utf-8")
-    write_csv(here / "qa.csv", [["question ", " answer", "source_doc"], ["Who?", "Ann", ""]])
+def test_a_table_with_an_empty_column_of_gold_and_blanks_in_its_header(workplace):
+    (workplace / "docs").mkdir()
+    (workplace / "docs" / "a.md").write_text("Ann wrote it.", encoding="utf-8")
+    write_csv(workplace / "qa.csv", [["question ", " answer", "source_doc"], ["Who?", "Ann", ""]])
 
     result = invoke("--from", "qa.csv", "--corpus", "docs")
 
     assert "note: column 'source_doc' is empty in every row and is not used\n" in result.stderr
-    columns = load_text(here / "ragbench.yaml")["dataset"]["columns"]
+    columns = load_text(workplace / "ragbench.yaml")["dataset"]["columns"]
     assert columns == {"question": "question", "reference": "answer"}
     assert invoke("ragbench.yaml", command=validate).exit_code == 0
 
 
-def test_columns_of_other_names_are_said(here):
-    (here / "docs").mkdir()
-    (here / "docs" / "d1.md").write_text("Galle sah Neptun.", encoding="utf-8")
-    (here / "docs" / "d2.md").write_text("Piazzi sah Ceres.", encoding="utf-8")
+def test_columns_of_other_names_are_said(workplace, assert_message):
+    (workplace / "docs").mkdir()
+    (workplace / "docs" / "d1.md").write_text("Galle sah Neptun.", encoding="utf-8")
+    (workplace / "docs" / "d2.md").write_text("Piazzi sah Ceres.", encoding="utf-8")
     write_csv(
-        here / "qa.csv",
+        workplace / "qa.csv",
         [
             ["Frage", "Antwort", "Beste Quelle"],
             ["Wer sah Neptun?", "Galle", "d1.md"],
@@ -407,42 +408,43 @@ def test_columns_of_other_names_are_said(here):
     )
     table = ("--from", "qa.csv", "--corpus", "docs")
 
-    with pytest.raises(DataError, match=r"with ragbench init: --column question=NAME"):
+    with pytest.raises(DataError) as error:
         invoke(*table)
+    assert_message(error.value, "qa.csv")
     result = invoke(
         *(*table, "--column", "question=Frage", "--column", "reference=Antwort"),
         *("--column", "relevant=Beste Quelle"),
     )
 
     assert result.exit_code == 0, result.stderr
-    written = yaml.safe_load((here / "ragbench.yaml").read_text(encoding="utf-8"))
-    assert written["dataset"]["columns"] == {
+    config = yaml.safe_load((workplace / "ragbench.yaml").read_text(encoding="utf-8"))
+    assert config["dataset"]["columns"] == {
         "question": "Frage",
         "reference": "Antwort",
         "relevant": "Beste Quelle",
     }
-    assert "2 of 2 gold documents are in the corpus" in result.stderr
+    assert_message(result.stderr)
     assert invoke("ragbench.yaml", command=run_command).exit_code == 0
 
 
-def test_a_bare_answer_is_what_is_said_of_it(here):
-    write_csv(here / "qa.csv", [["question", "answer"], ["Who?", "Galle"]])
+def test_a_bare_answer_is_what_is_said_of_it(workplace, assert_message):
+    write_csv(workplace / "qa.csv", [["question", "answer"], ["Who?", "Galle"]])
 
-    with pytest.raises(DataError, match="--column reference=answer"):
+    with pytest.raises(DataError) as error:
         invoke("--from", "qa.csv")
+    assert_message(error.value, "qa.csv")
     gold = invoke("--from", "qa.csv", "-o", "gold.yaml", "--column", "reference=answer")
 
     assert gold.exit_code == 0
-    columns = load_text(here / "gold.yaml")["dataset"]["columns"]
+    columns = load_text(workplace / "gold.yaml")["dataset"]["columns"]
     assert columns == {"question": "question", "reference": "answer"}
-    with pytest.raises(
-        DataError, match=r"nothing to score \(columns: .*answer = answer\): no gold"
-    ):
+    with pytest.raises(DataError) as error:
         invoke("--from", "qa.csv", "-o", "made.yaml", "--column", "answer=answer")
+    assert_message(error.value, "qa.csv")
 
 
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "message"),
     [
         ("fragen=Frage", "unknown part 'fragen'; allowed: id, question,"),
         ("question", "found 'question', allowed: NAME=VALUE"),
@@ -451,18 +453,18 @@ def test_a_bare_answer_is_what_is_said_of_it(here):
         ("question=b", "question has one column: 'a' or 'b'"),
     ],
 )
-def test_a_wrong_column_is_refused(here, column, said):
-    write_csv(here / "qa.csv", [["a", "b"], ["Who?", "Galle"]])
+def test_a_wrong_column_is_refused(workplace, column, message):
+    write_csv(workplace / "qa.csv", [["a", "b"], ["Who?", "Galle"]])
 
     result = invoke("--from", "qa.csv", "--column", "question=a", "--column", column)
 
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.split())
-    assert not (here / "ragbench.yaml").exists()
+    assert message in " ".join(result.stderr.split())
+    assert not (workplace / "ragbench.yaml").exists()
 
 
-def test_columns_need_a_table(here):
+def test_columns_need_a_table(workplace, assert_message):
     result = invoke("--column", "question=a")
 
     assert result.exit_code == 2
-    assert "--column needs --from TABLE" in result.stderr
+    assert_message(result.stderr)

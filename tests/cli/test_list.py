@@ -13,6 +13,7 @@ from ragbench.errors import OptionError
 from ragbench.score.judge.classifier import PresetName
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import Group, measure
+from tests.messages import lines_with
 
 
 def invoke(*arguments):
@@ -53,18 +54,18 @@ def test_a_rare_member_is_listed_with_all_alone(kind, name):
     assert name not in invoke(kind)
 
 
-def test_what_differs_in_nothing_is_one_entry():
-    assert "  bleu, bleu1, bleu2, bleu3, bleu4  " in invoke("metrics")
+def test_what_differs_in_nothing_is_one_entry(assert_message):
+    assert_message(lines_with(invoke("metrics"), "bleu1, bleu2, bleu3"))
 
 
-def test_options_have_range_default_and_help():
+def test_options_have_range_default_and_help(assert_message):
     [line] = [line for line in invoke("retrievers").split("\n") if line.startswith("      b: ")]
 
-    assert line.startswith("      b: a number from 0 to 1; default 0.4. ")
+    assert_message(line)
 
 
-def test_required_options_say_so():
-    assert "      path: a path; required. The run file." in invoke("retrievers")
+def test_required_options_say_so(assert_message):
+    assert_message(lines_with(invoke("retrievers"), "path; required. The run"))
 
 
 def test_a_cutoff_that_must_be_named_is_required():
@@ -94,9 +95,10 @@ def test_measures_stand_in_groups_and_each_in_one():
     ]
 
 
-def test_a_group_that_is_none_is_refused():
-    with pytest.raises(OptionError, match="dummy: group: found 'odds', allowed: first hits, "):
+def test_a_group_that_is_none_is_refused(assert_message):
+    with pytest.raises(OptionError) as error:
         measure("dummy", range=(0.0, 1.0), group="odds")
+    assert_message(error.value)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_group_that_is_none_is_refused():
     ["retrievers", "rerankers", "generators", "apps", "loaders", "measures", "metrics", "judges"],
 )
 def test_each_option_has_its_help(kind):
-    """Read from docstrings: a wrong name there would leave the option without help."""
+    # Read from docstrings: a wrong name there would leave the option without help.
     entries = json.loads(invoke(kind, "--json"))[kind]
     options = [(entry["name"], option) for entry in entries for option in entry["options"]]
 
@@ -120,28 +122,28 @@ def test_json(kind):
     assert all({"name", "help", "options"} <= set(entry) for entry in catalog[kind])
 
 
-def test_judges_end_with_a_table_of_local_ones():
+def test_judges_end_with_a_table_of_local_ones(assert_message):
     text = invoke("judges")
     rows = [line.split() for line in text[text.index("local judges") :].splitlines()[1:-1]]
 
     assert rows[0] == ["judge", "size", "licence", "languages", "RAM", "needs", "AUC"]
     words = [" ".join(row) for row in rows]
-    assert "hhem 110M Apache-2.0 en 0.5 GB dense not measured here" in words
+    assert_message(lines_with(words, "hhem 110M Apache-2.0 en"))
     assert {row[0] for row in rows[1:]} == {"nli", *get_args(PresetName)}
     [entry] = [e for e in json.loads(invoke("judges", "--json"))["judges"] if "presets" in e]
     assert entry["name"] == "classifier"
     assert [preset["name"] for preset in entry["presets"]] == [row[0] for row in rows[1:]]
 
 
-def test_rubrics_say_what_they_ask_need_and_do():
+def test_rubrics_say_what_they_ask_need_and_do(assert_message):
     text = invoke("rubrics")
 
-    assert "  hallucination  How much of the answer is made up?" in text
-    said = " ".join(text.split())
-    assert "Judges the query, by rating; needs question, queries; judge: openai, langchain " in said
+    assert_message(lines_with(text, "How much of the answer"))
+    words = " ".join(text.split())
     assert (
-        "Judges the answer, by claims, lower is better; needs question, answer, contexts, " in text
+        "Judges the query, by rating; needs question, queries; judge: openai, langchain " in words
     )
+    assert_message(lines_with(text, "answer, by claims, lower"))
     assert "; judge: openai, langchain, nli\n" in text
 
 
@@ -157,6 +159,8 @@ def test_a_reader_that_goes_away_early_is_no_error(warm):
     reader, writer = os.pipe()
     os.close(reader)
     command = [warm.folder / "ragbench", "list"]
-    found = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    completed = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
     os.close(writer)
-    assert (found.returncode, found.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")

@@ -57,7 +57,7 @@ def test_every_command_is_here():
 @pytest.mark.costly
 @pytest.mark.parametrize("line", LINES)
 def test_no_name_is_an_internal_error(folder, line, monkeypatch, capsys):
-    """File systems take 255 bytes of a name, Linux 4,096 of a path."""
+    # File systems take 255 bytes of a name, Linux 4,096 of a path.
     monkeypatch.chdir(folder)
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
     for letters in (300, 5_000):
@@ -65,8 +65,8 @@ def test_no_name_is_an_internal_error(folder, line, monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["ragbench", *words])
         with pytest.raises(SystemExit) as exited:
             main()
-        said = capsys.readouterr().err
+        printed = capsys.readouterr().err
 
-        assert exited.value.code in (0, 2), said
-        assert "internal error" not in said
-        assert max(map(len, said.split("\n"))) <= 800
+        assert exited.value.code in (0, 2), printed
+        assert "internal error" not in printed
+        assert max(map(len, printed.split("\n"))) <= 800

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.commands import run_command
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs
 
@@ -99,21 +100,20 @@ def test_run_validate_and_plan_end_with_the_same_line(
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
-def test_an_available_judge_is_left_out_without_its_package(ragbench, monkeypatch, command):
+def test_an_available_judge_is_left_out_without_its_package(
+    ragbench, monkeypatch, command, assert_message
+):
     monkeypatch.setitem(sys.modules, "openai", None)
     done = ragbench(command, metrics={"judge": {**JUDGE, "when": "available"}})
 
-    reason = "chat model 'openai' needs openai: pip install 'ragbench-eval[judge]'"
     assert done.returncode == 0, done.stderr
-    assert f"judge openai was skipped: {reason} (when: available)" in done.stdout
+    assert_message(lines_with(done.stdout, "judge openai was skipped"))
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])
-def test_missing_keys_are_named_together(ragbench, command):
+def test_missing_keys_are_named_together(ragbench, command, assert_message):
     gpt = {"gpt": {"type": "openai", "model": "m"}}
     done = ragbench(command, key="", generators=gpt, metrics={"judge": JUDGE})
 
     assert done.returncode == 2
-    assert "generators.gpt.api_key_env: found 'OPENAI_API_KEY', which is not set" in done.stderr
-    assert "metrics.judge.api_key_env: found 'OPENAI_API_KEY', which is not set" in done.stderr
-    assert "2 errors in exp.yaml; nothing was run" in done.stderr
+    assert_message(lines_with(done.stderr, "OPENAI_API_KEY', which", "in exp.yaml; nothing was"))

@@ -29,7 +29,7 @@ def run(judged_quickstart, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "problem"),
     [
         (b"latest", "found 'latest'"),
         (b"\xff\xfe", "cannot be read"),
@@ -38,7 +38,7 @@ def run(judged_quickstart, tmp_path):
         (b"nothing", "no run here"),
     ],
 )
-def test_a_file_latest(run, content, found):
+def test_a_file_latest(run, content, problem):
     latest = run.parent / "latest"
     latest.unlink()
     latest.write_bytes(content)
@@ -46,7 +46,7 @@ def test_a_file_latest(run, content, found):
     for command in (["report"], ["compare"], ["calibrate", "--draw", "2"], ["reproduce"]):
         done = run_command(command[0], run.parent, *command[1:])
         assert done.returncode == 2, done.stderr
-        assert found in done.stderr
+        assert problem in done.stderr
 
 
 _json = st.sampled_from([None, 1, -1.5, "x", [], {}, [{}], {"a": []}, True, "\x1b"])
@@ -61,10 +61,10 @@ def test_calibrate_on_lines_of_the_wrong_shape(run, data):
     file = run / kind / "bm25--extractive.jsonl"
     right = file.read_text()
     lines = right.splitlines()
-    at = data.draw(st.integers(0, len(lines) - 1))
-    row = json.loads(lines[at])
+    number = data.draw(st.integers(0, len(lines) - 1))
+    row = json.loads(lines[number])
     row[data.draw(st.sampled_from(list(row)))] = data.draw(_json)
-    lines[at] = json.dumps(data.draw(st.sampled_from([row, row, row, [], 1, {}])))
+    lines[number] = json.dumps(data.draw(st.sampled_from([row, row, row, [], 1, {}])))
     file.write_text("\n".join(lines) + "\n")
 
     try:
@@ -93,8 +93,8 @@ def test_calibrate_on_a_config_of_the_wrong_shape(run, text):
 def test_stored_items_of_the_wrong_shape_are_made_again(
     run, tmp_path, repository, shift, monkeypatch
 ):
-    """Their checksums are right: somebody else wrote them. Each item has another of the values."""
-    before = json.loads((run / "summary.json").read_text())["systems"]
+    # Their checksums are right: somebody else wrote them. Each item has another of the values.
+    systems = json.loads((run / "summary.json").read_text())["systems"]
     for number, value in enumerate(ODD):
         rows = f"(rowid + {shift}) % {len(ODD)} = {number}"
         forge(tmp_path / "cache" / CACHE_FILE, rows, json.dumps(value).encode())
@@ -107,7 +107,7 @@ def test_stored_items_of_the_wrong_shape_are_made_again(
 
     assert done.returncode == 0, done.stderr
     again = Path(tmp_path / "runs/quickstart/latest/summary.json").read_text(encoding="utf-8")
-    for old, new in zip(before, json.loads(again)["systems"], strict=True):
+    for old, new in zip(systems, json.loads(again)["systems"], strict=True):
         assert old["scores"] == new["scores"]
 
 
@@ -116,13 +116,13 @@ FAILING = "class J:\n    def __init__(self): raise ValueError('no database')\n"
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         (OWN_JUDGE, "metrics.judge: python:mine:J has no model, options, allowed: an object with"),
         (FAILING, "metrics.judge: python:mine:J: ValueError: no database"),
     ],
 )
-def test_a_judge_of_ones_own_that_is_none_is_no_internal_error(tmp_path, code, told):
+def test_a_judge_of_ones_own_that_is_none_is_no_internal_error(tmp_path, code, message):
     (tmp_path / "mine.py").write_text(code, encoding="utf-8")
     row = {"question": "a?", "answer": "b c", "reference": "b", "contexts": ["x b"]}
     (tmp_path / "qa.jsonl").write_text(json.dumps(row), encoding="utf-8")
@@ -135,13 +135,13 @@ def test_a_judge_of_ones_own_that_is_none_is_no_internal_error(tmp_path, code, t
     done = run_command("run", "c.yaml", cwd=tmp_path)
 
     assert done.returncode == 2, done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
 @pytest.mark.parametrize("name", ["queries.jsonl", "per_query.csv", "predictions/new.jsonl"])
 def test_what_is_no_file_is_named_and_not_waited_for(run, name):
-    """Half of the files of a run hung `report`, `show` and `compare` as pipes with names."""
+    # Half of the files of a run hung `report`, `show` and `compare` as pipes with names.
     odd = run / name
     odd.unlink(missing_ok=True)
     os.mkfifo(odd)
@@ -159,7 +159,7 @@ READERS = (["report"], ["show", "1"], ["explain"], ["compare"], ["runs"], ["repr
     "name", ["summary.json", "questions.jsonl", "per_query.csv", "config.yaml", "rankings", "new"]
 )
 def test_a_link_in_a_run_folder_is_named_and_not_followed(run, tmp_path, name):
-    """The first line of the file behind it stood in the error, and so in logs of CI."""
+    # The first line of the file behind it stood in the error, and so in logs of CI.
     private = tmp_path / "private"
     private.mkdir() if name == "rankings" else private.write_text("root:x:0:0:mine\n")
     link = run / name
@@ -188,12 +188,12 @@ def test_latest_leads_to_a_folder_beside_it_only(run, tmp_path):
         assert "latest:1: found" in done.stderr
 
 
-def test_calibrate_names_the_verdicts_that_are_missing(run):
-    """A label of theirs was 'no answer of this run'."""
-    [gone, *_] = sorted((run / "judgements").iterdir())
-    gone.unlink()
+def test_calibrate_names_the_verdicts_that_are_missing(run, assert_message):
+    # A label of theirs was 'no answer of this run'.
+    [verdicts, *_] = sorted((run / "judgements").iterdir())
+    verdicts.unlink()
 
     done = run_command("calibrate", run, "--draw", 2)
 
     assert done.returncode == 2
-    assert f"{gone.name}: no such file; allowed: the verdicts of this system" in done.stderr
+    assert_message(done.stderr)

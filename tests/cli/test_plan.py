@@ -18,14 +18,14 @@ ROWS = """\
 
 
 def test_the_quickstart_before_and_after_a_run(quickstart, finished_quickstart, golden):
-    before = quickstart("plan", "CONFIG")[1]
+    unfinished = quickstart("plan", "CONFIG")[1]
     assert not Path("cache").exists()
     assert not Path("runs").exists()
     finished_quickstart.copy_to(Path())
     after = quickstart("plan", "CONFIG")[1]
     edited = quickstart("plan", "CONFIG", "--set", "retrievers.exact.b=0.1")[1]
 
-    golden("plan.txt", f"{before}\n{after}\n{edited}")
+    golden("plan.txt", f"{unfinished}\n{after}\n{edited}")
 
 
 def test_json(quickstart):

@@ -16,10 +16,10 @@ from ragbench.cli import _COMMANDS
 from ragbench.errors import DataError, OptionError, RagbenchError, shortened, visible
 from tests.commands import run_command
 
+# What a terminal obeys, but line breaks and tabs.
 OBEYED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
-"""What a terminal obeys, but line breaks and tabs."""
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202egnp.exe\x08\x7f"
 _words = st.text(
     st.sampled_from([*"ab \"'{}:#-", *HOSTILE, "\x00", "\x85", "\u2066", "\u2028", "é"]),
@@ -35,9 +35,9 @@ def _texts(line):
 
 def test_each_character_is_one_that_is_seen():
     for character in (*HOSTILE, "\x00", "\x1f", "\u2029", "\udc9b"):
-        shown, is_hidden = visible(character), OBEYED.match(character) or character == "\udc9b"
-        assert len(shown) == 1, repr(character)
-        assert (shown != character) == bool(is_hidden), repr(character)
+        printed, is_hidden = visible(character), OBEYED.match(character) or character == "\udc9b"
+        assert len(printed) == 1, repr(character)
+        assert (printed != character) == bool(is_hidden), repr(character)
 
 
 def test_of_a_long_line_the_middle_is_left_out():
@@ -178,7 +178,7 @@ def test_csv_for_programs_keeps_ids_and_json_escapes_them(folder):
 
 @pytest.mark.slow
 def test_a_terminal_gets_colours_and_bars_and_nothing_else(folder, warm):
-    """On a pseudo terminal: only what we and rich draw, for which names are made harmless."""
+    # On a pseudo terminal: only what we and rich draw, for which names are made harmless.
     host, client = pty.openpty()
     with subprocess.Popen(
         [warm.folder / "ragbench", "run", "c.yaml", "--set", "output=again"],
@@ -186,7 +186,7 @@ def test_a_terminal_gets_colours_and_bars_and_nothing_else(folder, warm):
         env={**os.environ, "TERM": "xterm"},
     ) as process:  # fmt: skip
         os.close(client)
-        seen = b""
+        output = b""
         while True:
             try:
                 block = os.read(host, 65536)
@@ -194,9 +194,9 @@ def test_a_terminal_gets_colours_and_bars_and_nothing_else(folder, warm):
                 break
             if not block:
                 break
-            seen += block
+            output += block
     os.close(host)
-    text = seen.decode("utf-8")
+    text = output.decode("utf-8")
     assert process.returncode == 1
     assert "\x1b[1m" in text, "colours are there"
     # moves, clears and colours of rich and of ours; line ends of the terminal

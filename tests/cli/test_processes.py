@@ -13,6 +13,7 @@ import pytest
 
 from tests.commands import run_command
 
+# Command -> the arguments of one call, where a quickstart has run: one of each kind.
 LINES = {
     "run": "CONFIG --only bm25 --quiet",
     "validate": "CONFIG",
@@ -24,10 +25,10 @@ LINES = {
     "cache": "",
     "reproduce": "runs/quickstart --quiet",
 }
-"""Command -> the arguments of one call, where a quickstart has run: one of each kind."""
 
+# Commands that start a Python of their own.
 FROM_NOTHING = {"list"}
-"""Commands that start a Python of their own."""
+# What `python -m ragbench` does, in a process that has imported other packages only.
 WITHOUT_RAGBENCH = """
 import runpy, sys
 for name in [*sys.modules]:
@@ -35,7 +36,6 @@ for name in [*sys.modules]:
         del sys.modules[name]
 runpy.run_module("ragbench", run_name="__main__", alter_sys=True)
 """
-"""What `python -m ragbench` does, in a process that has imported other packages only."""
 
 
 def run_process(warm, command, words, **options):
@@ -63,7 +63,7 @@ def test_a_process_exits_and_prints_as_the_call_does(
         "QRELS": str(example_data / "qrels" / "test.tsv"),
     }
     words = [places.get(word, word) for word in LINES[command].split()]
-    shown = []
+    results = []
     for name in ("process", "call"):
         folder = tmp_path / name
         finished_quickstart.copy_to(folder)
@@ -76,15 +76,15 @@ def test_a_process_exits_and_prints_as_the_call_does(
         output = f"{stdout}\n--- stderr\n{stderr}"
         # a run folder is named by its time
         output = re.sub(r"\d{8}-\d{6}\S*(?=/report)", "RUN", output.replace(str(folder), "HERE"))
-        shown.append((code, output))
+        results.append((code, output))
 
-    assert shown[0] == shown[1]
-    assert shown[0][0] in (0, 2), shown
-    assert "Traceback" not in shown[0][1]
+    assert results[0] == results[1]
+    assert results[0][0] in (0, 2), results
+    assert "Traceback" not in results[0][1]
 
 
 def test_an_interrupt_during_imports_is_one_line(tmp_path):
-    """Ctrl-C within the first 0.2 s printed the traceback of an import."""
+    # Ctrl-C within the first 0.2 s printed the traceback of an import.
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
 
     done = subprocess.run(

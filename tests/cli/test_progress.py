@@ -19,11 +19,11 @@ pytestmark = pytest.mark.slow  # processes and servers
 
 @pytest.fixture
 def said_meanwhile(warm):
-    """What a command says that goes on when something is said."""
+    """Lines of progress of a command that waits until a line was printed."""
     return functools.partial(_said_meanwhile, warm.folder / "ragbench")
 
 
-def _said_meanwhile(program, arguments, wanted, go_on, cwd):
+def _said_meanwhile(program, arguments, pattern, go_on, cwd):
     """Start a command that waits, and let it go on when it has said what is wanted."""
     with subprocess.Popen(
         [program, *map(str, arguments)],
@@ -37,7 +37,7 @@ def _said_meanwhile(program, arguments, wanted, go_on, cwd):
         lines, gone_on = [], False
         for line in process.stderr:
             lines.append(line.rstrip("\n"))
-            if not gone_on and re.search(wanted, line):
+            if not gone_on and re.search(pattern, line):
                 gone_on = True
                 go_on(process)
     assert (process.returncode, gone_on) == (0, True), lines
@@ -46,17 +46,17 @@ def _said_meanwhile(program, arguments, wanted, go_on, cwd):
 
 def test_calibrate_says_how_many_answers_were_asked_about(said_meanwhile, tmp_path, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    held = Held(Script())
-    with ChatServer(held) as server:
+    script = Held(Script())
+    with ChatServer(script) as server:
         block = {"type": "openai", "model": "m", "base_url": server.url}
         records = [{**row, "contexts": [*row["contexts"], "Red."]} for row in bridge_records()]
         rubric = {"name": "used", "needs": ["contexts", "answer"], "scale": {1: "no", 5: "yes"}}
         run = judged(tmp_path, "asked", records, judge={**block, "rubrics": [rubric]})
-        held.hold_after = held.answered + 5
+        script.hold_after = script.answered + 5
         lines = said_meanwhile(
             ["calibrate", run, "--probe", "position", "--sample", 30, "--trust", server.url],
             r"ask openai again: [0-9]+ of 60 answers after .+ s",
-            lambda process: held.release(),
+            lambda process: script.release(),
             tmp_path,
         )
 

@@ -7,6 +7,7 @@ import pytest
 
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -17,7 +18,7 @@ def after_small_run(judged_quickstart, tmp_path):
     judged_quickstart.copy_to(tmp_path)
 
 
-def test_an_option_changed_by_hand(after_small_run, quickstart):
+def test_an_option_changed_by_hand(after_small_run, quickstart, assert_message):
     config = Path("runs/quickstart/latest/config.yaml").resolve()
     text = config.read_text()
     assert "sentences: 2" in text
@@ -26,10 +27,10 @@ def test_an_option_changed_by_hand(after_small_run, quickstart):
     code, text, _ = quickstart("reproduce", "runs/quickstart", "--quiet")
 
     assert code == 1
-    assert "differs: rouge1 of bm25/extractive differs on" in text
+    assert_message(lines_with(text, "differs: rouge1 of"))
 
 
-def test_live_objects_are_refused(quickstart, repository):
+def test_live_objects_are_refused(quickstart, repository, assert_message):
     def search(question, top_k):
         return []
 
@@ -40,18 +41,20 @@ def test_live_objects_are_refused(quickstart, repository):
     code, _, problems = quickstart("reproduce", "runs/quickstart", "--quiet")
 
     assert code == 2
-    assert "the run had Python objects, which no file holds: mine" in problems
+    assert_message(problems)
 
 
-def test_a_run_folder_that_was_moved_by_itself(after_small_run, quickstart, tmp_path):
-    """Its paths start from where it was written, which CI does not keep."""
+def test_a_run_folder_that_was_moved_by_itself(
+    after_small_run, quickstart, tmp_path, assert_message
+):
+    # Its paths start from where it was written, which CI does not keep.
     moved = tmp_path / "artifacts" / "main" / "run"
     shutil.copytree(Path("runs/quickstart/latest").resolve(), moved)
 
     code, text, problems = quickstart("reproduce", str(moved), "--quiet")
 
     assert code == 0, problems
-    assert "reproduced: every score and every ranking is the same" in text
+    assert_message(lines_with(text, "and every ranking is the"))
 
 
 def test_no_run(quickstart):

@@ -20,7 +20,7 @@ def invoke(*arguments):
 
 @pytest.mark.parametrize("name", built_in_rubrics())
 def test_every_prompt_is_printed_whole(name):
-    """The task of each prompt is that of the method; the judged texts are the example's."""
+    # The task of each prompt is that of the method; the judged texts are the example's.
     text = invoke(name)
     prompts = json.loads(invoke(name, "--json"))["prompts"]
 
@@ -34,19 +34,21 @@ def test_every_prompt_is_printed_whole(name):
 
 @pytest.mark.parametrize("name", ["fluency", "pairwise", "context_relevancy"])
 def test_a_prompt_that_needs_no_earlier_reply_is_the_one_that_is_sent(name):
-    shown = json.loads(invoke(name, "--json"))["prompts"]
+    prompts = json.loads(invoke(name, "--json"))["prompts"]
     sent = [(prompt.system, prompt.user) for _, prompt in preview(load_rubric(name))]
 
-    assert [(each["system"], each["user"]) for each in shown][: len(sent)] == sent
+    assert [(shown_prompt["system"], shown_prompt["user"]) for shown_prompt in prompts][
+        : len(sent)
+    ] == sent
 
 
 def test_json_has_the_facts_of_the_rubric_and_the_schemas():
-    shown = json.loads(invoke("hallucination", "--json"))
+    facts = json.loads(invoke("hallucination", "--json"))
 
-    assert shown["needs"] == ["question", "answer", "contexts", "reference"]
-    assert shown["method"] == "claims"
-    assert len(shown["prompts"]) == 3
-    assert [*shown["prompts"][0]["schema"]["properties"]] == ["sentence_1"]
+    assert facts["needs"] == ["question", "answer", "contexts", "reference"]
+    assert facts["method"] == "claims"
+    assert len(facts["prompts"]) == 3
+    assert [*facts["prompts"][0]["schema"]["properties"]] == ["sentence_1"]
 
 
 def test_a_file_of_the_users_without_examples(tmp_path):
@@ -57,11 +59,11 @@ def test_a_file_of_the_users_without_examples(tmp_path):
     assert "\n5: warm\n" in text
 
 
-def test_other_kinds_have_no_more_to_show():
+def test_other_kinds_have_no_more_to_show(assert_message):
     result = CliRunner().invoke(command, ["measures", "ndcg"])
 
     assert result.exit_code == 2
-    assert "ragbench list rubrics NAME" in result.stderr
+    assert_message(result.stderr)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.commands import run_command as ragbench
+from tests.messages import lines_with
 from tests.warm import PROGRAM
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -18,13 +19,13 @@ pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made
 QUICKSTART = "configs/quickstart.yaml"
 
 
-def test_prints_the_tables_and_where_the_report_is(finished_quickstart):
+def test_prints_the_tables_and_where_the_report_is(finished_quickstart, assert_message):
     folder, done = finished_quickstart
 
     assert done.returncode == 0, done.stderr
     first, second, *_ = done.stdout.splitlines()
-    assert re.match(r"\S+ answers \d+ of 78 questions, .*: no difference shown \(", first)
-    assert re.match(r"\S+ finds the gold of \d+ of 70 questions in its first 5 hits, ", second)
+    assert_message(first)
+    assert_message(second)
     assert "\nretrieval  found@5 " in done.stdout
     assert "\ngeneration         right " in done.stdout
     assert "\njudge" not in done.stdout, "none is named"
@@ -77,17 +78,17 @@ def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path, warm)
             check=False,
         )
 
-    said = log.read_text().splitlines()
-    assert done.returncode == 0, said
+    lines = log.read_text().splitlines()
+    assert done.returncode == 0, lines
     assert any(
         re.fullmatch(r"index slow: 112 of 224 documents after .+, .+ a second, .+ left", line)
-        for line in said
+        for line in lines
     )
-    assert any(line.startswith("write: 1 run folder in ") for line in said)
+    assert any(line.startswith("write: 1 run folder in ") for line in lines)
 
 
+# What makes a run of the quickstart quick, where its numbers are not looked at.
 FEW = ("--limit", "4", "--set", "statistics.resamples=100")
-"""What makes a run of the quickstart quick, where its numbers are not looked at."""
 
 
 def test_quiet_leaves_only_the_result(repository, tmp_path):
@@ -99,11 +100,11 @@ def test_quiet_leaves_only_the_result(repository, tmp_path):
     assert "\nretrieval " not in done.stdout
 
 
-def test_quiet_and_verbose_exclude_each_other(tmp_path):
+def test_quiet_and_verbose_exclude_each_other(tmp_path, assert_message):
     done = ragbench("run", "c.yaml", "-q", "--verbose", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert "pass --quiet or --verbose, not both" in done.stderr
+    assert_message(done.stderr)
 
 
 def test_json_is_the_summary(repository, tmp_path):
@@ -111,8 +112,8 @@ def test_json_is_the_summary(repository, tmp_path):
 
     summary = json.loads(done.stdout)
     assert summary["schema"] == "ragbench.summary/1"
-    written = next(tmp_path.glob("runs/quickstart/2*/summary.json"))
-    assert json.loads(written.read_text()) == summary
+    stored = next(tmp_path.glob("runs/quickstart/2*/summary.json"))
+    assert json.loads(stored.read_text()) == summary
 
 
 @pytest.mark.parametrize(
@@ -210,8 +211,8 @@ def test_ctrl_c_waits_for_no_call(repository, tmp_path, warm):
     assert not list(tmp_path.glob("runs/**/summary.json"))
 
 
-def test_ctrl_c_that_breaks_a_lock_is_still_ctrl_c(repository, tmp_path, warm):
-    """As `threading.Condition` does where the signal comes while it gives its lock back."""
+def test_ctrl_c_that_breaks_a_lock_is_still_ctrl_c(repository, tmp_path, warm, assert_message):
+    # As `threading.Condition` does where the signal comes while it gives its lock back.
     (tmp_path / "mine.py").write_text(
         "def search(question, top_k):\n"
         "    try:\n"
@@ -234,7 +235,7 @@ def test_ctrl_c_that_breaks_a_lock_is_still_ctrl_c(repository, tmp_path, warm):
     )
 
     assert done.returncode == 130, done.stderr
-    assert "the same command resumes the run" in done.stderr
+    assert_message(lines_with(done.stderr, "same command resumes the"))
     assert done.stderr.endswith("interrupted\n")
 
 
@@ -297,7 +298,7 @@ def test_a_mapping_where_a_word_belongs_is_an_error(repository, tmp_path, settin
     assert "--set" in done.stderr
 
 
-def test_a_full_device_is_said(warm, tmp_path):
+def test_a_full_device_is_said(warm, tmp_path, assert_message):
     command = f"{warm.folder / 'ragbench'} list retrievers > /dev/full"
 
     done = subprocess.run(
@@ -305,10 +306,12 @@ def test_a_full_device_is_said(warm, tmp_path):
     )
 
     assert done.returncode == 6
-    assert "cannot write the result: No space left on device" in done.stderr
+    assert_message(done.stderr)
 
 
-def test_a_closed_stdout_is_said_and_the_folder_is_written(repository, tmp_path, warm):
+def test_a_closed_stdout_is_said_and_the_folder_is_written(
+    repository, tmp_path, warm, assert_message
+):
     command = ["run", repository / QUICKSTART, "--only", "bm25", "--quiet", *FEW]
     # what a Python finds that is started with `>&-`
     code = f"import os, sys; os.close(1); sys.stdout = None; {PROGRAM}"
@@ -319,5 +322,5 @@ def test_a_closed_stdout_is_said_and_the_folder_is_written(repository, tmp_path,
     _, stderr = process.communicate()
 
     assert process.returncode == 2
-    assert stderr == "cannot write the result: standard output is closed\n"
+    assert_message(stderr)
     assert list(tmp_path.glob("runs/quickstart/2*/summary.json"))

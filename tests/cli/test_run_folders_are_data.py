@@ -19,6 +19,7 @@ from ragbench.cli import _COMMANDS
 from ragbench.errors import RagbenchError
 from ragbench.pytest_plugin import assert_not_worse
 from tests.commands import run_command
+from tests.messages import lines_with
 
 MODULE = """
 import pathlib
@@ -45,6 +46,7 @@ COMMAND = (
 JUDGE = (THE_JUDGE, "  judge: {type: 'python:pwn:R', rubrics: [faithfulness]}\n")
 CHANGES = {"retriever": RETRIEVER, "dataset": DATASET, "factory": FACTORY, "judge": JUDGE,
            "installed": COMMAND}  # fmt: skip
+# Command -> calls with a run folder, or with what a user stands in it for.
 LINES = {
     "compare": ["RUN OTHER -m nDCG@10 --fail-if 'nDCG@10 drop > 0.9'"],
     "baseline": ["RUN -o ../main.json"],
@@ -63,12 +65,11 @@ LINES = {
     "list": ["retrievers"],
     "init": ["fresh.yaml"],
 }
-"""Command -> calls with a run folder, or with what a user stands in it for."""
+# Commands that take no run folder: the user's own config, run file or documents, or bundled data;
+# and the one that imports.
 THEIR_OWN = {
     "audit", "demo", "run", "plan", "validate", "score", "gate", "questions", "reproduce",
 }  # fmt: skip
-"""Commands that take no run folder: the user's own config, run file or documents, or bundled data;
-and the one that imports."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def changed(judged_quickstart, tmp_path, tmp_path_factory, marker):
     marker.unlink(missing_ok=True)
     sys.modules.pop("pwn", None)  # of another test
 
-    def change(what):
+    def change(part):
         judged_quickstart.copy_to(tmp_path)
         other = Path(tmp_path / "runs/quickstart/latest").resolve()
         beside = tmp_path_factory.mktemp("attacked")  # as deep, for the paths in the config
@@ -90,12 +91,12 @@ def changed(judged_quickstart, tmp_path, tmp_path_factory, marker):
         folder = Path(beside / "runs/quickstart/latest").resolve()
         for place in (folder, folder.parent, tmp_path):
             (place / "pwn.py").write_text(MODULE.replace("MARKER", repr(str(marker))))
-        if what == "measures":
+        if part == "measures":
             for file in [*folder.glob("*.json"), *folder.glob("*.csv")]:
                 file.write_text(file.read_text().replace("ndcg@10", "python:pwn:m"))
         else:
             config = folder / "config.yaml"
-            old, new = CHANGES[what]
+            old, new = CHANGES[part]
             text, n = re.subn(old, new.replace("MARKER", str(marker)), config.read_text(), count=1)
             assert n == 1
             config.write_text(text)
@@ -110,9 +111,9 @@ def test_every_command_is_here():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", [*CHANGES, "measures"])
-def test_no_command_imports_what_a_run_folder_names(changed, marker, what):
-    folder, other = changed(what)
+@pytest.mark.parametrize("part", [*CHANGES, "measures"])
+def test_no_command_imports_what_a_run_folder_names(changed, marker, part):
+    folder, other = changed(part)
     codes = {}
     for command, lines in LINES.items():
         for line in lines:
@@ -128,9 +129,9 @@ def test_no_command_imports_what_a_run_folder_names(changed, marker, what):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", [*CHANGES, "measures"])
-def test_neither_do_functions(changed, marker, monkeypatch, what):
-    folder, other = changed(what)
+@pytest.mark.parametrize("part", [*CHANGES, "measures"])
+def test_neither_do_functions(changed, marker, monkeypatch, part):
+    folder, other = changed(part)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
     for use in (
@@ -167,7 +168,7 @@ def test_a_retriever_of_ones_own_is_not_in_the_way_of_a_sheet(changed):
 
 @pytest.mark.slow
 def test_modules_of_the_working_directory_are_not_pythons(changed, marker):
-    """`python -m ragbench` in a run folder takes no `yaml.py` or `csv.py` that lies there."""
+    # `python -m ragbench` in a run folder takes no `yaml.py` or `csv.py` that lies there.
     folder, _ = changed("retriever")
     for name in ("yaml", "csv", "rich", "jinja2", "numpy", "secrets"):
         (folder / f"{name}.py").write_text((folder / "pwn.py").read_text())
@@ -189,8 +190,8 @@ def own_module(changed):
         (place / "pwn.py").unlink()
     text = (folder / "config.yaml").read_text()
     dropped = ("k1", "b", "variant", "stemmer", "stopwords", "language")
-    kept = re.sub(rf"(python:pwn:R\n)(?:    (?:{'|'.join(dropped)}):.*\n)+", r"\1", text)
-    (folder / "config.yaml").write_text(kept)
+    shortened = re.sub(rf"(python:pwn:R\n)(?:    (?:{'|'.join(dropped)}):.*\n)+", r"\1", text)
+    (folder / "config.yaml").write_text(shortened)
     return folder
 
 
@@ -202,22 +203,22 @@ def _module(marker):
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["a module", "a package", "working directory"])
 def test_reproduce_takes_no_code_from_the_folder_unless_told_so(
-    own_module, marker, tmp_path, where
+    own_module, marker, tmp_path, where, assert_message
 ):
     module = own_module / ("pwn/__init__.py" if where == "a package" else "pwn.py")
     module.parent.mkdir(exist_ok=True)
     module.write_text(_module(marker))
     (tmp_path / "pwn.py").unlink()
-    here = own_module if where.startswith("working") else tmp_path
+    workplace = own_module if where.startswith("working") else tmp_path
 
-    refused = run_command("reproduce", own_module, "--quiet", cwd=here)
+    refused = run_command("reproduce", own_module, "--quiet", cwd=workplace)
 
     assert refused.returncode == 2
     assert not marker.exists()
     assert "config.yaml:" in refused.stderr
-    assert "'pwn' runs code from the run folder; pass --trust to allow it" in refused.stderr
+    assert_message(refused.stderr)
     if where == "a module":
-        trusted = run_command("reproduce", own_module, "--quiet", "--trust", cwd=here)
+        trusted = run_command("reproduce", own_module, "--quiet", "--trust", cwd=workplace)
         assert marker.exists(), trusted.stderr
         assert trusted.returncode == 1, "another retriever finds something else"
 
@@ -228,9 +229,9 @@ def test_reproduce_says_first_what_it_imports_and_from_where(own_module, marker,
 
     done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
 
-    first, *rest = done.stderr.splitlines()
+    first, *later = done.stderr.splitlines()
     assert first == f"imports: pwn from {tmp_path / 'pwn.py'}"
-    assert "cannot import 'pwn'" in "\n".join(rest)
+    assert "cannot import 'pwn'" in "\n".join(later)
 
 
 @pytest.mark.slow
@@ -238,19 +239,19 @@ def test_reproduce_writes_beside_the_run_and_not_where_its_config_says(own_modul
     (tmp_path / "pwn.py").write_text("def R(question, top_k):\n    return []\n")
     file, elsewhere = own_module / "config.yaml", tmp_path / "elsewhere"
     file.write_text(re.sub(r"output: .*", f"output: {elsewhere}", file.read_text()))
-    before = {*own_module.parent.iterdir()}
+    old_folders = {*own_module.parent.iterdir()}
 
     done = run_command("reproduce", own_module, "--quiet", cwd=tmp_path)
 
     assert done.returncode == 1, done.stderr
     assert not elsewhere.exists()
-    [new] = {*own_module.parent.iterdir()} - before
+    [new] = {*own_module.parent.iterdir()} - old_folders
     assert f"again: {new}" in done.stdout
 
 
 @pytest.mark.slow
 def test_no_command_writes_through_a_link_of_the_folder(own_module, tmp_path):
-    """A name that a writer will use was opened, whatever it led to."""
+    # A name that a writer will use was opened, whatever it led to.
     _with(own_module, "type: python:pwn:R", "type: bm25")
     private = tmp_path / "private"
     private.write_text("mine")
@@ -278,9 +279,9 @@ def _with(folder, old, new):
 @pytest.mark.slow
 @pytest.mark.parametrize("inside", ["run", "experiment"])
 def test_reproduce_finds_no_code_of_the_folder_by_a_longer_name(
-    own_module, marker, tmp_path_factory, inside
+    own_module, marker, tmp_path_factory, inside, assert_message
 ):
-    """Folders without `__init__.py` are packages, too: `runs.quickstart.RUN.evil`."""
+    # Folders without `__init__.py` are packages, too: `runs.quickstart.RUN.evil`.
     above = own_module.parents[2]
     folder = own_module if inside == "run" else own_module.parent
     (folder / "evil.py").write_text(_module(marker))
@@ -291,4 +292,4 @@ def test_reproduce_finds_no_code_of_the_folder_by_a_longer_name(
 
     assert done.returncode == 2
     assert not marker.exists()
-    assert "runs code from the run folder; pass --trust to allow it" in done.stderr
+    assert_message(lines_with(done.stderr, "code from the run folder"))

@@ -51,11 +51,11 @@ def test_mistakes_are_told_in_one_line_and_exit_2(runs, score, arguments, proble
     (runs / "bad.run").write_text("q1 Q0 d1 1 1.0 t\nq1 Q0 d2 2 x t\n")
     (runs / "other.run").write_text("7 Q0 d1 1 1.0 t\n")
 
-    code, text, told = score(*arguments.split())
+    code, text, printed = score(*arguments.split())
 
     assert code == 2
-    assert problem in told
-    assert "Traceback" not in told
+    assert problem in printed
+    assert "Traceback" not in printed
     assert text == ""
 
 

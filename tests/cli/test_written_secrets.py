@@ -15,7 +15,7 @@ import yaml
 
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError
-from tests.cli.echo_server import EchoServer, written
+from tests.cli.echo_server import EchoServer, forms_of
 from tests.cli.planted import COMPONENTS, LITERAL, SECRETS, VARIABLES, config
 from tests.commands import run_command
 
@@ -30,9 +30,9 @@ class Shell:
     def __init__(self, folder, program):
         self.folder, self.program, self.printed = folder, program, b""
         (folder / "tmp").mkdir()
-        kept = ("PATH", "PYTHONPATH", "HOME", "LANG")
+        names = ("PATH", "PYTHONPATH", "HOME", "LANG")
         self.environment = {
-            **{name: os.environ[name] for name in kept if name in os.environ},
+            **{name: os.environ[name] for name in names if name in os.environ},
             **VARIABLES,
             "TMPDIR": str(folder / "tmp"),
             "PYTHONWARNINGS": "always",
@@ -57,31 +57,31 @@ class Shell:
         self._keep(command, done, code)
 
     def _keep(self, command, done, code):
-        told = f"\n$ {command[0]}\n{done.stdout}{done.stderr}"
-        self.printed += told.encode("utf-8", "surrogateescape")
-        assert done.returncode in code, told[-3000:]
+        printed = f"\n$ {command[0]}\n{done.stdout}{done.stderr}"
+        self.printed += printed.encode("utf-8", "surrogateescape")
+        assert done.returncode in code, printed[-3000:]
 
 
+# What is looked for: most secrets are the same in many forms.
 FORMS = {
     text.encode(): f"{name}: {form}"
     for name, secret in SECRETS.items()
-    for form, text in written(secret).items()
+    for form, text in forms_of(secret).items()
 }
-"""What is looked for: most secrets are the same in many forms."""
 
 
 def leaks(content):
     """The secrets that bytes hold, in which form, and where."""
     return {
-        f"{told}: {content[max(0, at - 60) : at + 60]!r}"
-        for form, told in FORMS.items()
-        if (at := content.find(form)) >= 0
+        f"{description}: {content[max(0, start - 60) : start + 60]!r}"
+        for form, description in FORMS.items()
+        if (start := content.find(form)) >= 0
     }
 
 
 def leaks_in(folder, ignored):
     """The same of all files, what databases have compressed included."""
-    found = {}
+    leaking = {}
     for path in sorted(folder.rglob("*")):
         if not path.is_file() or path.name in ignored:
             continue
@@ -94,12 +94,12 @@ def leaks_in(folder, ignored):
         if path.name == "report.html":
             content += _unpacked(content)
         if leaked := leaks(content):
-            found[str(path.relative_to(folder))] = leaked
-    return found
+            leaking[str(path.relative_to(folder))] = leaked
+    return leaking
 
 
 def _unpacked(page):
-    """What the page holds of the queries, which is compressed."""
+    """Return the decompressed texts of the queries of a page."""
     blocks = re.findall(
         rb'<script type="application/octet-stream" id="[^"]*">([^<]*)</script>', page
     )
@@ -157,13 +157,13 @@ def test_no_planted_secret_is_written(tmp_path, warm):
 def mistakes():
     """Configs with a mistake on, or beside, a line with a secret."""
     right = config("http://127.0.0.1:1")
-    own = right["retrievers"]["own"]
+    retriever = right["retrievers"]["own"]
     text = yaml.safe_dump(right, allow_unicode=True, width=1000)
     yield text.replace("retries: 1", "retires: 1")
     yield text.replace(f"api_key: {LITERAL['option']}", f"api_key: {LITERAL['option']}: x")
     yield text.replace("X-Short: pw12345", "X-Short: pw12345: x")
     yield text.replace("X-Short: pw12345", "X-Short: pw12345\n      X-Short: pw12345")
-    yield text.replace(f"dsn: {own['dsn']}", f"dsn: [{own['dsn']}")
+    yield text.replace(f"dsn: {retriever['dsn']}", f"dsn: [{retriever['dsn']}")
     yield text.replace(f"{LITERAL['dataset']}", f"'{LITERAL['dataset']}")
     yield text.replace("url: http", "url: {a: 1}\n      url2: http")
     yield text.replace("url: http", "url: {a: 1}\n    url2: http")
@@ -173,8 +173,8 @@ def mistakes():
     yield text.replace("      X-Short: pw12345", "\tX-Short: pw12345")
     flow = f"{{type: http, headers: {{X-A: {LITERAL['tenant']}, X-Short: pw12345]}}"
     yield text.replace("retrievers:\n", f"retrievers:\n  flow: {flow}\n")
-    named = f'- "python:hostile:polite(api_key={LITERAL["option"]})"'
-    yield text.replace("- token_f1", named).replace("class Model", "def polite")
+    metric = f'- "python:hostile:polite(api_key={LITERAL["option"]})"'
+    yield text.replace("- token_f1", metric).replace("class Model", "def polite")
 
 
 def test_the_name_of_a_score_holds_no_secret(example_data):

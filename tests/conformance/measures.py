@@ -295,9 +295,12 @@ REFERENCES = [
     *_trec_eval(),
     *(
         Reference(
-            base_of(asked), f"pytrec_eval's engine, `{asked}`", ROUNDING, _parameters(asked, key)
+            base_of(measure),
+            f"pytrec_eval's engine, `{measure}`",
+            ROUNDING,
+            _parameters(measure, key),
         )
-        for asked, key in ENGINE.items()
+        for measure, key in ENGINE.items()
     ),
     *(
         Reference(name, f"pytrec_eval's mean of `{key}`", ROUNDING, _mean(name, key))

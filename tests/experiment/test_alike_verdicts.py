@@ -193,14 +193,15 @@ def test_verdicts_of_a_rubric_are_all_weighted_or_none(is_weighted, expected, we
         assert len(notes) == is_mixed
 
 
-def test_a_weighted_run_is_not_compared_with_one_by_levels():
+def test_a_weighted_run_is_not_compared_with_one_by_levels(assert_message):
     with some_weighted(lambda text: True) as server:
         weighted = run_experiment(config(server, "old"))
     with some_weighted(lambda text: False) as server:
         plain = run_experiment(config(server, "old"))
 
-    with pytest.raises(DataError, match="coherence cannot be compared: weighted is yes in "):
+    with pytest.raises(DataError) as error:
         compare(weighted.path, plain.path, measures=["coherence"])
+    assert_message(error.value)
 
 
 def test_samples_are_counted_by_levels_too():
@@ -213,13 +214,14 @@ def test_samples_are_counted_by_levels_too():
         assert score_of(experiment, name).spread == 0
 
 
-def test_a_table_and_many_rows_are_counted_alike():
+def test_a_table_and_many_rows_are_counted_alike(assert_message):
     rows = [{"user_input": "?", "response": answer} for answer in ("OLD 1", "NEW 2")]
     with some_weighted(lambda text: "OLD" in text) as server:
         judge = Judge("m", ["coherence"], base_url=server.url)
         many = judge.score_many(rows)
-        with pytest.warns(UserWarning, match="only some replies have token probabilities"):
+        with pytest.warns(UserWarning, match="token probabilities") as warned:
             table = evaluate(rows, judge=judge)
+        assert_message([warning.message for warning in warned])
         alone = judge.score(**rows[0])["coherence"]
         judge.close()
 

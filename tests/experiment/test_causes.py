@@ -205,13 +205,15 @@ def test_a_query_as_the_run_folder_knows_it(moons_run):
     assert view.system("bm25").answers == ()
 
 
-def test_a_query_that_is_not_there(moons_run):
+def test_a_query_that_is_not_there(moons_run, assert_message):
     views = QueryViews(moons_run.path)
 
-    with pytest.raises(DataError, match=r"no query 'qq3'; did you mean 'q3'.*\(q1, q2, q3,"):
+    with pytest.raises(DataError) as error:
         views.find("qq3")
-    with pytest.raises(DataError, match=r"stands in 2 questions: q1, q3;"):
+    assert_message(error.value, "TMP/runs/moons/RUN")
+    with pytest.raises(DataError) as error:
         views.find("which MOON")
+    assert_message(error.value, "TMP/runs/moons/RUN")
     assert [view.id for view in views] == list(QUERIES)
 
 

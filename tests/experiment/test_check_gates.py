@@ -160,14 +160,15 @@ def test_every_mistake_at_once():
     assert [problem.path for problem in raised.value.problems] == ["gates.0.measure", "gates.1"]
 
 
-def test_what_the_baseline_lacks_is_a_mistake(finished, tmp_path):
+def test_what_the_baseline_lacks_is_a_mistake(finished, tmp_path, assert_message):
     gates = [{"measure": "rouge1", "system": "exact/extractive", "max_drop": 0.1}]
     small = run_experiment(
         {"dataset": finished_dataset(finished), "retrievers": {"bm25": {"type": "bm25"}}}
     )
 
-    with pytest.raises(ConfigError, match="no system 'exact/extractive'"):
+    with pytest.raises(ConfigError) as error:
         check_gates(finished, gates, small)
+    assert_message(error.value)
 
 
 def finished_dataset(experiment):
@@ -187,8 +188,9 @@ def test_no_list(finished, assert_message):
     assert_message(error.value)
 
 
-def test_a_damaged_folder_is_named(finished):
+def test_a_damaged_folder_is_named(finished, assert_message):
     (finished.path / "comparisons.json").write_text('{"schema": "ragbench.comparison/1"}')
 
-    with pytest.raises(DataError, match=r"comparisons\.json: no 'confidence'"):
+    with pytest.raises(DataError) as error:
         check_gates(finished, GATES[2])
+    assert_message(error.value, "TMP/runs/moons/RUN/comparisons.json")

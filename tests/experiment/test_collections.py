@@ -143,10 +143,9 @@ def test_the_command_prints_and_writes_one_table(several, tmp_path, assert_messa
     )
     assert_message(lines_with(table.stdout, "| vs"))
     # a run over several data sets is read as the runs on each
-    with pytest.raises(
-        DataError, match=r"several data sets; allowed: the run on one of them: .*few"
-    ):
+    with pytest.raises(DataError) as error:
         rb.load_experiment(folder)
+    assert_message(error.value, "TMP/runs/both/RUN")
     assert rb.load_experiment(folder / "few").record.dataset.queries == 6
 
     several["gates"] = [{"measure": "mrr@10", "system": "weak", "min": 1.0}]

@@ -111,15 +111,16 @@ def test_a_baseline_file_takes_the_metadata_of_the_run(clustered):
     assert {gate["facts"]["n_clusters"] for gate in comparison.gates} == {3}
 
 
-def test_gates_are_held_by_the_clusters_of_the_run(clustered):
+def test_gates_are_held_by_the_clusters_of_the_run(clustered, assert_message):
     gate = {"measure": "ndcg@10", "system": "exact", "max_drop": 0.1}
 
     assert check_gates(clustered, gate) == clustered.summary["gates"]
     assert clustered.summary["gates"][0]["n_clusters"] == 3
 
     (clustered.path / "queries.jsonl").unlink()
-    with pytest.raises(DataError, match=r"no queries\.jsonl, whose metadata\.topic has"):
+    with pytest.raises(DataError) as error:
         check_gates(clustered, gate)
+    assert_message(error.value, "TMP/runs/moons/RUN")
 
 
 def test_a_comparison_says_that_it_does_not_cluster(clustered):
@@ -173,13 +174,14 @@ def test_evaluations_have_no_metadata(assert_message):
     assert_message(error.value)
 
 
-def test_other_groups_are_refused(clustered):
+def test_other_groups_are_refused(clustered, assert_message):
     again = run_again(clustered)
     file = again / "queries.jsonl"
     file.write_text(file.read_text().replace('"earth"', '"moon"'))
 
-    with pytest.raises(DataError, match=r"topic of query 'q4' is 'earth' in .* and 'moon' in"):
+    with pytest.raises(DataError) as error:
         compare(clustered.path, again, cluster="metadata.topic")
+    assert_message(error.value)
 
 
 def run_again(experiment):
@@ -189,9 +191,10 @@ def run_again(experiment):
 @pytest.mark.parametrize(
     "line", ["{", '{"query_id": "q1"}', "[1]", '{"query_id": 1, "metadata": 2}']
 )
-def test_a_damaged_file_is_named_with_its_line(clustered, line):
+def test_a_damaged_file_is_named_with_its_line(clustered, line, assert_message):
     file = clustered.path / "queries.jsonl"
     file.write_text("\n".join([*file.read_text().splitlines()[:1], line, ""]))
 
-    with pytest.raises(DataError, match=r"queries\.jsonl:2: not a line that a run writes"):
+    with pytest.raises(DataError) as error:
         compare(clustered.path, cluster="metadata.topic")
+    assert_message(error.value, "TMP/runs/moons/RUN/queries.jsonl:2")

@@ -136,7 +136,7 @@ def counts_of(experiment, retriever):
 
 
 @pytest.mark.costly
-@settings(max_examples=10)  # runs of five retrievers
+@settings(max_examples=6)  # runs of five retrievers
 @given(seed=st.integers(0, 10**6), need=st.sampled_from(["any", "all"]), read=st.integers(1, 4))
 def test_counts_are_those_of_causes_of_the_measure_and_of_changed_runs(seed, need, read):
     rng = random.Random(seed)
@@ -259,12 +259,13 @@ def test_repeats_are_dropped_as_by_a_store_that_drops_them(moons):
 
 
 @pytest.mark.costly
-def test_a_file_of_an_older_run_is_named(moons):
+def test_a_file_of_an_older_run_is_named(moons, assert_message):
     folder = run_moons(moons, {"bm25": RETRIEVERS["sentences"]}).path
     (folder / "hits/bm25.jsonl").unlink()
 
-    with pytest.raises(rb.DataError, match=r"causes.csv: 'bm25' finds 0 of 1, and its hits 1 of 1"):
+    with pytest.raises(rb.DataError) as error:
         list_fixes(RunReader(folder))
+    assert_message(error.value, "TMP/runs/found/RUN/causes.csv")
 
 
 @pytest.mark.costly

@@ -164,9 +164,9 @@ def test_a_run_reports_the_noise_of_an_app(flaky, tmp_path):
         text = (experiment.path / file).read_text()
         assert "noise of questions, app and judge" in text
         assert second in text
-    shown = CliRunner().invoke(group, ["show", str(experiment.path), "q2"]).output
-    assert "Europa" in shown
-    assert "Callisto" in shown
+    printed = CliRunner().invoke(group, ["show", str(experiment.path), "q2"]).output
+    assert "Europa" in printed
+    assert "Callisto" in printed
 
 
 @pytest.mark.slow

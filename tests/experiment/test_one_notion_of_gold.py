@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -174,6 +174,7 @@ class World:
 
 
 @pytest.mark.costly
+@settings(max_examples=15)  # each runs an experiment of eight questions
 @given(st.integers(0, 10**6))
 def test_all_counts_are_those_of_one_notion_of_gold(seed):
     world = World(seed)

@@ -279,6 +279,23 @@ def test_a_baseline_is_written_then_compared_with(session, experiment, tmp_path)
     assert elsewhere == 0, "the option takes the place of the file that is gone"
 
 
+def test_a_comparison_that_is_refused_fails(session, experiment, data):
+    gate = {"measure": "ndcg@10", "system": "bm25", "against": "main.json", "max_drop": 0.5}
+    experiment(gate)
+    updated, _ = session("--ragbench-update")
+    # every judgement has another grade: no query is the same on both sides
+    qrels = data / "qrels" / "test.tsv"
+    head, *rows = qrels.read_text().splitlines()
+    judgements = [row.split("\t") for row in rows]
+    edited = [f"{query}\t{document}\t{int(grade) + 1}" for query, document, grade in judgements]
+    qrels.write_text("\n".join([head, *edited, ""]))
+
+    code, printed = session()
+
+    assert (updated, code) == (0, 1), printed
+    assert "undecided gates" not in printed, "a skipped test would hide it"
+
+
 @pytest.mark.parametrize(
     ("gates", "options", "code", "message"),
     [

@@ -67,9 +67,10 @@ def test_the_cheapest_that_is_not_worse(config, assert_message):
     assert_message(lines_with(lines, "0.02 of"))
 
 
-def test_a_damaged_table_of_costs_is_named(config):
+def test_a_damaged_table_of_costs_is_named(config, assert_message):
     file = run_experiment(config, generators={"m": PricedModel()}).path / "costs.csv"
     file.write_text("\n".join(file.read_text().splitlines()[:-1]))
 
-    with pytest.raises(DataError, match=r"costs\.csv: other queries or columns"):
+    with pytest.raises(DataError) as error:
         read_run_scores(file.parent)
+    assert_message(error.value, "runs/costs/RUN/costs.csv")

@@ -111,7 +111,7 @@ def shared_measures(*origins):
     return MEASURES[:1] if "evaluate_run" in origins else MEASURES
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(tables(), st.sampled_from(ORIGINS), st.sampled_from(ORIGINS), st.randoms())
 def test_equal_questions_compare_with_the_same_numbers_in_any_order(table, one, other, chance):
     shuffled = [chance.sample(table, len(table)) for _ in range(2)]
@@ -153,7 +153,7 @@ def test_p_values_and_intervals_are_the_same_in_any_order():
     assert 0 < entries[0][0]["p_adjusted"] < 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     tables(),
     st.sampled_from(ORIGINS),
@@ -326,7 +326,7 @@ def call_rows(tool):
     ]
 
 
-def test_other_gold_tool_calls_are_other_gold():
+def test_other_gold_tool_calls_are_other_gold(assert_message):
     config = {"metrics": {"generation": ["tool_call_f1", "token_f1"]}}
     old, turned, new = (
         rb.run_experiment(config, dataset=rows)
@@ -335,8 +335,9 @@ def test_other_gold_tool_calls_are_other_gold():
 
     assert rb.compare(old, turned, measures="tool_call_f1").differences[0]["difference"] == 0
     assert rb.compare(old, new, measures="token_f1").record.queries == 10
-    with pytest.raises(rb.DataError, match=r"^gold tool calls differ in 2 of 10 common queries"):
+    with pytest.raises(rb.DataError) as error:
         rb.compare(old, new, measures="tool_call_f1")
+    assert_message(error.value)
     common = rb.compare(old, new, measures="tool_call_f1", intersect=True)
     assert dict(common.record.differing) == {"tool_calls": ("0", "1")}
 

@@ -220,6 +220,26 @@ def test_only_the_answers_that_failed_are_asked_again(config):
     assert system_of(experiment)["answers"]["failed"] == {}
 
 
+def test_the_allowed_share_of_failures_is_of_all_answers(config):
+    # one of 12 answers with gold is refused: a share of 0.08
+    refused = []
+
+    def refuse_one(body, times_asked):
+        if not refused and QUERIES["q1"] in body["messages"][-1]["content"]:
+            refused.append(body)
+            return Answer("", refusal="I will not.")
+        return Answer(REPLIES[0])
+
+    with ChatServer(refuse_one, model="m") as server:
+        entries = asking(config, server, concurrency=1)
+        experiments = [
+            run_experiment({**entries, "max_failed": share}, choices=Choices(judge=False))
+            for share in (0.15, 0.05)
+        ]
+
+    assert [experiment.summary["complete"] for experiment in experiments] == [True, False]
+
+
 def test_a_seed_is_shifted_for_each_sample(config, server):
     run_experiment(asking(config, server, seed=40), choices=Choices(judge=False))
 

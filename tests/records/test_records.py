@@ -123,7 +123,7 @@ class Odd:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("kind", RECORDS, ids=lambda made: made.__name__)
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 @few
 @given(data=st.data())
 def test_a_record_is_read_back_and_what_is_wrong_is_named(kind, data):

@@ -31,52 +31,56 @@ PAIRS = ("bm25/gpt", "dense/gpt")
 def results(name: str = "made") -> tuple[Any, Any]:
     """A summary of the four systems, and no comparison."""
     systems = [
-        *(system(each, {"ndcg@10": score((0.5, 0.4, 0.6), "n")}) for each in RETRIEVERS),
-        *(system(each, {"rouge1": score((0.4, 0.3, 0.5), "r")}) for each in PAIRS),
+        *(
+            system(system_name, {"ndcg@10": score((0.5, 0.4, 0.6), "n")})
+            for system_name in RETRIEVERS
+        ),
+        *(system(system_name, {"rouge1": score((0.4, 0.3, 0.5), "r")}) for system_name in PAIRS),
     ]
     systems[1]["baseline"], systems[3]["baseline"] = "bm25", "bm25/gpt"
     return records({"name": name, "baseline": "bm25", "systems": systems}, {"baseline": "bm25"})
 
 
-def passages(row: int, said: str) -> list[Passage]:
+def passages(row: int, topic: str) -> list[Passage]:
     """The relevant passage of a query, and three others."""
     text = f"Query {row} has mountains. The peak of {row} is Everest."
     return [
         Passage(id=f"gold-{row}", title=f"title of gold-{row}", text=text),
-        *(Passage(id=f"other-{row}-{n}", title=said, text=f"{said} {n}") for n in range(3)),
+        *(Passage(id=f"other-{row}-{n}", title=topic, text=f"{topic} {n}") for n in range(3)),
     ]
 
 
-def answers(row: int, said: str) -> tuple[PredictionRow, PredictionRow | FailedPrediction]:
-    """What both pairs say: of bm25 something poor, of dense the answer; it fails on q2."""
-    gold, *others = passages(row, said)
+def answers(row: int, topic: str) -> tuple[PredictionRow, PredictionRow | FailedPrediction]:
+    """Return the answers of both pairs: poor for bm25, right for dense, but a failure on q2."""
+    gold, *distractors = passages(row, topic)
     query = f"q{row}"
     poor = PredictionRow(
         query_id=query,
-        answer=f"{said} is no mountain.",
-        contexts=tuple(others[:2]),
-        queries=(said,),
+        answer=f"{topic} is no mountain.",
+        contexts=tuple(distractors[:2]),
+        queries=(topic,),
     )
     if row == 2:
-        detail = f"after 60 s: {said}"
+        # texts of an error come from outside as well
+        detail = f"after 60 s: {topic}"
         return poor, FailedPrediction(query_id=query, cause="timeout", detail=detail)
     return poor, PredictionRow(
         query_id=query,
         answer=f"The highest mountain is Everest, number {row}.",
-        contexts=(gold, others[0]),
-        prompt=f"system:\nBe brief.\n\n[[passage 1]]\n\nuser:\n{said}",
+        contexts=(gold, distractors[0]),
+        prompt=f"system:\nBe brief.\n\n[[passage 1]]\n\nuser:\n{topic}",
         usage=Usage(input_tokens=100, output_tokens=9, usd=0.002),
         latency_ms=12.5,
     )
 
 
-def verdict(row: int, said: str) -> VerdictRow:
+def verdict(row: int, topic: str) -> VerdictRow:
     """Two claims of the answer, the second contradicted on odd rows, and one of the gold answer."""
     peak = f"The peak of {row} is Everest."
-    second = JudgedClaim(text=said, ruling="contradicted", against=(2,), other="not_mentioned")
+    second = JudgedClaim(text=topic, ruling="contradicted", against=(2,), other="not_mentioned")
     claims = (
         JudgedClaim(text=peak, ruling="supported", passages=(1,)),
-        second if row % 2 else JudgedClaim(text=said, ruling="not_mentioned"),
+        second if row % 2 else JudgedClaim(text=topic, ruling="not_mentioned"),
         JudgedClaim(text=f"Gold: {peak}", whose="reference", ruling="supported", passages=(1,)),
     )
     return VerdictRow(
@@ -86,8 +90,8 @@ def verdict(row: int, said: str) -> VerdictRow:
         score=0.5,
         reasoning="1 of 2 claims supported\n"
         f"claim 1: supported by passage 1 (it says so): The peak of {row} is Everest.\n"
-        f"claim 2: mentioned nowhere: {said}",
-        raw=f"[{said}]",
+        f"claim 2: mentioned nowhere: {topic}",
+        raw=f"[{topic}]",
         model="gpt-9",
         judge="strict",
     )
@@ -102,30 +106,30 @@ def lines(rows: Iterable[Record]) -> str:
     return "".join(f"{json.dumps(to_json(row))}\n" for row in rows)
 
 
-def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topic") -> Path:
+def run_folder(folder: Path, n: int = 12, topic: str = "Moon", field: str = "topic") -> Path:
     """Write so many queries, in which a text stands in every field.
 
     Dense has the relevant passage first, bm25 has it third.
     """
-    rows, kinds = range(n), ("even", " ".join(said.split()))
+    rows, kinds = range(n), ("even", " ".join(topic.split()))
     summary, _ = results()
     for name in ("rankings", "predictions", "judgements"):
         (folder / name).mkdir(parents=True)
-    found = {"bm25": (1, 2, 0, 3), "dense": (0, 1, 2, 3)}
-    for retriever, order in found.items():
+    orders = {"bm25": (1, 2, 0, 3), "dense": (0, 1, 2, 3)}
+    for retriever, order in orders.items():
         hits = [
-            f"q{row} Q0 {passages(row, said)[place].id} {rank} {9 - rank} x\n"
+            f"q{row} Q0 {passages(row, topic)[place].id} {rank} {9 - rank} x\n"
             for row in rows
             for rank, place in enumerate(order, start=1)
         ]
         (folder / "rankings" / f"{retriever}.trec").write_text("".join(hits))
     for place, pair in enumerate(PAIRS):
-        answered = lines(answers(row, said)[place] for row in rows)
+        answered = lines(answers(row, topic)[place] for row in rows)
         (folder / f"predictions/{pair.replace('/', '--')}.jsonl").write_text(answered)
-    judged = lines(verdict(row, said) for row in rows)
+    judged = lines(verdict(row, topic) for row in rows)
     (folder / "judgements/dense--gpt.jsonl").write_text(judged)
     texts = {
-        p.id: TextRow(id=p.id, title=p.title, text=p.text) for r in rows for p in passages(r, said)
+        p.id: TextRow(id=p.id, title=p.title, text=p.text) for r in rows for p in passages(r, topic)
     }
     lost = [("ranked_too_low", "not_retrieved")[row % 3 > 0] for row in rows]
     cells = [
@@ -146,8 +150,8 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
         "questions.jsonl": lines(
             QuestionRow(
                 query_id=f"q{row}",
-                question=f"Which mountain of {said} is the highest, number {row}?",
-                answers=("Everest", said),
+                question=f"Which mountain of {topic} is the highest, number {row}?",
+                answers=("Everest", topic),
                 judged={f"gold-{row}": 2},
             )
             for row in rows
@@ -170,7 +174,8 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
         ),
         "unscored.jsonl": lines([failed] if n > 2 else []),
         "causes.csv": format_causes(
-            {"bm25/gpt": [Loss(lost[row], said[:999]) for row in rows]}, [f"q{row}" for row in rows]
+            {"bm25/gpt": [Loss(lost[row], topic[:999]) for row in rows]},
+            [f"q{row}" for row in rows],
         ),
     }  # fmt: skip
     for name, text in files.items():
@@ -178,11 +183,11 @@ def run_folder(folder: Path, n: int = 12, said: str = "Moon", field: str = "topi
     return folder
 
 
-def written(
-    folder: Path, n: int = 12, said: str = "Moon", field: str = "topic", **limits: int
+def write_example(
+    folder: Path, n: int = 12, topic: str = "Moon", field: str = "topic", **limits: int
 ) -> Path:
     """Write a run folder and its page; return the path of the page."""
-    run_folder(folder, n, said, field)
-    summary, comparisons = results(said if said != "Moon" else "made")
+    run_folder(folder, n, topic, field)
+    summary, comparisons = results(topic if topic != "Moon" else "made")
     write_page(folder / "report.html", summary, comparisons, folder, **limits)
     return folder / "report.html"

@@ -43,7 +43,7 @@ def launched():
 
 
 def expect(part, message=None):
-    """What waits until something is true of a part of a page."""
+    """Return an assertion on a part of a page, which waits until it holds."""
     return sync_api.expect(part, message)
 
 
@@ -74,7 +74,7 @@ def looks(page):
 
 
 def violations(page):
-    """What axe-core finds on a page that takes scripts from elsewhere (`bypass_csp`)."""
+    """Return the findings of axe-core on a page that takes foreign scripts (`bypass_csp`)."""
     axe = pytest.importorskip("axe_playwright_python.base", reason="axe is missing")
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(axe.AXE_SCRIPT)
@@ -87,23 +87,23 @@ def violations(page):
 
 @contextmanager
 def visits(browser, window):
-    """What opens a page; an error in its console fails, and a request beside the page itself.
+    """Yield a function that opens a page; console errors and further requests fail the test.
 
     The first page of a test is opened in a window that others had before: a fresh one costs three
     times as much. The page keeps nothing, so that none sees what another did.
     """
-    tabs, wanted, heard = [], {}, []
+    tabs, addresses, problems = [], {}, []
 
     def opened(path, fragment="", *, viewport=VIEWPORT, **options):
-        if options or window in wanted:
+        if options or window in addresses:
             page = tab(browser, viewport=viewport, **options)
             tabs.append(page)
         else:
             page = window
             page.set_viewport_size(viewport)
-        wanted[page] = path.as_uri()
-        for event, told in events(page).items():
-            page.on(event, told)
+        addresses[page] = path.as_uri()
+        for event, listener in events(page).items():
+            page.on(event, listener)
         load(page, path, fragment)
         return page
 
@@ -111,12 +111,12 @@ def visits(browser, window):
         return listeners.setdefault(
             page,
             {
-                "console": lambda message: heard.append(f"console: {message.text}"),
-                "pageerror": lambda error: heard.append(f"error: {error}"),
+                "console": lambda message: problems.append(f"console: {message.text}"),
+                "pageerror": lambda error: problems.append(f"error: {error}"),
                 "request": lambda request: (
                     None
-                    if request.url.split("#")[0] == wanted[page]
-                    else heard.append(f"request: {request.url[:200]}")
+                    if request.url.split("#")[0] == addresses[page]
+                    else problems.append(f"request: {request.url[:200]}")
                 ),
             },
         )
@@ -125,9 +125,9 @@ def visits(browser, window):
     yield opened
     for page in tabs:
         page.context.close()
-    for event, told in listeners.get(window, {}).items():
-        window.remove_listener(event, told)
-    if window in wanted:
+    for event, listener in listeners.get(window, {}).items():
+        window.remove_listener(event, listener)
+    if window in addresses:
         window.emulate_media(media="null")
         window.goto("about:blank")
-    assert heard == []
+    assert problems == []

@@ -29,9 +29,9 @@ class Collector:
                 if self.headers.get("Content-Encoding") == "gzip":
                     data = gzip.decompress(data)
                 outer.headers.append((self.path, dict(self.headers)))
-                taken = ExportLogsServiceResponse().SerializeToString()
+                reply = ExportLogsServiceResponse().SerializeToString()
                 status, kind, body = (
-                    waiting.pop(0) if waiting else (200, "application/x-protobuf", taken)
+                    waiting.pop(0) if waiting else (200, "application/x-protobuf", reply)
                 )
                 if status == 200:
                     outer.add(ExportLogsServiceRequest.FromString(data))
@@ -66,5 +66,5 @@ class Collector:
 
 def attributes(record):
     """The attributes of a record by name, as Python values."""
-    kinds = ((each.key, each.value) for each in record.attributes)
+    kinds = ((attribute.key, attribute.value) for attribute in record.attributes)
     return {key: getattr(value, value.WhichOneof("value")) for key, value in kinds}

@@ -1,4 +1,4 @@
-"""One fixed example: three retrievers, two generators, failures, a lower-is-better score.
+"""A fixed example: three retrievers, two generators, failures, a lower-is-better score.
 
 And a browser, for pages.
 """
@@ -28,7 +28,7 @@ def browser():
 
 @pytest.fixture(scope="package")
 def window(browser):
-    """Where the tests open their pages, one after the other."""
+    """Return the browser window in which tests open their pages, one after the other."""
     from tests.report.chromium import tab
 
     page = tab(browser)
@@ -48,7 +48,7 @@ def unguarded_window(browser):
 
 @pytest.fixture
 def unguarded(unguarded_window):
-    """That page, empty again after the test."""
+    """Yield the shared page, which is emptied after the test."""
     yield unguarded_window
     unguarded_window.goto("about:blank")
 

@@ -48,7 +48,7 @@ LABEL = "word overlap, no language model: a baseline, not a judgement of meaning
 
 
 def score(value: tuple[float, float, float] | None, name: str, **other: Any) -> dict[str, Any]:
-    """One entry of `scores`, as summary.json has it."""
+    """Return an entry of `scores` of summary.json."""
     entry: dict[str, Any] = {
         "mean": None if value is None else value[0],
         "interval": None if value is None else list(value[1:]),
@@ -65,7 +65,7 @@ def score(value: tuple[float, float, float] | None, name: str, **other: Any) -> 
 
 
 def system(name: str, scores: dict[str, Any]) -> dict[str, Any]:
-    """One system of summary.json."""
+    """Return a system of summary.json."""
     retriever, _, generator = name.partition("/")
     return {
         "name": name,
@@ -73,7 +73,9 @@ def system(name: str, scores: dict[str, Any]) -> dict[str, Any]:
         "generator": generator or None,
         "scores": scores,
         "latency_ms": {"p50": 0.4, "p95": 12.345},
+        # seven digits and a 0 show how numbers are cut
         "tokens": {"input": 1234567, "output": 0},
+        # known to be free, unlike null
         "usd": 0.0,
     }
 
@@ -146,7 +148,7 @@ def _pair_scores(name: str) -> dict[str, Any]:
 def comparison(
     system: str, baseline: str, values: tuple[float, float, float], p: float, differs: bool
 ) -> dict[str, Any]:
-    """One comparison, as comparisons.json has it; Holm doubles the smaller p of two."""
+    """Return a comparison of comparisons.json; Holm doubles the smaller p of two."""
     return {
         "system": system,
         "baseline": baseline,
@@ -205,8 +207,8 @@ def comparisons() -> dict[str, Any]:
                 "kind": kind,
                 "best": best,
                 "tied_with_best": tied,
-                "comparisons": made,
+                "comparisons": rows,
             }
-            for name, kind, best, tied, made in measures
+            for name, kind, best, tied, rows in measures
         ],
     }

@@ -25,15 +25,15 @@ class PageReader(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        named = dict(attributes)
+        values = dict(attributes)
         if tag == "table":
             self._caption, self._heads = "", []
         elif tag == "tr":
             self._row = []
         elif tag in ("caption", "th", "td", "title"):
             self._text = []
-        elif tag == "rect" and "data-cause" in named:
-            self._bar = named["data-system"], named["data-cause"]
+        elif tag == "rect" and "data-cause" in values:
+            self._bar = values["data-system"], values["data-cause"]
         elif tag == "br" and self._text is not None:
             self._text.append(" ")
 

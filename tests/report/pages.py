@@ -19,26 +19,28 @@ from ragbench.report.page import html
 from ragbench.report.table import Table
 
 
-def read(made: Any, value: Any) -> Any:
+def read(kind: Any, value: Any) -> Any:
     """Read a record as a file would give it; what a test leaves out is empty."""
-    return from_json(made, whole(made, json.loads(json.dumps(value))))
+    # through text, so that a test cannot pass what a file does not hold
+    return from_json(kind, whole(kind, json.loads(json.dumps(value))))
 
 
 def whole(hint: Any, value: Any) -> Any:
     """Add the fields that have to be there, empty."""
     origin, inner = get_origin(hint), get_args(hint)
+    # times stand in a block of their own, so that all else of a run is the same each time
     if hint is Summary and "timing" not in value:
         value = with_timing(value)
     if isinstance(hint, type) and issubclass(hint, Record):
         hints, needed = declared(hint)
-        given = {key: whole(hints.get(key), each) for key, each in value.items()}
+        values = {key: whole(hints.get(key), part) for key, part in value.items()}
         if hint is SystemSummary:
-            given = {**facts_of(given), **given}
-        return {**{name: empty(hints[name]) for name in needed if name not in given}, **given}
+            values = {**facts_of(values), **values}
+        return {**{name: empty(hints[name]) for name in needed if name not in values}, **values}
     if isinstance(value, list) and origin is tuple:
-        return [whole(inner[0], each) for each in value]
+        return [whole(inner[0], part) for part in value]
     if isinstance(value, dict) and len(inner) == 2:
-        return {key: whole(inner[1], each) for key, each in value.items()}
+        return {key: whole(inner[1], part) for key, part in value.items()}
     return value
 
 
@@ -75,8 +77,10 @@ def with_facts(summary: Summary, comparisons: Comparisons) -> Summary:
 
     def filled(system: SystemSummary) -> SystemSummary:
         by_score = {name: against.get((system.name, name)) for name in system.scores}
+        # a pair is compared with the baseline retriever under its own generator
         usual = grid.get((summary.baseline, system.generator))
         first = next(filter(None, by_score.values()), None if usual == system.name else usual)
+        # a score without kind, judge and comparison: most tests name it by its system alone
         guess = "retrieval" if system.type == "retriever" else "generation"
         scores = {
             name: structs.replace(
@@ -89,17 +93,17 @@ def with_facts(summary: Summary, comparisons: Comparisons) -> Summary:
             )
             for name, score in system.scores.items()
         }
-        names = {each.name for each in summary.systems}
+        names = {entry.name for entry in summary.systems}
         return structs.replace(system, baseline=first if first in names else None, scores=scores)
 
     return structs.replace(summary, systems=tuple(map(filled, summary.systems)))
 
 
 @functools.cache  # asked for each record that a test makes
-def declared(made: type[Record]) -> tuple[dict[str, Any], list[str]]:
+def declared(kind: type[Record]) -> tuple[dict[str, Any], list[str]]:
     """The types of a record's fields, and the names of those that have to be there."""
-    needed = [each.name for each in structs.fields(made) if each.required]
-    return get_type_hints(made, include_extras=True), needed
+    needed = [field.name for field in structs.fields(kind) if field.required]
+    return get_type_hints(kind, include_extras=True), needed
 
 
 def empty(hint: Any) -> Any:
@@ -165,7 +169,7 @@ def annotate(summary: Any, file: str | None) -> list[str]:
 
 def count_lines(scores: Any, measures: Any) -> list[str]:
     by_system = {
-        name: {measure: read(SystemScore, score) for measure, score in own.items()}
-        for name, own in scores.items()
+        name: {measure: read(SystemScore, score) for measure, score in by_measure.items()}
+        for name, by_measure in scores.items()
     }
     return sections.count_lines(by_system, measures)

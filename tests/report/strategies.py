@@ -22,6 +22,7 @@ HOSTILE = [
     "@someone #12 www.a.b -- &amp; \\",
     "",
 ]
+# files of a run have null for these
 finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.sampled_from(HOSTILE) | st.text(max_size=8)
 interval = st.none() | st.tuples(finite, finite).map(lambda ends: sorted(ends))
@@ -42,6 +43,7 @@ def scores(draw: st.DrawFn, measure: str, direction: str, judge: str | None) -> 
         "aggregate": "mean",
         "signature": f"{measure}|v:{draw(counts)}",
     }
+    # only scores of judges have a model
     return score if judge is None else score | {"judge": judge, "model": draw(names)}
 
 
@@ -54,6 +56,7 @@ def results(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     judge = draw(names)
     systems = []
     for name in draw(st.lists(names, max_size=4, unique=True)):
+        # a system may lack measures that others have
         has = draw(st.lists(st.sampled_from(measures), unique=True)) if measures else []
         by_measure = {
             m: draw(scores(m, directions[m], judge if kinds[m] == "judge" else None)) for m in has
@@ -67,7 +70,7 @@ def results(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
                 "scores": by_measure,
             }
         )
-    named = [system["name"] for system in systems]
+    system_names = [system["name"] for system in systems]
     summary = {
         "schema": "ragbench.summary/1",
         "name": draw(names),
@@ -76,14 +79,16 @@ def results(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         "systems": systems,
         "gates": [],
         "dataset": {"name": draw(names), "queries": draw(counts), "notes": [draw(names)]},
-        "baseline": draw(st.none() | st.sampled_from(named)) if named else None,
+        "baseline": draw(st.none() | st.sampled_from(system_names)) if system_names else None,
         "warnings": [draw(names)],
         "judges": {judge: {"type": "t", "model": draw(names), "label": draw(names)}},
     }
-    families = [draw(family(m, directions[m], kinds[m], named)) for m in measures if named]
+    families = [
+        draw(family(m, directions[m], kinds[m], system_names)) for m in measures if system_names
+    ]
     comparisons = {"baseline": summary["baseline"], "measures": families}
-    if named:
-        comparisons["slices"] = draw(st.lists(slice_row(named), max_size=3))
+    if system_names:
+        comparisons["slices"] = draw(st.lists(slice_row(system_names), max_size=3))
     return summary, comparisons
 
 
@@ -109,7 +114,7 @@ def family(
     draw: st.DrawFn, measure: str, direction: str, kind: str, systems: list[str]
 ) -> dict[str, Any]:
     some = st.sampled_from(systems)
-    made = [
+    rows = [
         {
             "system": system,
             "baseline": draw(some),
@@ -128,5 +133,5 @@ def family(
         "kind": kind,
         "best": draw(st.none() | some),
         "tied_with_best": draw(st.lists(some, unique=True, max_size=3)),
-        "comparisons": made,
+        "comparisons": rows,
     }

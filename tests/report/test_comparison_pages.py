@@ -70,14 +70,14 @@ def example(folder, names=("bm25", "rm3"), resamples=1000):
         )
     ]
     method = Method(resamples=resamples)
-    met = match_sources(sources[0], sources[1:])
-    found = compare_sources(met, method)
+    matched = match_sources(sources[0], sources[1:])
+    comparison = compare_sources(matched, method)
     conditions = [FailIf.parse(f"ndcg@10 drop > {x}") for x in (0.01, 0.25)]
-    gates = [gate for c in conditions for gate in c.decide("ndcg@10", found, met, method)]
+    gates = [gate for c in conditions for gate in c.decide("ndcg@10", comparison, matched, method)]
     return structs.replace(
-        found,
+        comparison,
         gates=tuple(gates),
-        moved=moved_most(found, met, "ndcg@10", 2),
+        moved=moved_most(comparison, matched, "ndcg@10", 2),
     )
 
 
@@ -88,13 +88,17 @@ def test_golden(golden, tmp_path, form):
 
 
 def test_csv_holds_all_digits(tmp_path):
-    found = example(tmp_path)
+    comparison = example(tmp_path)
 
-    rows = list(csv.DictReader(io.StringIO(render_csv(found))))
+    rows = list(csv.DictReader(io.StringIO(render_csv(comparison))))
 
-    made = [each for family in found.measures for each in family.comparisons]
+    differences = [
+        difference for family in comparison.measures for difference in family.comparisons
+    ]
     assert tuple(rows[0]) == COLUMNS
-    assert [float(row["difference"]) for row in rows] == [each.difference for each in made]
+    assert [float(row["difference"]) for row in rows] == [
+        difference.difference for difference in differences
+    ]
     assert [row["n_failed"] for row in rows] == ["0", "0", "0", "1"]
 
 
@@ -125,9 +129,9 @@ def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_fa
 
 
 def test_a_name_cannot_break_a_table_or_a_terminal(tmp_path):
-    found = example(tmp_path, ("a|b\x1b[31m<i>", "two\nlines"))
+    comparison = example(tmp_path, ("a|b\x1b[31m<i>", "two\nlines"))
 
-    markdown, table = render_markdown(found), render_table(found)
+    markdown, table = render_markdown(comparison), render_table(comparison)
 
     assert "\x1b" not in markdown + table
     assert r"a\|b\\x1b\[31m&lt;i&gt;" in markdown
@@ -135,8 +139,8 @@ def test_a_name_cannot_break_a_table_or_a_terminal(tmp_path):
 
 
 def test_narrow_terminals_get_further_tables(tmp_path):
-    found = example(tmp_path)
+    comparison = example(tmp_path)
 
-    narrow, wide = render_table(found, width=40), render_table(found, width=200)
+    narrow, wide = render_table(comparison, width=40), render_table(comparison, width=200)
 
     assert narrow.count("system  ") > wide.count("system  ")

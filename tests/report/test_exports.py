@@ -20,8 +20,10 @@ from ragbench.report.export.otel import read_trace_id
 from ragbench.report.formats import FORMATS, render
 from ragbench.report.results import score_report
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.test_integrations import files, output_lines
 
+# the ids of OpenTelemetry: 16 bytes in hexadecimal digits
 TRACES = {
     "0af7651916cd43dd8448eb211c80319c": ("Which moon is hot?", "Io is hot."),
     "1bf7651916cd43dd8448eb211c80319c": ("Which moon is icy?", "Europa is made of gold."),
@@ -36,8 +38,9 @@ def spans():
     for trace, (question, answer) in TRACES.items():
         root = {"input.value": question} | ({} if answer is None else {"output.value": answer})
         hit = {"document.id": "io", "document.content": DOCUMENTS["io"]}
-        found = {f"retrieval.documents.0.{key}": value for key, value in hit.items()}
-        for number, kind, values in ((1, "CHAIN", root), (2, "RETRIEVER", found)):
+        documents = {f"retrieval.documents.0.{key}": value for key, value in hit.items()}
+        # the second span is a child of the first
+        for number, kind, values in ((1, "CHAIN", root), (2, "RETRIEVER", documents)):
             yield {
                 "name": kind.lower(),
                 "context": {"trace_id": trace, "span_id": str(number)},
@@ -74,6 +77,7 @@ def run(tmp_path_factory):
             "generation": ["rouge1", "bleu.corpus"],
             "judge": {"type": "python:tests.words:Words", "rubrics": ["faithfulness"]},
         },
+        # one of three answers failed, which must not end the run
         "max_failed": 1.0,
         "output": str(folder / "runs"),
         "cache": str(folder / "cache"),
@@ -87,7 +91,7 @@ def summary(run):
 
 
 def report(run, *arguments, code=0, env=None):
-    """What the command prints on stdout, and on stderr."""
+    """Return the stdout and stderr of the command."""
     done = run_command("report", run, *arguments, cwd=run.parent, env=env)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
@@ -95,6 +99,7 @@ def report(run, *arguments, code=0, env=None):
 
 
 def send(run, url, code=0, **variables):
+    # the variables that every exporter of OpenTelemetry reads
     env = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_TIMEOUT": "1", **variables}
     return report(run, "--to", "otel", code=code, env=env)
 
@@ -108,12 +113,15 @@ def test_csv_has_every_score_with_all_digits(run, summary):
     for row in rows:
         score = expected[row["system"], row["score"]]
         assert float(row["mean"]) == score.mean
+        # equal floats: CSV has all digits, unlike the tables
         assert [float(row["low"]), float(row["high"])] == list(score.interval)
         assert (int(row["n"]), int(row["n_failed"])) == (score.n, score.n_failed)
         assert row["signature"] == score.signature
 
 
-def test_markdown_and_latex_have_mean_and_interval_of_each_cell(run, summary, tmp_path):
+def test_markdown_and_latex_have_mean_and_interval_of_each_cell(
+    run, summary, tmp_path, assert_message
+):
     markdown, _ = report(run, "--format", "markdown")
     printed, _ = report(run, "--format", "latex", "-o", tmp_path / "scores.tex")
 
@@ -121,8 +129,8 @@ def test_markdown_and_latex_have_mean_and_interval_of_each_cell(run, summary, tm
     assert printed == f"latex: {tmp_path / 'scores.tex'}\n"
     # by hand: `io` is first for its own question, and gold of none of the two others; the
     # interval is Wilson's for 1 of 3
-    assert "| given | 0.333 = [0.0615, 0.792] |" in markdown
-    assert r"given & 0.333$^{=}$ {\scriptsize [0.0615, 0.792]} &" in latex
+    assert_message(lines_with(markdown, "0.333 = [0.0615, 0.792]"))
+    assert_message(lines_with(latex, "given & 0.333$^{=}$"))
     assert "vs " not in markdown
     tables = re.findall(r"\\begin{tabular}{(l+)}\n\\toprule\n(.*?)\\bottomrule", latex, re.DOTALL)
     assert len(tables) == len({score.kind for s in summary.systems for score in s.scores.values()})
@@ -133,11 +141,11 @@ def test_markdown_and_latex_have_mean_and_interval_of_each_cell(run, summary, tm
 
 
 def test_a_latex_table_has_at_most_three_measures(summary, run):
-    """Five scores of one kind are in two tables, each with the systems."""
-    given = summary.systems[0]
-    score = given.scores["mrr"]
+    # Five scores of one kind are in two tables, each with the systems.
+    system = summary.systems[0]
+    score = system.scores["mrr"]
     scores = {f"mrr@{k}": score for k in range(1, 6)}
-    wide = structs.replace(summary, systems=(structs.replace(given, scores=scores),))
+    wide = structs.replace(summary, systems=(structs.replace(system, scores=scores),))
 
     latex = render(score_report(wide, structs.replace(read_comparisons(run), measures=())), "latex")
 
@@ -146,11 +154,11 @@ def test_a_latex_table_has_at_most_three_measures(summary, run):
     assert [f"mrr@{k}" in latex for k in range(1, 6)] == [True] * 5
 
 
-def test_only_a_sure_best_is_bold(run, summary):
-    """bm25 finds each gold document first; three questions cannot show that this is better."""
+def test_only_a_sure_best_is_bold(run, summary, assert_message):
+    # bm25 finds each gold document first; three questions cannot show that this is better.
     latex = render(score_report(summary, read_comparisons(run)), "latex")
 
-    assert r"bm25 & 1.00$^{=}$ {\scriptsize" in latex
+    assert_message(lines_with(latex, "bm25 & 1.00$^{=}$"))
     assert r"\textbf" not in latex
 
 
@@ -192,7 +200,7 @@ def collector():
     return Collector
 
 
-def test_a_collector_gets_each_score_of_each_question(run, summary, collector):
+def test_a_collector_gets_each_score_of_each_question(run, summary, collector, assert_message):
     from tests.report.collector import attributes
 
     variables = {
@@ -210,11 +218,7 @@ def test_a_collector_gets_each_score_of_each_question(run, summary, collector):
         for _, e in events
     )
     assert sent == Counter((trace, *key) for trace in TRACES for key in scores)
-    assert out == (
-        f"otel: sent {len(events)} scores of 3 questions to {server.url}/v1/logs, "
-        f"{3 * sum(system == 'given' for system, _ in scores)} of them on the traces "
-        "that were scored\n"
-    )
+    assert_message(out)
     columns = rb.load_experiment(run).per_query
     for record, event in events:
         system, name = event["ragbench.system"], event["gen_ai.evaluation.name"]
@@ -252,8 +256,8 @@ def test_the_level_of_a_verdict_is_the_label(run, collector, tmp_path):
     assert ("rouge1", "scored") in labels
 
 
-def test_events_have_reasons_and_failures(run, collector):
-    """A failed answer has the cause and no number; the judge's reason is the explanation."""
+def test_events_have_reasons_and_failures(run, collector, assert_message):
+    # A failed answer has the cause and no number; the judge's reason is the explanation.
     from tests.report.collector import attributes
 
     with collector() as server:
@@ -270,7 +274,7 @@ def test_events_have_reasons_and_failures(run, collector):
     explanation = events[icy, "faithfulness"]["gen_ai.evaluation.explanation"]
     assert explanation == "0 of 3 words found"
     explanation = events[hot, "mrr"]["gen_ai.evaluation.explanation"]
-    assert explanation == "the answer has a gold answer word by word"
+    assert_message(explanation)
     for name in ("faithfulness", "rouge1"):
         event = events[failed, name]
         assert "gen_ai.evaluation.score.value" not in event
@@ -304,7 +308,9 @@ def test_a_collector_that_refuses_is_an_error(run, collector, reply, problem):
     assert "s3cr3t" not in line
 
 
-def test_scores_that_were_taken_before_an_error_are_counted(run, collector, monkeypatch):
+def test_scores_that_were_taken_before_an_error_are_counted(
+    run, collector, monkeypatch, assert_message
+):
     monkeypatch.setattr("ragbench.report.export.otel._BATCH", 4)
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 
@@ -312,30 +318,30 @@ def test_scores_that_were_taken_before_an_error_are_counted(run, collector, monk
     monkeypatch.setattr(
         OTLPLogExporter, "shutdown", lambda self: (closed.append(True), shutdown(self))
     )
-    taken = (200, "application/json", b"{}")
-    with collector(taken, taken, (400, "text/plain", b"")) as server:
+    accepted = (200, "application/json", b"{}")
+    with collector(accepted, accepted, (400, "text/plain", b"")) as server:
         _, err = send(run, server.url, code=2)
 
-    assert "answered 400 Bad Request; 8 of " in err
+    assert_message(err)
     assert closed == [True]
-    assert "a second export repeats them" in err
+    assert_message(err)
 
 
-def test_a_collector_that_cannot_be_reached_ends_with_7(run, collector):
+def test_a_collector_that_cannot_be_reached_ends_with_7(run, collector, assert_message):
     with collector() as server:
         pass  # the port is free again
 
     url = server.url.replace("//", "//me:s3cr3t-word@")
     _, err = send(run, url, code=7, OTEL_EXPORTER_OTLP_TIMEOUT="0.1")
 
-    assert "cannot be reached (ConnectionError); 0 of " in err
+    assert_message(err)
     assert "s3cr3t" not in err
 
 
-def test_another_protocol_is_refused(run, collector):
+def test_another_protocol_is_refused(run, collector, assert_message):
     _, err = send(run, "http://127.0.0.1:9", code=2, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
 
-    assert "OTEL_EXPORTER_OTLP_PROTOCOL: found 'grpc', allowed: http/protobuf" in err
+    assert_message(err)
 
 
 @pytest.mark.parametrize(
@@ -451,7 +457,9 @@ def test_mlflow_has_a_run_per_system_and_nothing_behind_a_link(run, summary, tmp
 
     client = MlflowClient(store)
     experiment = client.get_experiment_by_name("moons")
-    runs = {each.info.run_name: each for each in client.search_runs([experiment.experiment_id])}
+    runs = {
+        tracked.info.run_name: tracked for tracked in client.search_runs([experiment.experiment_id])
+    }
     assert out.count("\n") == len(runs) == len(summary.systems)
     for system in summary.systems:
         logged = runs[system.name]

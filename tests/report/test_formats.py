@@ -72,55 +72,22 @@ LEGEND = Legend(
 )
 
 
-def test_marks_intervals_and_baselines_on_a_terminal():
-    """Intervals are aligned behind their values, however many letters a value has."""
-    assert render(report_of(marked_table(), LEGEND)).splitlines()[:6] == [
-        "retrieval",
-        "system     ndcg@10                  vs bm25                  verdict",
-        "hy|brid_1  0.446ᵃᵇ* [0.412, 0.480]  +0.044 [+0.023, +0.066]  better",
-        "bm25       0.400=   [0.300, 0.500]                           baseline",
-        "none       -                        -                        not compared",
-        "",
-    ]
+def test_marks_intervals_and_baselines_on_a_terminal(assert_message):
+    # intervals are aligned behind their values, however many letters a value has
+    assert_message(render(report_of(marked_table(), LEGEND)).splitlines()[:6])
 
 
-def test_marks_intervals_and_baselines_in_markdown():
+def test_marks_intervals_and_baselines_in_markdown(assert_message):
     text = render(report_of(marked_table(), LEGEND), "markdown")
 
-    assert text.splitlines()[:7] == [
-        "retrieval",
-        "",
-        "| system | ndcg@10 | vs bm25 | verdict |",
-        "| :-- | --: | --: | :-- |",
-        r"| hy\|brid_1 | **0.446**<sup>ab</sup> \* [0.412, 0.480] | +0.044 [+0.023, +0.066] "
-        "| better |",
-        "| bm25 | 0.400 = [0.300, 0.500] |  | baseline |",
-        "| none | - | - | not compared |",
-    ]
+    assert_message(text.splitlines()[:7])
 
 
-def test_marks_intervals_and_baselines_in_latex():
-    """The caption explains the signs of this table alone; bold needs no words."""
+def test_marks_intervals_and_baselines_in_latex(assert_message):
+    # the caption explains the signs of this table alone; bold needs no words
     text = render(report_of(Paragraph(("a line",)), marked_table(), LEGEND), "latex")
 
-    assert text.splitlines() == [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table}",
-        r"\centering",
-        r"\caption{retrieval: 12 queries. [low, high]: interval. =: not shown to be worse. "
-        "letters behind a value: better than these. vs bm25: difference.}",
-        r"\begin{tabular}{llll}",
-        r"\toprule",
-        r"system & ndcg@10 & vs bm25 & verdict \\",
-        r"\midrule",
-        r"hy\textbar{}brid\_1 & \textbf{0.446}$^{ab}$ {\scriptsize [0.412, 0.480]} "
-        r"& +0.044 {\scriptsize [+0.023, +0.066]} & better \\",
-        r"bm25 & 0.400$^{=}$ {\scriptsize [0.300, 0.500]} &  & baseline \\",
-        r"none & - & - & not compared \\",
-        r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
+    assert_message(text)
 
 
 def test_csv_has_all_digits_of_the_rows_for_programs_alone():
@@ -244,7 +211,7 @@ def test_nested_lists_and_folds():
 
 
 def test_texts_of_all_blocks_can_be_rewritten():
-    """Secrets are removed before a format escapes them."""
+    # Secrets are removed before a format escapes them.
     secret = "key_1"
     blocks = (
         *(Heading(secret), Paragraph((secret,)), SentenceList((secret,)), Legend(((".", secret),))),
@@ -323,7 +290,7 @@ COMMANDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_new_format_is_one_line_of_the_registry(command, place, monkeypatch):
-    """It is in the help of every command that prints tables, and draws its output."""
+    # Show a new format in the help of every command that prints tables, and draw their output.
     monkeypatch.setitem(formats.FORMATS, "lines", f"{__name__}:Lines")
 
     done = run_command(*COMMANDS[command], "--format", "lines", cwd=place)

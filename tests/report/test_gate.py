@@ -79,6 +79,7 @@ def line(*rankings, answers=("", "")):
     return question_line(views, WorseQuery(query_id="q48", score=0.0, baseline=0.5))
 
 
+# the gold document romer stands at rank 3, then at none of ten
 BASE, HEAD = ["a", "b", "romer"], ["dawn", *map(str, range(9))]
 LINE = line(BASE, HEAD)
 COMPARED = ComparedRuns(
@@ -99,6 +100,7 @@ REVIEW = GateReview(
     scores=[SCORE],
     worst=[LINE],
     best=[],
+    # seven removed questions: the line names five
     changes=QueryChanges(70, new=("q99",), removed=tuple(f"r{n}" for n in range(7))),
     compared=COMPARED,
     decisions=[DECISION, BLIND],
@@ -117,22 +119,8 @@ def review_lines(review):
     return render(review_report(review)).splitlines()
 
 
-def test_the_first_three_lines_are_for_the_reviewer():
-    assert review_lines(REVIEW) == [
-        "ours got WORSE: ndcg@10 0.557 -> 0.526 (-0.031, between -0.072 and -0.005); "
-        "16 worse, 6 better of 70",
-        "undecided: tone >= 0.5: judge small was skipped: KEY is not set",
-        "ours: 3 became right (q1, q2, q3), 1 no longer right (q9)",
-        "judge added: small {model: m}",
-        "q48 How was the speed of light found?  0.500 -> 0.00  "
-        "gold romer: rank 3 -> not in 10; first now dawn",
-        "changed since main: x",
-        "7 removed questions: r0, r1, r2, r3, r4, ...",
-        "gates: 1 fail, 1 undecided",
-        "gate fail: ndcg@10 not worse (ours): 0.557 -> 0.526: surely worse",
-        "gate undecided: tone >= 0.5: judge small was skipped: KEY is not set",
-        "judge large was skipped: KEY is not set",
-    ]
+def test_the_first_three_lines_are_for_the_reviewer(assert_message):
+    assert_message(review_lines(REVIEW))
 
 
 def gate_of(verdict, interval, score="map", decides=True):
@@ -182,46 +170,43 @@ def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges():
 
 
 def test_the_comment_shows_foreign_text_as_it_is():
+    # would notify a user, link an issue, load a picture and run a command of GitLab
     hostile = "ask @alice about #1 ![x](https://evil.example/i.png) <img src=x> `a` --> /close"
 
     blocks = review_blocks(["ours got WORSE", "1 worse", hostile, hostile])
     review = TableReport(tuple(blocks), data_table((), ()))
     text = render(with_link(review, "https://ci.example/9"), "markdown").rstrip()
 
-    shown = (
+    escaped = (
         r"ask @&#8288;alice about #&#8288;1 !\[x\](https:&#8288;//evil.example/i.png) "
         r"&lt;img src=x&gt; \`a\` --&gt; /close"
     )
     assert text == (
-        f"**ours got WORSE**\n\n1 worse\n\n{shown}\n\n"
-        f"[page and log of the run](https://ci.example/9)\n\n- {shown}"
+        f"**ours got WORSE**\n\n1 worse\n\n{escaped}\n\n"
+        f"[page and log of the run](https://ci.example/9)\n\n- {escaped}"
     )
 
 
-def test_an_incomplete_run_is_named_before_its_gates():
+def test_an_incomplete_run_is_named_before_its_gates(assert_message):
+    # a pass of an incomplete run would say too much
     cut_off = replace(REVIEW, summary=structs.replace(REVIEW.summary, complete=False))
 
     lines = review_lines(cut_off)
 
-    assert lines[2] == "incomplete: too many items failed"
+    assert_message(lines[2])
 
 
-def test_equal_answers_of_an_incomplete_run_are_no_success():
+def test_equal_answers_of_an_incomplete_run_are_no_success(assert_message):
     summary = structs.replace(REVIEW.summary, complete=False)
     same = replace(REVIEW, is_same=True, summary=summary)
 
-    assert review_lines(same)[1] == "incomplete: too many items failed"
+    assert_message(review_lines(same)[1])
 
 
-def test_a_review_without_any_change_has_no_verdict():
+def test_a_review_without_any_change_has_no_verdict(assert_message):
     same = replace(REVIEW, is_same=True, changes=QueryChanges(70), facts=[], skipped={})
 
-    assert review_lines(same) == [
-        "undecided: tone >= 0.5: judge small was skipped: KEY is not set",
-        "nothing changed: all rankings and answers to 70 questions are those of main",
-        "judge added: small {model: m}",
-        "changed since main: x",
-    ]
+    assert_message(review_lines(same))
 
 
 @pytest.mark.parametrize(
@@ -269,24 +254,24 @@ def test_sure_losses_then_sure_gains_then_right_answers_come_first():
     assert sorted(shuffled, key=lambda score: score.order) == [SCORE, sure, right, unsure]
 
 
-def test_a_score_that_was_not_compared_says_why():
+def test_a_score_that_was_not_compared_says_why(assert_message):
     decision = Decision(verdict="undecided", why="only 3 of 9 unchanged (6 edited)")
 
     text = ChangedScore("ter", "a", decision, np.array([math.nan])).line
 
-    assert text == "a is undecided: ter: only 3 of 9 unchanged (6 edited)"
+    assert_message(text)
 
 
-def test_a_question_of_answers_shows_both():
+def test_a_question_of_answers_shows_both(assert_message):
     text = line(BASE, BASE, answers=("In\n1676.", "Nobody knows."))
 
-    assert text.endswith("0.500 -> 0.00  answer: 'In 1676.' -> 'Nobody knows.'")
+    assert_message(text)
 
 
-def test_without_the_system_of_the_base_only_the_new_rank_is_shown():
-    assert line(BASE).endswith("  0.500 -> 0.00  gold bradley: not in 3")
+def test_without_the_system_of_the_base_only_the_new_rank_is_shown(assert_message):
+    assert_message(line(BASE))
     # the folder of a base whose rankings were deleted
-    assert "  gold romer: no ranking -> rank 3; first now a" in line([], BASE)
+    assert_message(line([], BASE))
 
 
 def test_a_question_without_a_run_folder_has_its_id_and_scores():
@@ -355,8 +340,5 @@ def test_the_verdict_of_a_gate_has_each_number_once(decision, line):
     assert verdict_line(structs.replace(decision, system="ours"), "ndcg") == line
 
 
-def test_a_verdict_without_a_system_is_on_the_judge():
-    assert (
-        verdict_line(Decision(verdict="fail", why="kappa 0.4"), "tone")
-        == "the judge FAILS: tone: kappa 0.4"
-    )
+def test_a_verdict_without_a_system_is_on_the_judge(assert_message):
+    assert_message(verdict_line(Decision(verdict="fail", why="kappa 0.4"), "tone"))

@@ -38,6 +38,7 @@ class Checker(HTMLParser):
         self.open, self.texts, self.tags = [], [], []
 
     def handle_starttag(self, tag, attributes):
+        # a name of a system that became a tag would be an unknown one
         assert tag in TAGS
         assert {name for name, _ in attributes} <= set(ATTRIBUTES)
         assert len({name for name, _ in attributes}) == len(attributes)
@@ -93,6 +94,7 @@ def test_nothing_can_be_loaded_and_nothing_runs(example):
     assert rules["default-src"] == "'none'"
     assert rules["style-src"] == f"'sha256-{digest}'"
     page = page.replace(style.decode(), "").replace(html_script(page), "")
+    # these stay within the page and load nothing
     page = re.sub('href="#[^"]*"', "", page)  # a place of the page itself
     assert not re.search(r"http(?!-equiv)|//|url\(|@import|href=|src=", page)
 
@@ -103,6 +105,7 @@ def test_tables_are_accessible(example):
     assert len(re.findall("<table[ >]", page)) == page.count("<caption>")
     assert not re.search(r"<th(?! scope=)[ >]", page)
     page = page.replace(html_script(page), "")
+    # small bars beside a number that says the same
     hidden = page.count('preserveAspectRatio="none" aria-hidden="true"')
     drawn = page.count('<svg class="picture" role="img" aria-label="')
     assert page.count("<svg") == hidden + drawn

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report import ci
+from tests.messages import lines_with
 from tests.report.pages import read, render_html, render_junit, render_markdown
 from tests.report.strategies import HOSTILE
 
@@ -51,19 +52,19 @@ def gate(verdict, **facts):
 def suite(*gates, name="mine"):
     root = ElementTree.fromstring(render_junit({"name": name, "run_id": "r1", "gates": gates}))
     check(root)
-    [found] = root.findall("testsuite")
-    return found
+    [element] = root.findall("testsuite")
+    return element
 
 
 def test_one_case_per_gate_and_system():
-    found = suite(
+    element = suite(
         gate("pass"), gate("fail"), gate("undecided"), gate("undecided", refused=True, system=None)
     )
 
-    cases = found.findall("testcase")
+    cases = element.findall("testcase")
     outcomes = [[child.tag for child in case] for case in cases]
     assert outcomes == [["system-out"], ["failure"], ["skipped"], ["error"]]
-    counts = {key: found.get(key) for key in ("tests", "failures", "errors", "skipped")}
+    counts = {key: element.get(key) for key in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
     assert cases[0].get("classname") == "ragbench.mine.bm25"
     assert cases[1].find("failure").get("message") == "map >= 0.2: 0.1"
@@ -95,31 +96,31 @@ LOST = gate(
 )
 
 
-def test_a_failed_gate_says_before_and_after_and_which_questions_lost_most():
+def test_a_failed_gate_says_before_and_after_and_which_questions_lost_most(assert_message):
     [case] = suite(LOST).findall("testcase")
 
     failure = case.find("failure")
     assert "0.594 -> 0.469: -0.125 [" in failure.get("message")
     lines = failure.text.splitlines()
-    assert lines[1:3] == ["q12 Who found <Ceres>?  1.00 -> 0.00", "q40  0.500 -> 0.250"]
+    assert_message(lines[1:3])
 
 
-def test_the_same_on_the_page_and_in_the_pull_request():
+def test_the_same_on_the_page_and_in_the_pull_request(assert_message):
     summary = {"name": "s", "systems": [], "gates": [LOST, gate("pass", means=[0.5, 0.5])]}
 
     text, page = render_markdown(summary, {}), render_html(summary, {})
 
     assert "0.594 -\\> 0.469" in text or "0.594 -&gt; 0.469" in text
-    assert "- q12 Who found &lt;Ceres&gt;? · 1.00 -&gt; 0.00" in text
-    assert "Who found &lt;Ceres&gt;?  1.00 -&gt; 0.00" in page
+    assert_message(lines_with(text, "Who found &lt;Ceres&gt;?"))
+    assert_message(lines_with(page, "Who found &lt;Ceres&gt;?"))
     assert text.count("the worst queries:") == 1, "none of a gate that passed"
 
 
 def test_the_time_is_that_of_the_run_or_is_not_said():
-    made = read(Summary, {"name": "s", "systems": [], "gates": [LOST]})
+    summary = read(Summary, {"name": "s", "systems": [], "gates": [LOST]})
 
-    assert ' time="12.500"' in ci.render_junit(made, 12.5)
-    assert " time=" not in ci.render_junit(made)
+    assert ' time="12.500"' in ci.render_junit(summary, 12.5)
+    assert " time=" not in ci.render_junit(summary)
 
 
 def test_queries_that_are_compared_with_nothing_have_one_score():

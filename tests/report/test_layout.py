@@ -1,4 +1,4 @@
-"""What stands on a page: sections, marks, counts, baselines of pairs, labels of judges."""
+"""Layout of a page: sections, marks, counts, baselines of pairs, labels of judges."""
 
 import copy
 
@@ -20,18 +20,20 @@ def test_sections_and_their_rows(example):
 
 
 def test_the_arguments_are_not_modified(example):
-    before = copy.deepcopy(example)
+    original = copy.deepcopy(example)
     lay_out(*example)
 
-    assert example == before
+    assert example == original
 
 
 def test_pairs_are_compared_with_the_baselines_pair_of_their_generator(example):
     rouge = lay_out(*example).sections[1].measures[1]
 
     assert [cell.outcome for cell in rouge.differences] == [
+        # pairs of both generators, each against bm25 with the same generator
         "baseline", "baseline", "not shown", "not shown",
     ]  # fmt: skip
+    # means of 0.42 and 0.43 against 0.40
     assert [cell.value for cell in rouge.differences[2:]] == ["+0.020", "+0.030"]
 
 
@@ -39,19 +41,20 @@ def test_undecided_gates_come_first(example):
     assert [gate.verdict for gate in lay_out(*example).gates] == ["undecided", "pass"]
 
 
-def test_undecided_gates_are_counted_first(example):
+def test_undecided_gates_are_counted_first(example, assert_message):
     summary, comparisons = example
     verdicts = ["pass", "undecided", "fail", "undecided"]
     gates = [{**summary["gates"][0], "verdict": verdict} for verdict in verdicts]
 
-    made = lay_out({**summary, "gates": gates}, comparisons)
+    page = lay_out({**summary, "gates": gates}, comparisons)
 
-    assert made.headlines[0] == "gates: 2 undecided, 1 failed, 1 passed"
+    assert_message(page.headlines[0])
 
 
-def test_the_cheapest_system_follows_the_sentence_on_its_measure(example):
+def test_the_cheapest_system_follows_the_sentence_on_its_measure(example, assert_message):
     summary, comparisons = example
     cheapest = {"margin": 0.02, "best": "hybrid", "system": None, "cost": "usd", "costs": {}}
+    # the answers' measure comes second and has a line of its own
     entries = [{**cheapest, "measure": measure} for measure in ("ndcg@10", "rouge1")]
     timing = {**with_timing(summary)["timing"], "cheapest": entries}
     plain = lay_out(summary, comparisons).headlines
@@ -59,31 +62,33 @@ def test_the_cheapest_system_follows_the_sentence_on_its_measure(example):
     lines = lay_out({**summary, "timing": timing}, comparisons).headlines
 
     added = [line for line in lines if line not in plain]
-    assert added[0] == "no cheaper system is surely within 0.02 of the best by ndcg@10"
+    assert_message(added[0])
     assert lines[lines.index(added[0]) - 1].startswith("ndcg@10: ")
 
 
 def test_a_measure_of_one_system_has_no_best():
     only = {"name": "one", "systems": [system("bm25", {"map": score((0.4, 0.3, 0.5), "map")})]}
-    made = {"measures": [{"measure": "map", "best": "bm25", "tied_with_best": ["bm25"]}]}
+    families = {"measures": [{"measure": "map", "best": "bm25", "tied_with_best": ["bm25"]}]}
 
-    assert lay_out(only, made).sections[0].measures[0].scores[0].mark == ""
-    assert [sign for sign, _ in lay_out(only, made).legend] == ["[low, high]"]
+    assert lay_out(only, families).sections[0].measures[0].scores[0].mark == ""
+    assert [sign for sign, _ in lay_out(only, families).legend] == ["[low, high]"]
 
 
-def test_the_legend_explains_what_is_on_the_page_only(example):
+def test_the_legend_explains_what_is_on_the_page_only(example, assert_message):
     summary, comparisons = example
     for family in comparisons["measures"]:
+        # without ties the sign `=` needs no word
         family["tied_with_best"] = [family["best"]]
+    # retrievers alone: nothing on the page is about generators
     summary["systems"] = summary["systems"][:3]
     signs = dict(lay_out(summary, comparisons).legend)
 
     assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "not shown"]
-    assert signs["p"].startswith("randomization test, Holm over the 2 comparisons with")
+    assert_message(signs["p"])
     assert "pair of the same generator" not in signs["vs bm25"]
 
 
-def test_each_judge_has_its_own_section_and_label():
+def test_each_judge_has_its_own_section_and_label(assert_message):
     scores = {
         "faithfulness(judge=a)": score((0.4, 0.3, 0.5), "f", judge="a", model="m-2024"),
         "faithfulness(judge=b)": score((0.9, 0.8, 1.0), "f", judge="b", model="words/1"),
@@ -101,7 +106,7 @@ def test_each_judge_has_its_own_section_and_label():
         ("judge a", ("judged by m-2024",)),
         ("judge b", ("judged by words/1: word overlap",)),
     ]
-    assert page.headlines[1].endswith("judged by words/1: word overlap")
+    assert_message(page.headlines[1])
 
 
 def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():
@@ -109,8 +114,8 @@ def test_an_app_outside_the_grid_is_compared_with_what_it_was_compared_with():
         system("bm25/gpt", {"rouge1": score((0.4, 0.3, 0.5), "r")}),
         system("prod", {"rouge1": score((0.5, 0.4, 0.6), "r")}),
     ]
-    made = comparison("prod", "bm25/gpt", (0.1, 0.05, 0.15), 0.01, True)
-    family = {"measure": "rouge1", "kind": "generation", "best": "prod", "comparisons": [made]}
+    row = comparison("prod", "bm25/gpt", (0.1, 0.05, 0.15), 0.01, True)
+    family = {"measure": "rouge1", "kind": "generation", "best": "prod", "comparisons": [row]}
     page = lay_out({"name": "app", "systems": systems, "baseline": "bm25"}, {"measures": [family]})
 
     (section,) = page.sections
@@ -141,16 +146,14 @@ def test_costs_are_whole_tokens_and_absent_where_unknown(example):
     assert "time, tokens and money" not in captions
 
 
-def test_sums_and_lower_is_better_stand_in_the_head():
+def test_sums_and_lower_is_better_stand_in_the_head(assert_message):
     scores = {
         "num_rel": score((120, 100, 140), "n", aggregate="sum"),
         "cost": score((0.1, 0.05, 0.2), "c", aggregate="geometric_mean", direction="lower"),
     }
     (section,) = lay_out({"name": "heads", "systems": [system("bm25", scores)]}, {}).sections
 
-    assert [measure.title for measure in section.measures] == [
-        "num_rel (sum)", "cost (geometric mean, lower is better)",
-    ]  # fmt: skip
+    assert_message([measure.title for measure in section.measures])
 
 
 def counts(n, not_applicable, **failed):
@@ -158,10 +161,10 @@ def counts(n, not_applicable, **failed):
     return {"n": n, "failed": failed, "not_applicable": not_applicable, **ends}
 
 
-def test_equal_counts_are_one_line():
+def test_equal_counts_are_one_line(assert_message):
     scores = {name: {"map": counts(5, 1), "mrr": counts(5, 1)} for name in ("a", "b")}
 
-    assert count_lines(scores, ["map", "mrr"]) == ["5 scored, 0 failed, 1 not applicable"]
+    assert_message(count_lines(scores, ["map", "mrr"]))
 
 
 @pytest.mark.parametrize(
@@ -186,38 +189,27 @@ def test_every_cause_has_words(cause):
     assert f"({cause.word})" not in count_lines(scores, ["map"])[0]
 
 
-def test_scores_that_lack_other_things_have_lines_of_their_own():
+def test_scores_that_lack_other_things_have_lines_of_their_own(assert_message):
     of_rankings = counts(5, 2) | {"not_applicable_causes": {"no_relevant": 2}}
     of_answers = counts(5, 2) | {"not_applicable_causes": {"no_reference": 2}}
     scores = {"a": {"map": of_rankings, "mrr": of_rankings, "rouge1": of_answers}}
 
-    assert count_lines(scores, ["map", "mrr", "rouge1"]) == [
-        "5 scored, 0 failed, 2 not applicable (no relevant document) in every score but these:",
-        "5 scored, 0 failed, 2 not applicable (no gold answer): rouge1",
-    ]
+    assert_message(count_lines(scores, ["map", "mrr", "rouge1"]))
 
 
-def test_other_counts_name_measures_and_systems_only_where_needed():
+def test_other_counts_name_measures_and_systems_only_where_needed(assert_message):
     scores = {
         "a": {"map": counts(5, 1), "mrr": counts(6, 0), "err": counts(5, 1)},
         "b": {"map": counts(5, 1), "mrr": counts(6, 0), "err": counts(4, 2)},
     }
 
-    assert count_lines(scores, ["map", "mrr", "err"]) == [
-        "5 scored, 0 failed, 1 not applicable in every score but these:",
-        "6 scored, 0 failed, 0 not applicable: mrr",
-        "4 scored, 0 failed, 2 not applicable: err of b",
-    ]
+    assert_message(count_lines(scores, ["map", "mrr", "err"]))
 
 
-def test_failed_answers_of_queries_that_have_a_score_are_not_hidden():
+def test_failed_answers_of_queries_that_have_a_score_are_not_hidden(assert_message):
     scores = {"a": {"f": counts(5, 1) | {"bounds": [0.3, 0.5]}, "map": counts(5, 1)}}
 
-    assert count_lines(scores, ["f", "map"]) == [
-        "5 scored, 0 failed, 1 not applicable",
-        "5 scored, 0 failed, 1 not applicable: f of a (mean from 0.300 to 0.500, had all been "
-        "scored)",
-    ]
+    assert_message(count_lines(scores, ["f", "map"]))
 
 
 def test_failures_have_causes_and_bounds_even_where_they_are_usual():
@@ -230,7 +222,7 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "phrase"),
     [
         (
             {},
@@ -244,12 +236,12 @@ def test_failures_have_causes_and_bounds_even_where_they_are_usual():
         ({"cluster": "metadata.topic"}, "queries with the same metadata.topic are one unit"),
     ],
 )
-def test_the_legend_names_test_family_and_unit(example, facts, said):
+def test_the_legend_names_test_family_and_unit(example, facts, phrase):
     summary, comparisons = example
 
     page = lay_out(summary, {**comparisons, **facts})
 
-    assert any(said in meaning for _, meaning in page.legend)
+    assert any(phrase in meaning for _, meaning in page.legend)
 
 
 def test_a_comparison_without_a_confidence_has_that_of_the_run(example):

@@ -12,7 +12,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.codec import to_json
 from ragbench.report.page import html
 from ragbench.score.judge.support import Support, support_verdict
-from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, written
+from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, write_example
 from tests.report.chromium import expect, load, looks, tab, violations
 from tests.report.strategies import HOSTILE
 
@@ -34,8 +34,8 @@ SCRIPTS = (
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return written(tmp_path_factory.mktemp("page"))
+def example_page(tmp_path_factory):
+    return write_example(tmp_path_factory.mktemp("page"))
 
 
 def listed(page, *ids):
@@ -48,8 +48,10 @@ def title(page, number):
     expect(page.get_by_role("heading", name=f"number {number}?")).to_be_visible()
 
 
-def test_a_click_leads_from_the_results_to_the_query_on_which_systems_differ_most(made, visit):
-    page = visit(made)
+def test_a_click_leads_from_the_results_to_the_query_on_which_systems_differ_most(
+    example_page, visit
+):
+    page = visit(example_page)
     expect(page.locator("#results")).to_be_visible()
 
     page.get_by_role("link", name="Queries").click()
@@ -65,21 +67,21 @@ def test_a_click_leads_from_the_results_to_the_query_on_which_systems_differ_mos
     )
 
 
-def test_scores_of_rankings_and_of_answers_have_tables_of_their_own(made, visit):
-    page = visit(made, "#queries&q=q4")
+def test_scores_of_rankings_and_of_answers_have_tables_of_their_own(example_page, visit):
+    page = visit(example_page, "#queries&q=q4")
     title(page, 4)
 
-    for what, score, systems in (("rankings", "ndcg@10", RETRIEVERS), ("answers", "rouge1", PAIRS)):
-        found = page.get_by_label(f"{what}: scores on this query")
-        expect(found.locator("thead th")).to_have_text(["system", score])
-        expect(found.locator("tbody th")).to_contain_text(systems)
-    expect(found.locator("tbody th").first.locator("small")).to_have_text("not retrieved")
+    for kind, score, systems in (("rankings", "ndcg@10", RETRIEVERS), ("answers", "rouge1", PAIRS)):
+        table = page.get_by_label(f"{kind}: scores on this query")
+        expect(table.locator("thead th")).to_have_text(["system", score])
+        expect(table.locator("tbody th")).to_contain_text(systems)
+    expect(table.locator("tbody th").first.locator("small")).to_have_text("not retrieved")
     page.get_by_label("rankings: scores on this query").get_by_role("link", name="dense").click()
     expect(page).to_have_url(re.compile("b=dense"))
 
 
-def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
-    page = visit(made, "#queries&q=q4")
+def test_what_is_read_supported_matched_and_said_is_marked(example_page, visit):
+    page = visit(example_page, "#queries&q=q4")
     title(page, 4)
     side = page.get_by_label("A: dense/gpt")
 
@@ -98,8 +100,8 @@ def test_what_is_read_supported_matched_and_said_is_marked(made, visit):
     expect(prompt).to_contain_text("Query 4 has mountains.")
 
 
-def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(made, visit):
-    page = visit(made, "#queries&q=q5")
+def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(example_page, visit):
+    page = visit(example_page, "#queries&q=q5")
     title(page, 5)
     side = page.get_by_label("A: dense/gpt")
 
@@ -120,7 +122,7 @@ def test_claims_of_a_verdict_lead_to_the_passages_that_bear_on_them(made, visit)
 
 
 def test_claims_that_the_page_leaves_out_are_counted(tmp_path, visit):
-    """The first claim is a span that a classifier of tokens finds unsupported."""
+    # The first claim is a span that a classifier of tokens finds unsupported.
     folder = run_folder(tmp_path, 2)
     path = folder / "judgements/dense--gpt.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
@@ -135,20 +137,20 @@ def test_claims_that_the_page_leaves_out_are_counted(tmp_path, visit):
     expect(side.locator(".claims li")).to_have_count(100)
     span = "Moon not supported by any passage probability of support 0.100"
     expect(side.locator(".claims li").first).to_have_text(span)
-    said = "faithfulness: the first 100 of 103 claims; all are in judgements/ of the run folder"
-    expect(side.get_by_text(said)).to_be_visible()
+    sentence = "faithfulness: the first 100 of 103 claims; all are in judgements/ of the run folder"
+    expect(side.get_by_text(sentence)).to_be_visible()
 
 
-def test_how_long_retrieval_took_stands_above_the_ranking(made, visit):
-    page = visit(made, "#queries&q=q4&a=dense&b=bm25")
+def test_how_long_retrieval_took_stands_above_the_ranking(example_page, visit):
+    page = visit(example_page, "#queries&q=q4&a=dense&b=bm25")
     title(page, 4)
 
     expect(page.get_by_label("A: dense")).to_contain_text("4.25 ms to retrieve")
     expect(page.get_by_label("B: bm25")).not_to_contain_text("to retrieve")
 
 
-def test_a_query_of_several_tags_is_in_the_slice_of_each(made, visit):
-    page = visit(made, "#queries&sort=given")
+def test_a_query_of_several_tags_is_in_the_slice_of_each(example_page, visit):
+    page = visit(example_page, "#queries&sort=given")
     title(page, 0)
 
     page.get_by_label("slice").select_option(label="tags: high")
@@ -159,8 +161,8 @@ def test_a_query_of_several_tags_is_in_the_slice_of_each(made, visit):
     expect(page.locator("#list li")).to_have_count(12)
 
 
-def test_previous_next_and_the_address_say_the_same(made, visit):
-    page = visit(made, "#queries&sort=given")
+def test_previous_next_and_the_address_say_the_same(example_page, visit):
+    page = visit(example_page, "#queries&sort=given")
     title(page, 0)
 
     page.get_by_role("link", name="next").click()
@@ -176,7 +178,7 @@ def test_previous_next_and_the_address_say_the_same(made, visit):
     title(page, 0)
     expect(page).to_have_url(re.compile("q=q0"))
 
-    again = visit(made, "#" + page.url.split("#")[1])
+    again = visit(example_page, "#" + page.url.split("#")[1])
     title(again, 0)
 
 
@@ -202,8 +204,8 @@ def test_a_part_of_a_bar_of_causes_leads_to_its_queries(tmp_path, visit):
     expect(page.locator("#status")).to_have_text("12 of 12 queries")
 
 
-def test_filters_and_order(made, visit):
-    page = visit(made, "#queries")
+def test_filters_and_order(example_page, visit):
+    page = visit(example_page, "#queries")
     title(page, 0)
     count = page.locator("#status")
 
@@ -229,8 +231,8 @@ def test_filters_and_order(made, visit):
     expect(page.locator("#list li b").first).to_have_text("q11")
 
 
-def test_search_reaches_answers_and_passages(made, visit):
-    page = visit(made, "#queries")
+def test_search_reaches_answers_and_passages(example_page, visit):
+    page = visit(example_page, "#queries")
     title(page, 0)
 
     page.get_by_label("find").fill("peak of 7 is")
@@ -253,8 +255,8 @@ def test_questions_without_ids_are_named_by_their_rows(tmp_path, visit):
     expect(page.locator("#detail")).to_contain_text("How hot is Mars?")
 
 
-def test_the_keyboard_alone_is_enough(made, visit):
-    page = visit(made)
+def test_the_keyboard_alone_is_enough(example_page, visit):
+    page = visit(example_page)
     for _ in range(3):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.id") == "to-queries":
@@ -273,8 +275,8 @@ def test_the_keyboard_alone_is_enough(made, visit):
     expect(second, "it stays where it was").to_be_focused()
 
 
-def test_a_query_says_within_one_screen_what_to_change(made, visit):
-    page = visit(made, "#queries&q=q3&a=dense%2Fgpt&b=bm25%2Fgpt")
+def test_a_query_says_within_one_screen_what_to_change(example_page, visit):
+    page = visit(example_page, "#queries&q=q3&a=dense%2Fgpt&b=bm25%2Fgpt")
     title(page, 3)
 
     change = page.get_by_label("B: bm25/gpt").locator(".cause .change")
@@ -283,10 +285,10 @@ def test_a_query_says_within_one_screen_what_to_change(made, visit):
     expect(page.get_by_label("A: dense/gpt").locator(".answer .answer-text")).to_be_in_viewport()
 
 
-def test_tables_answer_before_the_data_have_come(made, visit):
-    """The file ends where its data begin, as it does for a browser that still reads it."""
-    cut = made.with_name("cut.html")
-    cut.write_text(made.read_text().partition('<script type="application/octet-stream"')[0])
+def test_tables_answer_before_the_data_have_come(example_page, visit):
+    # The file ends where its data begin, as it does for a browser that still reads it.
+    cut = example_page.with_name("cut.html")
+    cut.write_text(example_page.read_text().partition('<script type="application/octet-stream"')[0])
     page = visit(cut)
 
     sheet = page.locator("#results .sheet").first
@@ -295,7 +297,7 @@ def test_tables_answer_before_the_data_have_come(made, visit):
 
 
 def test_a_page_says_how_many_queries_it_leaves_out(tmp_path, visit):
-    path = written(tmp_path, 12, queries=8)
+    path = write_example(tmp_path, 12, queries=8)
     page = visit(path, "#queries&sort=given")
 
     # of the answers to q2 one failed, and has no difference
@@ -307,37 +309,37 @@ def test_a_page_says_how_many_queries_it_leaves_out(tmp_path, visit):
 
 
 def test_hostile_texts_do_nothing(tmp_path, visit):
-    """Every field holds every text: no script runs, nothing is asked for, no line is turned."""
-    said = " ".join(SCRIPTS)
-    path = written(tmp_path, 4, said, field=said)
+    # Every field holds every text: no script runs, nothing is asked for, no line is turned.
+    scripts = " ".join(SCRIPTS)
+    path = write_example(tmp_path, 4, scripts, field=scripts)
     page = visit(path, "#queries&q=q1")
     title(page, 1)
 
     assert page.evaluate("window.owned") is None
-    made = page.locator("#detail script, #detail svg, #detail img, #results script")
-    expect(made).to_have_count(0)
-    shown = page.locator("body").inner_text()
-    assert "<script>window.owned = 1</script>" in shown
-    assert "\\u202egnp.exe" in shown
-    assert not set("\u202e\u2066\x1b\x07") & set(shown)
+    elements = page.locator("#detail script, #detail svg, #detail img, #results script")
+    expect(elements).to_have_count(0)
+    text = page.locator("body").inner_text()
+    assert "<script>window.owned = 1</script>" in text
+    assert "\\u202egnp.exe" in text
+    assert not set("\u202e\u2066\x1b\x07") & set(text)
     expect(page.locator("a[href^='javascript']")).to_have_count(0)
     expect(page.locator("h1")).not_to_contain_text("49")
 
 
 def test_a_megabyte_is_cut_and_said(tmp_path, visit):
-    """In each of some thirty places, where 200,000 characters are still in all."""
-    path = written(tmp_path, 1, "long " * 200_000)
+    # In each of some thirty places, where 200,000 characters are still in all.
+    path = write_example(tmp_path, 1, "long " * 200_000)
 
     assert path.stat().st_size < 200_000
     page = visit(path, "#queries&q=q0")
     expect(page.get_by_text("more characters)").first).to_be_visible()
 
 
-def test_the_policy_forbids_what_is_not_the_script_of_the_page(made, browser):
-    """A script that somebody adds to the file does not run, nor does a request leave."""
-    spoilt = made.with_name("spoilt.html")
+def test_the_policy_forbids_what_is_not_the_script_of_the_page(example_page, browser):
+    # A script that somebody adds to the file does not run, nor does a request leave.
+    spoilt = example_page.with_name("spoilt.html")
     added = "<script>window.owned = 1</script><img src='http://127.0.0.1:9/x'></main>"
-    spoilt.write_text(made.read_text().replace("</main>", added, 1))
+    spoilt.write_text(example_page.read_text().replace("</main>", added, 1))
     page = tab(browser)
     failed = []
     page.on("requestfailed", lambda request: failed.append(request.failure))
@@ -362,8 +364,8 @@ def assert_accessible(page):
 
 
 @pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
-def test_accessible_at_every_width_in_light_and_dark(made, unguarded, fragment):
-    load(unguarded, made, fragment)
+def test_accessible_at_every_width_in_light_and_dark(example_page, unguarded, fragment):
+    load(unguarded, example_page, fragment)
     if "q1" in fragment:
         title(unguarded, 1)
 
@@ -371,7 +373,7 @@ def test_accessible_at_every_width_in_light_and_dark(made, unguarded, fragment):
 
 
 def test_what_to_change_leads_to_its_questions(finished_quickstart, visit):
-    """The change that the command names, on the page of a real run."""
+    # The change that the command names, on the page of a real run.
     [path] = (finished_quickstart.folder / "runs/quickstart").glob("2*/report.html")
     page = visit(path)
     heading = page.get_by_role("heading", name="what to change", exact=True)
@@ -396,13 +398,13 @@ def test_what_to_change_leads_to_its_questions(finished_quickstart, visit):
     )
 
 
-def test_a_point_of_the_picture_opens_its_query(made, visit):
-    page = visit(made, "#queries&q=q3")
+def test_a_point_of_the_picture_opens_its_query(example_page, visit):
+    page = visit(example_page, "#queries&q=q3")
     title(page, 3)
 
     page.get_by_text("Picture of the differences").click()
     bars = page.locator("#chart svg").first
-    told = "A above B on 12, below on 0, the same on 0 queries"
-    expect(bars).to_have_attribute("aria-label", told)
+    label = "A above B on 12, below on 0, the same on 0 queries"
+    expect(bars).to_have_attribute("aria-label", label)
     bars.locator("a rect").last.click()
     title(page, 0)

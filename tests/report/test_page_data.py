@@ -32,15 +32,16 @@ def unpacked(folder, **limits):
 @example(5e-324)
 @given(st.floats() | st.integers(-(10**6), 10**6).map(lambda n: n / 100))
 def test_numbers_keep_four_digits(value):
-    found = data._rounded(value)
-    if found is None:
+    rounded = data._rounded(value)
+    if rounded is None:
         assert value != value or abs(value) == float("inf")
     else:
-        assert found == pytest.approx(value, rel=5.01e-4, abs=5e-324)
-        assert float(f"{found:.4g}") == found or abs(value) > 1.797e308
+        assert rounded == pytest.approx(value, rel=5.01e-4, abs=5e-324)
+        assert float(f"{rounded:.4g}") == rounded or abs(value) > 1.797e308
 
 
 DOCUMENTS = ["d1", "d2", "d3", "d10", "d#4", "é", "x" * 400, *(f"many-{n}" for n in range(9))]
+# few values for up to 15 hits, so that ties occur
 SCORES = [3.0, 2.5, 1e-7, 0.0, -1.0, 123456.789]
 
 
@@ -50,6 +51,7 @@ def made_up(seed):
     runs = [
         {
             query: {d: draw.choice(SCORES) for d in draw.sample(DOCUMENTS, draw.randrange(1, 16))}
+            # the second run lacks q3 and the unjudged query
             for query in ("q1", "q2", "q3", "unknown")[: 4 - n]
         }
         for n in (0, 2)
@@ -64,13 +66,13 @@ def made_up(seed):
 @pytest.mark.costly
 @pytest.mark.parametrize(("seed", "texts"), [(1, False), (2, False), (3, True), (4, True)])
 def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, texts):
-    """Ties, misses, empty rankings, unjudged queries and long ids; with texts, and without."""
+    # Ties, misses, empty rankings, unjudged queries and long ids; with texts, and without.
     folder, (runs, qrels) = tmp_path, made_up(seed)
     for name, run in zip(("one", "two"), runs, strict=True):
         lines = [f"{q} Q0 {d} 1 {s!r} t\n" for q, hits in run.items() for d, s in hits.items()]
         (folder / f"{name}.trec").write_text("".join(lines) or "# none\n")
     (folder / "qrels").write_text(
-        "".join(f"{q} 0 {d} {g}\n" for q, own in qrels.items() for d, g in own.items())
+        "".join(f"{q} 0 {d} {g}\n" for q, grades in qrels.items() for d, g in grades.items())
     )
     (folder / "topics.tsv").write_text("q1\tone?\nq2\ttwo?\nq3\tthree?\n")
     (folder / "corpus.jsonl").write_text(
@@ -88,15 +90,23 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
         "output": str(folder / "runs"),
         "cache": str(folder / "cache"),
     }
-    made = run_experiment(config).path
-    by_run = (made / "report.html").read_bytes()
-    fixes = list_fixes_of_page(made)
-    write_page(made / "report.html", read_summary(made), read_comparisons(made), made, fixes)
-    assert (made / "report.html").read_bytes() == by_run, "a run and a report write the same page"
+    run_folder = run_experiment(config).path
+    by_run = (run_folder / "report.html").read_bytes()
+    fixes = list_fixes_of_page(run_folder)
+    write_page(
+        run_folder / "report.html",
+        read_summary(run_folder),
+        read_comparisons(run_folder),
+        run_folder,
+        fixes,
+    )
+    assert (run_folder / "report.html").read_bytes() == by_run, (
+        "a run and a report write the same page"
+    )
 
-    index = unpacked(made)
+    index = unpacked(run_folder)
 
-    def known(ref):
+    def document(ref):
         return index["passages"][ref] if isinstance(ref, int) else [ref, "", None]
 
     def cut(name):
@@ -104,30 +114,30 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
 
     assert [query["id"] for query in index["queries"]] == ["q1", "q2", "q3"]
     assert index["rankings"] == ["one", "two"]
-    for row, (query, view) in enumerate(zip(index["queries"], QueryViews(made), strict=True)):
+    for row, (query, view) in enumerate(zip(index["queries"], QueryViews(run_folder), strict=True)):
         ranks = [{hit.id: hit.rank for hit in system.ranking} for system in view.systems]
-        assert [(*known(ref), grade, found) for ref, grade, found in query["relevant"]] == [
+        assert [(*document(ref), grade, cell) for ref, grade, cell in query["relevant"]] == [
             (
                 cut(gold.id),
                 gold.title,
                 gold.text,
                 gold.grade,
-                [own.get(gold.id, 0) for own in ranks],
+                [grades.get(gold.id, 0) for grades in ranks],
             )
             for gold in view.gold
         ]
         for system, hits in zip(view.systems, query["hits"], strict=True):
-            shown = system.ranking[:SHOWN_HITS]
-            assert [(rank, *known(ref), grade) for rank, ref, _, grade in hits] == [
-                (hit.rank, cut(hit.id), hit.title, hit.text, hit.grade) for hit in shown
+            hits_on_page = system.ranking[:SHOWN_HITS]
+            assert [(rank, *document(ref), grade) for rank, ref, _, grade in hits] == [
+                (hit.rank, cut(hit.id), hit.title, hit.text, hit.grade) for hit in hits_on_page
             ]
             assert [score for _, _, score, _ in hits] == [
-                float(f"{hit.score:.4g}") for hit in shown
+                float(f"{hit.score:.4g}") for hit in hits_on_page
             ]
             assert query["systems"][system.name]["cause"] == system.cause
             for score, value in system.scores.items():
-                found = index["values"][system.name][score][row]
-                assert found == (None if value is None else float(f"{value:.4g}"))
+                cell = index["values"][system.name][score][row]
+                assert cell == (None if value is None else float(f"{value:.4g}"))
 
 
 def test_each_passage_is_stored_once_and_queries_keep_their_order(tmp_path):
@@ -139,7 +149,7 @@ def test_each_passage_is_stored_once_and_queries_keep_their_order(tmp_path):
 
 @pytest.mark.parametrize("limit", [{"queries": 32}, {"characters": 30_000}])
 def test_queries_on_which_systems_differ_most_are_on_the_page(tmp_path, limit):
-    """bm25 has row / 140 and dense has 1; an answer to q2 failed: it has no difference."""
+    # bm25 has row / 140 and dense has 1; an answer to q2 failed: it has no difference.
     packed = pack_queries(QueryViews(run_folder(tmp_path, 70), bare=True), **limit)
 
     queries = json.loads(gzip.decompress(packed.packed))["queries"]
@@ -152,7 +162,7 @@ def test_queries_on_which_systems_differ_most_are_on_the_page(tmp_path, limit):
 @pytest.mark.costly
 @pytest.mark.parametrize("ties", ["docid", "average", "stable"])
 def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
-    """Scores and causes share the ranks; the second run finds the rankings stored."""
+    # Scores and causes share the ranks; the second run finds the rankings stored.
     (tmp_path / "topics.tsv").write_text("q2\ttwo?\nq3\tthree?\nq1\tone?\n")
     judgements = ["q1 0 d1 1", "q1 0 d3 2", "q2 0 d1 0", "q2 0 d2 1", "q2 0 d4 3"]
     (tmp_path / "qrels").write_text("".join(f"{line}\n" for line in judgements))
@@ -175,7 +185,9 @@ def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
     def counted(module, name):
         original = getattr(module, name)
         monkeypatch.setattr(
-            module, name, lambda *own, **more: done.append(name) or original(*own, **more)
+            module,
+            name,
+            lambda *arguments, **more: done.append(name) or original(*arguments, **more),
         )
 
     counted(run_file, "read_run")

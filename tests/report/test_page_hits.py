@@ -106,7 +106,7 @@ def test_every_rank_shows_the_passage_itself_with_its_place_and_who_read_it(run,
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
 def test_the_document_of_a_passage_is_one_click_away(run, visit, width):
-    """The document has a character of two UTF-16 units before the end of the passage."""
+    # The document has a character of two UTF-16 units before the end of the passage.
     viewport = {"width": width, "height": 900}
     page = visit(run / "report.html", "#queries&sort=given&a=texts&b=none", viewport=viewport)
     page.get_by_label("find").fill(QUESTIONS[3][0])
@@ -131,15 +131,15 @@ def test_passages_and_their_documents_are_accessible(run, unguarded):
 
 
 def test_show_prints_passages_and_never_ids_alone(run, golden):
-    shown = run_command("show", run, "What may a hotel cost?", "--hits", "12").stdout
+    printed = run_command("show", run, "What may a hotel cost?", "--hits", "12").stdout
 
-    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", shown), "ids of the store are no names"
-    tables = re.findall(r"^  rank .*?(?=^  answer:)", shown, re.MULTILINE | re.DOTALL)
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", printed), "ids of the store are no names"
+    tables = re.findall(r"^  rank .*?(?=^  answer:)", printed, re.MULTILINE | re.DOTALL)
     golden("show_passages.txt", "\n".join(tables))
 
 
 def test_a_run_folder_without_hits_still_opens(run, tmp_path):
-    """An older version has no `hits/`: passages follow the ranking of documents."""
+    # An older version has no `hits/`: passages follow the ranking of documents.
     old = shutil.copytree(run, tmp_path / "old")
     shutil.rmtree(old / "hits")
 

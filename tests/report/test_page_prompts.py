@@ -1,4 +1,4 @@
-"""What judges were sent and said, on the page and in the terminal: answers, pairs, passages."""
+"""Prompts and replies of judges on the page and in the terminal: answers, pairs, passages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.experiment.runner import run_experiment
 from ragbench.report.query import prompts_sent, render_query
 from tests.chat_server import ChatServer
+from tests.messages import lines_with
 from tests.report.chromium import expect
 from tests.score.judge.scripted import Script, kind_of
 
@@ -69,24 +70,26 @@ def judged(tmp_path_factory):
             "cache": str(folder / "cache"),
         }  # fmt: skip
         runs = [run_experiment(config).path for _ in range(2)]  # the second reads what is stored
-        asked = [[each["content"] for each in one.body["messages"]] for one in server.received]
-    return runs, {tuple(each) for each in asked if len(each) == 2}
+        chats = [
+            [message["content"] for message in one.body["messages"]] for one in server.received
+        ]
+    return runs, {tuple(message) for message in chats if len(message) == 2}
 
 
 def test_what_judges_were_sent_is_told_to_the_byte(judged):
-    """The oracle is the server: no prompt is missing, none is made up, in either run."""
-    runs, asked = judged
-    assert len(asked) > 30
+    # The oracle is the server: no prompt is missing, none is made up, in either run.
+    runs, chats = judged
+    assert len(chats) > 30
     for run in runs:
         views = QueryViews(run)
-        told = {
+        prompts = {
             sent
             for view in views
             for system in view.systems
             for verdict in system.verdicts
             for sent in prompts_sent(views, view, system, verdict)
         }
-        assert {(sent.system, sent.user) for sent in told} == asked
+        assert {(sent.system, sent.user) for sent in prompts} == chats
 
 
 def texts_in(details):
@@ -97,19 +100,19 @@ def texts_in(details):
 
 
 def test_the_page_shows_what_judges_were_sent(judged, visit):
-    runs, asked = judged
-    page, shown = visit(runs[1] / "report.html", "#queries"), set()
+    runs, chats = judged
+    page, prompts = visit(runs[1] / "report.html", "#queries"), set()
     for query, row in enumerate(RECORDS):
         page.goto(f"{(runs[1] / 'report.html').as_uri()}#queries&q=q{query}")
         expect(page.get_by_role("heading", name=row["question"])).to_be_visible()
         details = page.locator("details.judged details div:has(> h5)")
         expect(details.first).to_be_attached()
-        shown |= {tuple(each) for each in texts_in(details)}
+        prompts |= {tuple(texts) for texts in texts_in(details)}
         # what scrolls can be reached without a mouse
         expect(
             details.first.get_by_role("region", name="system prompt", include_hidden=True)
         ).to_have_attribute("tabindex", "0")
-    assert shown == asked
+    assert prompts == chats
     words, panel = (
         page.locator("details.judged", has=page.locator("summary", has_text=f"· {name}")).first
         for name in ("words", "panel")
@@ -123,8 +126,8 @@ PASSAGES = {
     "d2": ("", "The opera house stands beside the bridge [[1]]."),
     "d3": ("Ferry", "Ferries cross the harbour."),
 }
-FOUND = {"near": ["d1", "d2"], "far": ["d2", "d3", "d1"]}
-"""Retriever -> what it finds."""
+# Retriever -> what it finds.
+RANKINGS = {"near": ["d1", "d2"], "far": ["d2", "d3", "d1"]}
 BEST = "In 1932, the passages say."
 LONG = "It was opened in 1932; by whom the passages do not say."
 WORST = "That the passages do not say."
@@ -133,9 +136,9 @@ ORDER = (BEST, LONG, WORST)
 
 def better(text):
     """The model prefers answers in this order, in whatever place they stand."""
-    (first, a), (second, b) = sorted((text.find(said), rank) for rank, said in enumerate(ORDER))[
-        -2:
-    ]
+    (first, a), (second, b) = sorted(
+        (text.find(answer), rank) for rank, answer in enumerate(ORDER)
+    )[-2:]
     assert 0 <= first < second
     return "A" if a < b else "B"
 
@@ -173,65 +176,67 @@ def preferred(tmp_path_factory):
                 "output": str(folder / "runs"),
                 "cache": str(folder / "cache"),
             },
-            retrievers={name: (lambda q, k, ids=ids: ids) for name, ids in FOUND.items()},
+            retrievers={name: (lambda q, k, ids=ids: ids) for name, ids in RANKINGS.items()},
             generators={"brief": brief, "long": lambda question, contexts: LONG},
         )
-        asked = [[each["content"] for each in one.body["messages"]] for one in server.received]
-    return run.path, {tuple(each) for each in asked if len(each) == 2}
+        chats = [[chat["content"] for chat in one.body["messages"]] for one in server.received]
+    return run.path, {tuple(chat) for chat in chats if len(chat) == 2}
 
 
 def test_what_judges_of_pairs_and_passages_were_sent_is_told_to_the_byte(preferred):
-    run, asked = preferred
-    assert len(asked) == 3 + 2 * 3  # passages, and differing pairs of answers in both orders
+    run, chats = preferred
+    assert len(chats) == 3 + 2 * 3  # passages, and differing pairs of answers in both orders
     views = QueryViews(run)
     view = views["q1"]
 
     sent = {
-        (each.system, each.user)
+        (prompt.system, prompt.user)
         for verdict in (*view.pairs, *view.graded)
-        for each in prompts_sent(views, view, None, verdict)
+        for prompt in prompts_sent(views, view, None, verdict)
     }
-    assert sent == asked
+    assert sent == chats
 
 
-def test_the_terminal_says_which_answer_is_better_and_how_passages_were_graded(preferred):
+def test_the_terminal_says_which_answer_is_better_and_how_passages_were_graded(
+    preferred, assert_message
+):
     views = QueryViews(preferred[0])
     text = render_query(views["q1"], prompts=views)
 
-    said = text[text.index("which answer is better") :]
-    assert "  pairwise by gpt: near/brief is better than far/brief\n    in this order: A" in said
-    assert "  pairwise by gpt: neither of near/long and far/long is better\n" in said
-    assert "the two answers are the same: a tie, without asking the judge" in said
-    assert "\ngraded by a judge\n" in said
-    assert "  d1: grade 3 by gpt (passage_relevance)\n" in said
-    assert "  d3: grade 0 by gpt (passage_relevance)\n" in said
-    assert "The harbour bridge was opened in 1932." in said[said.index("prompt of") :]
+    section = text[text.index("which answer is better") :]
+    assert "  pairwise by gpt: near/brief is better than far/brief\n    in this order: A" in section
+    assert "  pairwise by gpt: neither of near/long and far/long is better\n" in section
+    assert_message(lines_with(section, "the same: a tie, without"))
+    assert "\ngraded by a judge\n" in section
+    assert "  d1: grade 3 by gpt (passage_relevance)\n" in section
+    assert "  d3: grade 0 by gpt (passage_relevance)\n" in section
+    assert_message(lines_with(section[section.index("prompt of") :], "The harbour bridge was"))
     one = render_query(views["q1"], systems=["far/long"])
     assert "near/long is better than far/brief" not in one
-    assert "far/long is better than far/brief" in one
+    assert_message(lines_with(one, "is better than far/brief"))
 
 
 def test_the_page_says_which_answer_is_better_and_why(preferred, visit):
-    run, asked = preferred
+    run, chats = preferred
     page = visit(run / "report.html", "#queries&q=q1&a=near%2Fbrief&b=far%2Fbrief")
     pairs = page.get_by_label("which answer is better")
 
     scored = page.get_by_label("answers: scores on this query")
     expect(scored.locator("tbody th"), "without scores of their own").to_have_count(4)
-    own = pairs.locator("> details.judged")
-    expect(own.locator("> summary")).to_have_text(
+    judged_pair = pairs.locator("> details.judged")
+    expect(judged_pair.locator("> summary")).to_have_text(
         "A near/brief is better than B far/brief · pairwise · gpt"
     )
-    own.locator("> summary").click()
-    expect(own.locator(".why")).to_contain_text("in this order: A")
-    expect(own).to_contain_text("judged by m-1")
-    expect(own.get_by_text("raw reply")).to_be_visible()
-    others = pairs.locator("> details:not(.judged)")
-    expect(others.locator("> summary")).to_have_text("other pairs: 5")
-    others.locator("> summary").click()
-    expect(others).to_contain_text("neither of near/long and far/long is better")
-    shown = page.locator("#detail details.judged div:has(> h5)")
-    assert {tuple(each) for each in texts_in(shown) if len(each) == 2} == asked
+    judged_pair.locator("> summary").click()
+    expect(judged_pair.locator(".why")).to_contain_text("in this order: A")
+    expect(judged_pair).to_contain_text("judged by m-1")
+    expect(judged_pair.get_by_text("raw reply")).to_be_visible()
+    other_pairs = pairs.locator("> details:not(.judged)")
+    expect(other_pairs.locator("> summary")).to_have_text("other pairs: 5")
+    other_pairs.locator("> summary").click()
+    expect(other_pairs).to_contain_text("neither of near/long and far/long is better")
+    prompts = page.locator("#detail details.judged div:has(> h5)")
+    assert {tuple(texts) for texts in texts_in(prompts) if len(texts) == 2} == chats
 
 
 def test_the_page_says_beside_a_passage_who_graded_it_and_why(preferred, visit):

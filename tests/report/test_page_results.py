@@ -113,16 +113,16 @@ def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
 
 def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
     summary, comparisons = results()
-    told = [f"{n} of 78 verdicts failed" for n in range(40)]
+    warnings = [f"{n} of 78 verdicts failed" for n in range(40)]
     html.write_page(
-        tmp_path / "r.html", structs.replace(summary, warnings=tuple(told)), comparisons
+        tmp_path / "r.html", structs.replace(summary, warnings=tuple(warnings)), comparisons
     )
     page = visit(tmp_path / "r.html")
 
     box = page.get_by_label("doubtful numbers")
     expect(box.locator("li:visible")).to_have_count(8)
     box.get_by_text("more").click()
-    expect(box.get_by_text(told[-1])).to_be_visible()
+    expect(box.get_by_text(warnings[-1])).to_be_visible()
 
 
 def test_a_verdict_that_does_not_apply_has_not_failed(tmp_path, visit):
@@ -134,10 +134,10 @@ def test_a_verdict_that_does_not_apply_has_not_failed(tmp_path, visit):
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     html.write_page(folder / "report.html", *results(), folder)
 
-    for query, said, failed in (("q0", "does not apply: no claims", 0), ("q1", "unreadable", 1)):
+    for query, state, failed in (("q0", "does not apply: no claims", 0), ("q1", "unreadable", 1)):
         page = visit(folder / "report.html", f"#queries&q={query}&a=dense%2Fgpt")
         summary = page.get_by_label("A: dense/gpt").locator(".judged summary").first
-        expect(summary).to_contain_text(f"faithfulness {said}")
+        expect(summary).to_contain_text(f"faithfulness {state}")
         expect(summary.locator(".fail")).to_have_count(failed)
 
 
@@ -152,15 +152,15 @@ def test_pictures_have_words_and_a_view_of_their_own(tables, visit):
 
 
 def test_twenty_systems_on_paper_keep_every_column(tmp_path, visit):
-    """A4 upright: no table is wider than the paper."""
+    # A4 upright: no table is wider than the paper.
     names = [f"retriever-{n:02}" for n in range(22)]
     measures = [f"measure_{n:02}@10" for n in range(14)]
     systems = [
         example.system(name, {m: example.score((0.5, 0.4, 0.6), m) for m in measures})
         for name in names
     ]
-    found = records({"name": "many", "systems": systems, "baseline": names[0]}, {})
-    html.write_page(tmp_path / "many.html", *found)
+    many_records = records({"name": "many", "systems": systems, "baseline": names[0]}, {})
+    html.write_page(tmp_path / "many.html", *many_records)
     page = visit(tmp_path / "many.html", viewport={"width": 718, "height": 1000})  # 190 mm
     expect(page.locator(".tools").first).to_be_visible()
     page.emulate_media(media="print")
@@ -177,22 +177,22 @@ def test_pictures_on_paper_are_whole(tables, visit):
     page = visit(tables, "#pictures", viewport={"width": 718, "height": 1000})  # 190 mm
     page.emulate_media(media="print")
 
-    shown = page.locator("#pictures .picture:visible")
-    assert shown.count() > 3
-    for box in (picture.bounding_box() for picture in shown.all()):
+    visible = page.locator("#pictures .picture:visible")
+    assert visible.count() > 3
+    for box in (picture.bounding_box() for picture in visible.all()):
         assert 300 < box["width"] <= 718
 
 
 def test_what_is_folded_is_printed(tables, visit):
     page = visit(tables)
     folded = page.locator("#results details:not([open])")
-    before = folded.count()
-    assert before > 1
+    n_folded = folded.count()
+    assert n_folded > 1
 
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(folded).to_have_count(0)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    expect(folded).to_have_count(before)
+    expect(folded).to_have_count(n_folded)
 
 
 def crowd(n):
@@ -214,7 +214,7 @@ def crowd(n):
 
 @pytest.mark.parametrize("n", [0, 200])
 def test_a_brief_page_is_one_sheet_of_paper(tmp_path, window, n):
-    """Printed by the browser: one page, with the first sentence and all that stands below it."""
+    # Printed by the browser: one page, with the first sentence and all that stands below it.
     pypdf = pytest.importorskip("pypdf", reason="pypdf counts the sheets")
     path = tmp_path / "brief.html"
     html.write_brief(path, *(crowd(n) if n else records(example.summary(), example.comparisons())))

@@ -53,8 +53,8 @@ def comparisons():
 
 
 def test_the_strongest_stands_first(comparisons):
-    (found,) = lay_out_preferences(SUMMARY, comparisons)
-    ranking, pairs = found.grids
+    (section,) = lay_out_preferences(SUMMARY, comparisons)
+    ranking, pairs = section.grids
 
     assert [row[:2] for row in texts(ranking)] == [("a", "1"), ("c", "2"), ("b", "3")]
     assert texts(ranking)[0][2:] == (
@@ -70,31 +70,24 @@ def test_the_strongest_stands_first(comparisons):
     assert [row[-1] for row in texts(pairs)] == ["the other is preferred", "not shown", "not shown"]
 
 
-def test_the_sentence_names_whom_the_first_was_shown_to_beat(comparisons):
-    (found,) = lay_out_preferences(SUMMARY, comparisons)
+def test_the_sentence_names_whom_the_first_was_shown_to_beat(comparisons, assert_message):
+    (section,) = lay_out_preferences(SUMMARY, comparisons)
 
-    assert found.headlines[0] == (
-        "a ranks first by pairwise, win rate 0.850; preferred to b (95 % confidence); "
-        "judged by m-1: a language model"
-    )
+    assert_message(section.headlines[0])
     comparisons["preferences"][0]["comparisons"][0]["differs"] = False
-    (found,) = lay_out_preferences(SUMMARY, comparisons)
-    assert "that it is preferred to any other system was not shown" in found.headlines[0]
+    (section,) = lay_out_preferences(SUMMARY, comparisons)
+    assert_message(section.headlines[0])
 
 
-def test_ranks_that_are_shared_or_absent(comparisons):
+def test_ranks_that_are_shared_or_absent(comparisons, assert_message):
     entry = comparisons["preferences"][0]
     entry["systems"][2]["rank"] = 1
-    assert (
-        lay_out_preferences(SUMMARY, comparisons)[0]
-        .headlines[0]
-        .startswith("a and c rank equal by")
-    )
-    for each in entry["systems"]:
-        each.update(rank=None, strength=None, interval=[None, None])
-    (found,) = lay_out_preferences(SUMMARY, comparisons)
-    assert found.headlines[0].startswith("no system has a rank by pairwise")
-    assert texts(found.grids[0])[0][:3] == ("b", "-", "-")
+    assert_message(lay_out_preferences(SUMMARY, comparisons)[0].headlines[0])
+    for system in entry["systems"]:
+        system.update(rank=None, strength=None, interval=[None, None])
+    (section,) = lay_out_preferences(SUMMARY, comparisons)
+    assert_message(section.headlines[0])
+    assert texts(section.grids[0])[0][:3] == ("b", "-", "-")
 
 
 def test_on_every_page_and_the_only_thing_on_it(comparisons):

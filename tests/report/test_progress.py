@@ -22,26 +22,28 @@ def lines(text):
     return re.sub(r"in [\d.]+ s", "in T", text).splitlines()
 
 
-def test_a_plain_line_for_each_stage_when_it_ends():
+def test_a_plain_line_for_each_stage_when_it_ends(assert_message):
     stream = io.StringIO()
     progress = Progress(stream=stream)
 
     with progress.stage("load", 1, "files") as stage:
+        # a line is written at the end of a stage, not at its beginning
         assert stream.getvalue() == ""
         stage.advance()
     with progress.stage("retrieve bm25", 66) as stage:
+        # blocks of two queries
         for _ in range(33):
             stage.advance(2)
 
-    assert lines(stream.getvalue()) == ["load: 1 file in T", "retrieve bm25: 66 queries in T"]
+    assert_message(lines(stream.getvalue()))
 
 
-def test_what_is_not_done_is_said():
+def test_what_is_not_done_is_said(assert_message):
     stream = io.StringIO()
     with Progress(stream=stream).stage("judge", 10, "verdicts") as stage:
         stage.advance(7)
 
-    assert lines(stream.getvalue()) == ["judge: 7 of 10 verdicts in T"]
+    assert_message(lines(stream.getvalue()))
 
 
 def test_a_stage_that_stops_says_where_and_the_error_goes_on():
@@ -67,6 +69,7 @@ def test_quiet_is_silent(stream):
 
 def test_a_terminal_gets_a_bar_and_the_same_line(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
+    # pipelines set it, and rich obeys
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
     progress = Progress(stream=stream)
@@ -76,6 +79,7 @@ def test_a_terminal_gets_a_bar_and_the_same_line(monkeypatch):
         outer.advance(2)
 
     assert "\x1b[" in stream.getvalue()
+    # the bar of rich
     assert "━" in stream.getvalue()
     bare = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", stream.getvalue()).replace("\r", "\n")
     assert {"rerank: 4 queries in T", "retrieve [b]x[/b] :smile:: 2 queries in T"} <= set(
@@ -94,11 +98,13 @@ def test_text_of_libraries_stands_on_lines_of_its_own_above_the_bar(monkeypatch)
     stream = Terminal()
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(sys, "stdout", stream)
+    # a handler that was made before the bar holds the old stream
     logger = logging.getLogger("library of the user")
     monkeypatch.setattr(logger, "handlers", [logging.StreamHandler()])
     progress = Progress()
     with progress.stage("answer", 2) as stage:
         logger.warning("request 1 of [b]x[/b]")
+        # as the bars of tqdm: a return goes back, and the last text counts
         for text in ("\r 50 %", "\r100 %", "\n", "half a "):
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -112,10 +118,11 @@ def test_text_of_libraries_stands_on_lines_of_its_own_above_the_bar(monkeypatch)
 
     texts = ["request 1 of [b]x[/b]", "100 %", "half a line", "next", "printed"]
     texts += ["without a break", "by a handler of the stage", "answer: 2 queries in T"]
-    found = [line.strip() for line in bare_lines(stream)]
-    assert [text for text in texts if text not in found] == []
+    lines = [line.strip() for line in bare_lines(stream)]
+    assert [text for text in texts if text not in lines] == []
     assert "50 %" not in stream.getvalue()
     assert (sys.stderr, sys.stdout, logger.handlers[0].stream) == (stream, stream, stream)
+    # a library may still write to the stream of the stage
     during.write("late")
     assert stream.getvalue().endswith("late"), "a library may keep the stream"
 
@@ -170,12 +177,12 @@ class Listened(io.StringIO):
         self.heard = threading.Event()
 
     def write(self, text):
-        written = super().write(text)
+        count = super().write(text)
         self.heard.set()
-        return written
+        return count
 
 
-def test_a_stage_that_lasts_says_how_far_it_is(monkeypatch):
+def test_a_stage_that_lasts_says_how_far_it_is(monkeypatch, assert_message):
     monkeypatch.setenv(SECONDS_VARIABLE, "0.01")
     stream = Listened()
     with Progress(stream=stream).stage("index dense", 1400, "documents") as stage:
@@ -189,7 +196,7 @@ def test_a_stage_that_lasts_says_how_far_it_is(monkeypatch):
         r"index dense: 400 of 1400 documents after [\d.]+ s, [\d.e+]+ a second, .+ left",
         meanwhile[-1],
     )
-    assert lines(last) == ["index dense: 1400 documents in T"]
+    assert_message(lines(last))
 
 
 def test_what_is_brief_says_nothing_of_a_stage_that_is_soon_over(monkeypatch):
@@ -207,15 +214,15 @@ def test_what_is_brief_says_nothing_of_a_stage_that_is_soon_over(monkeypatch):
 
 def test_seconds_of_zero_leave_the_last_line_alone(monkeypatch):
     monkeypatch.setenv(SECONDS_VARIABLE, "0")
-    before = threading.active_count()
+    n_threads = threading.active_count()
     with Progress(stream=io.StringIO()).stage("load", 1):
-        assert threading.active_count() == before, "nobody waits to say a line"
+        assert threading.active_count() == n_threads, "nobody waits to say a line"
 
 
-@pytest.mark.parametrize("given", ["often", "-1", "nan", "inf"])
-def test_seconds_that_are_none(monkeypatch, given):
-    monkeypatch.setenv(SECONDS_VARIABLE, given)
-    message = f"progress: RAGBENCH_PROGRESS: found '{given}', allowed: seconds between two lines"
+@pytest.mark.parametrize("value", ["often", "-1", "nan", "inf"])
+def test_seconds_that_are_none(monkeypatch, value):
+    monkeypatch.setenv(SECONDS_VARIABLE, value)
+    message = f"progress: RAGBENCH_PROGRESS: found '{value}', allowed: seconds between two lines"
     with pytest.raises(OptionError, match=message):
         Progress(stream=io.StringIO())
 
@@ -249,12 +256,12 @@ def test_threads_lose_no_count():
         assert stage.done == 8000
 
 
-def test_hostile_names_do_not_move_the_cursor():
+def test_hostile_names_do_not_move_the_cursor(assert_message):
     stream = io.StringIO()
     with Progress(stream=stream).stage("a\x1b[2Jb\nc", None):
         pass
 
-    assert lines(stream.getvalue()) == [r"a\x1b[2Jb c: 0 queries in T"]
+    assert_message(lines(stream.getvalue()))
 
 
 @pytest.mark.parametrize(

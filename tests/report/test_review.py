@@ -63,7 +63,7 @@ def rows(tmp_path_factory):
     return folder, rows
 
 
-def at(page, number, state):
+def expect_state(page, number, state):
     expect(page.locator("#status")).to_contain_text(f"question {number} of {N}: {state}")
 
 
@@ -72,10 +72,10 @@ def keep_twelve(page, expected):
     keys = page.keyboard
     expect(page.locator("mark")).to_have_text("Bridge 0 was\nopened in 1900 by the king.")
     for i in range(12):
-        at(page, i + 1, "not reviewed")
+        expect_state(page, i + 1, "not reviewed")
         keys.press("k")
         expected[i][-1] = "yes"
-    at(page, 13, "not reviewed; 12 reviewed")
+    expect_state(page, 13, "not reviewed; 12 reviewed")
 
 
 def edit_the_next(page, expected):
@@ -95,7 +95,7 @@ def edit_the_next(page, expected):
     keys.type("king")
     expect(page.locator("mark")).to_have_text("opened in 1912 by the king")
     keys.press("Escape")
-    at(page, 13, "kept with edits")
+    expect_state(page, 13, "kept with edits")
     expected[12][1], expected[12][4] = (
         "When was bridge 12 opened, k or d?",
         "opened in 1912 by the king",
@@ -113,22 +113,22 @@ def review_the_rest(page, expected):
     keys.press("d")
     expected[13][7:] = ["no", "=too easy", "yes"]
     keys.press("ArrowLeft")
-    at(page, 14, "dropped; 14 reviewed")
+    expect_state(page, 14, "dropped; 14 reviewed")
     keys.press("ArrowUp")
     keys.press("ArrowRight")
     keys.press("ArrowDown")
-    at(page, 15, "not reviewed")
+    expect_state(page, 15, "not reviewed")
     for i in range(14, 18):
         keys.press("k" if i % 2 else "d")
         expected[i][7], expected[i][-1] = ("yes" if i % 2 else "no"), "yes"
     keys.press("j")  # question 19 is not reviewed
-    at(page, 20, "not reviewed")
+    expect_state(page, 20, "not reviewed")
     expect(page.locator("#passages .soft")).to_have_text(
         "no gold document: the documents must not answer this question"
     )
     keys.press("k")
     expected[19][7], expected[19][-1] = "yes", "yes"
-    at(page, 20, "kept; 19 reviewed")
+    expect_state(page, 20, "kept; 19 reviewed")
 
 
 def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows, visit):
@@ -138,7 +138,7 @@ def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows,
     keep_twelve(page, expected)
     edit_the_next(page, expected)
     page.reload()  # the browser has stored all of it, with the place
-    at(page, 13, "kept with edits; 13 reviewed")
+    expect_state(page, 13, "kept with edits; 13 reviewed")
     review_the_rest(page, expected)
     with page.expect_download() as download:
         page.keyboard.press("s")

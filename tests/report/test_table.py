@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.report.formats.terminal import align
 from ragbench.report.text import significant
+from tests.messages import lines_with
 from tests.report.pages import render_terminal
 from tests.report.strategies import results
 
@@ -59,9 +60,11 @@ def test_measures_that_do_not_fit_go_into_further_tables(example, width):
     tables = [line for line in text.splitlines() if line.startswith("system ")]
 
     heads = [re.split(r" {2,}", line) for line in tables]
-    shown = [name for head in heads for name in head[1:] if name not in ("vs bm25", "p", "verdict")]
+    columns = [
+        name for head in heads for name in head[1:] if name not in ("vs bm25", "p", "verdict")
+    ]
     retrieval, words = ["ndcg@10", "hit_rate@1"], ["right", "rouge1", "ter (lower is better)"]
-    assert shown == [*retrieval, *words, "faithfulness"]
+    assert columns == [*retrieval, *words, "faithfulness"]
     assert len(tables) == {1000: 3, 100: 4, 80: 5}.get(width, 6)
     for name, head in zip(tables, heads, strict=True):
         assert len(name) <= width or len(head) <= 5, "only a single measure may be wider"
@@ -104,48 +107,46 @@ def test_anything_can_be_drawn_and_every_mean_is_there(case):
             assert significant(score["mean"]) in text
 
 
-def test_nothing_scored_at_all():
+def test_nothing_scored_at_all(assert_message):
     text = render_terminal({"name": "empty", "systems": []}, {})
 
-    assert text == "nothing was scored\nempty: \n"
+    assert_message(text)
 
 
-def test_the_head_is_the_result_in_words_with_warnings_gates_and_the_path(example):
+def test_the_head_is_the_result_in_words_with_warnings_gates_and_the_path(example, assert_message):
     whole = render_terminal(*example, report="runs/a/report.html", verbose=False).splitlines()
-    before_tables = whole[
-        : next(i for i, line in enumerate(whole) if line.startswith("quickstart: "))
-    ]
+    whole[: next(i for i, line in enumerate(whole) if line.startswith("quickstart: "))]
 
     text = render_terminal(*example, report="runs/a/report.html", head=True, verbose=False)
 
-    assert text.splitlines() == [*before_tables, "report: runs/a/report.html"]
-    assert "\nwarning: judge: 3 of 60 replies" in text
+    assert_message(text.splitlines())
+    assert_message(text)
 
 
-def test_an_unfinished_run_says_so(example):
+def test_an_unfinished_run_says_so(example, assert_message):
     summary, comparisons = example
     text = render_terminal({**summary, "complete": False}, comparisons)
 
-    assert "warning: the run is incomplete" in text
+    assert_message(lines_with(text, "the run is incomplete"))
 
 
-def test_every_judge_score_stands_under_its_label(example):
+def test_every_judge_score_stands_under_its_label(example, assert_message):
     text = render_terminal(*example)
     title, label, head = text[text.index("\njudge words\n") + 1 :].splitlines()[:3]
 
     assert (title, head.split()[1]) == ("judge words", "faithfulness")
-    assert label.endswith("no language model: a baseline, not a judgement of meaning")
+    assert_message(label)
 
 
-def test_bounds_stand_where_something_failed(example):
+def test_bounds_stand_where_something_failed(example, assert_message):
     line = next(ln for ln in render_terminal(*example).splitlines() if "unreadable 2" in ln)
 
-    assert line.startswith("57 scored, 3 failed (unreadable 2, timeout 1), 6 not")
+    assert_message(line)
     assert "mean from 0.769 to 0.820" in line
 
 
-def test_a_short_result_of_three_systems_has_30_lines_at_most(example):
-    """With a judge, failures, gates, a warning, and more notes than there is room for."""
+def test_a_short_result_of_three_systems_has_30_lines_at_most(example, assert_message):
+    # With a judge, failures, gates, a warning, and more notes than there is room for.
     summary, comparisons = example
     summary["systems"] = [s for s in summary["systems"] if s["name"] not in ("dense", "bm25/gpt")]
     summary["notes"] = [f"note number {n}" for n in range(40)]
@@ -155,25 +156,21 @@ def test_a_short_result_of_three_systems_has_30_lines_at_most(example):
 
     assert len(full.splitlines()) > 60
     assert len(lines) == 30
-    assert lines[0].startswith("hybrid/gpt answers 41 of 60 questions, hybrid/extractive 22: ")
+    assert_message(lines[0])
     table = next(line for line in lines if line.startswith("retrieval  ndcg@10 "))
     warning = next(line for line in lines if line.startswith("warning: "))
     assert lines.index(warning) < lines.index(table), "before the numbers"
-    assert "gate undecided: ndcg@10 drop <= 0.01 (dense)" in text, "a gate that did not pass"
+    assert_message(lines_with(text, "gate undecided: ndcg@10"))
     assert "gate pass" in full
     assert "gate pass" not in text
-    assert "failed: 60 of hybrid/gpt (over_budget 60)" in lines
-    n_notes = sum(line.startswith("note: ") for line in lines)
+    assert_message(lines_with(lines, "failed: 60 of hybrid/gpt"))
+    sum(line.startswith("note: ") for line in lines)
     # 40 of the run, 1 of the data set
-    assert lines[-2:] == [
-        f"left out: 2 measures, 1 passed gate, {41 - n_notes} notes and where each system loses "
-        "answers; pass --verbose, or open the report",
-        "report: runs/latest",
-    ]
+    assert_message(lines[-2:])
 
 
-def test_measures_that_do_not_fit_are_counted(example):
+def test_measures_that_do_not_fit_are_counted(example, assert_message):
     text = render_terminal(*example, width=60, verbose=False)
 
     assert "hit_rate@1" not in text
-    assert "left out: 3 measures, 1 passed gate" in text
+    assert_message(lines_with(text, "left out: 3 measures, 1"))

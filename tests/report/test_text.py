@@ -39,14 +39,14 @@ def test_hand_worked(value, text):
 @example(9.995e-5)
 @example(999999.7)
 def test_reads_back_within_half_of_the_third_digit(value):
-    """The oracle is exact decimal arithmetic."""
-    exact, shown = Decimal(value), Decimal(significant(value))
+    # The oracle is exact decimal arithmetic.
+    exact, printed = Decimal(value), Decimal(significant(value))
 
     if value == 0:
-        assert shown == 0
+        assert printed == 0
     else:
         third_digit = Decimal(10) ** (exact.adjusted() - 2)
-        assert abs(exact - shown) <= third_digit / 2
+        assert abs(exact - printed) <= third_digit / 2
         digits = significant(value).lstrip("-").partition("e")[0].replace(".", "").lstrip("0")
         assert len(digits) >= 3
 
@@ -86,11 +86,11 @@ def test_p_values(p, text):
 
 @given(st.text())
 def test_printable_text_is_one_inert_line(text):
-    shown = printable(text)
+    printed = printable(text)
 
-    assert shown.isprintable()
-    assert shown.encode("utf-8").decode("utf-8") == shown
-    assert printable(shown) == shown
+    assert printed.isprintable()
+    assert printed.encode("utf-8").decode("utf-8") == printed
+    assert printable(printed) == printed
 
 
 def test_percent_and_lists():

@@ -185,7 +185,7 @@ def test_who_waits_for_arrays_says_which(tmp_path, monkeypatch):
         yield
 
     monkeypatch.setattr(files, "locked_beside", waiting)
-    with pytest.warns(WaitingForArrays, match=r"^bm25 of 3: waiting for another process"):
+    with pytest.warns(WaitingForArrays, match="^bm25 of 3: waiting"):
         ArrayStore(tmp_path).ensure("index", "bm25 of 3", "k", lambda writer: None)
 
 

@@ -97,15 +97,16 @@ def test_folders_of_others_are_only_read(open_items, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_damaged_item_is_said_once_and_made_again(open_items, tmp_path):
+def test_a_damaged_item_is_said_once_and_made_again(open_items, tmp_path, assert_message):
     open_items().put("q1", ["d1"])
     open_items().put("q2", ["d2"])
     # one byte of the stored value is flipped
     damage(tmp_path / "ours" / CACHE_FILE, "item = 'q1'")
 
     stored = open_items()
-    with pytest.warns(DamagedCache, match=r"cache\.sqlite: 1 damaged in retrieve \(q1\)"):
+    with pytest.warns(DamagedCache) as warned:
         assert stored.get("q1") is None
+    assert_message([warning.message for warning in warned])
     assert "q1" not in stored
     assert stored.get("q2") == ["d2"]
     stored.put("q1", ["d3"])
