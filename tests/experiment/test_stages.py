@@ -148,6 +148,17 @@ def test_one_metric_of_several_is_computed(config):
     assert again == {"score bm25/extractive": 1, "score exact/extractive": 1, "compare": 1}
 
 
+def test_one_measure_of_several_is_computed(config):
+    measures = {"retrieval": {"measures": ["ndcg@10"]}, "generation": []}
+    run_experiment({**config, "metrics": measures})
+    measures["retrieval"] = {"measures": ["ndcg@10", "map"]}
+
+    again = work(run_experiment({**config, "metrics": measures}))
+
+    # the measure is the key of an item: the stored ndcg@10 is not computed a second time
+    assert again["score bm25"] == again["score exact"] == 1
+
+
 def test_one_rubric_of_several_is_judged(config, tmp_path):
     rubrics = ["faithfulness", "answer_relevancy"]
     config = {
