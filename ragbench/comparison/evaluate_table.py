@@ -160,12 +160,8 @@ def evaluate(
         by_kind = _names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
-        rankings = {}
-        for measure in by_kind["retrieval"]:
-            by_id = ranked.columns.get(measure.label)
-            column = of_gold.columns[measure.label] if by_id is None else by_id
-            has_strays = bool(strays) and by_id is not None
-            rankings[measure.label] = _with_causes(column, records, has_strays=has_strays)
+        labels = [measure.label for measure in by_kind["retrieval"]]
+        rankings = _ranking_columns(labels, of_gold, ranked, records, has_strays=bool(strays))
         paired = _score_answers(collection, items, by_kind["generation"])
         verdicts, scores, judge_notes = _judge_rows(opened, items, by_kind["judge"], progress)
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
@@ -448,6 +444,24 @@ def _met_gold(
             if query.id in judged and record.contexts is not None:
                 unknown.append(row)
     return met_gold(facts, unknown)
+
+
+def _ranking_columns(
+    labels: Sequence[str],
+    of_gold: _GoldScores,
+    by_ids: Evaluation,
+    records: Sequence[Answered],
+    *,
+    has_strays: bool,
+) -> dict[str, ScoreColumn]:
+    """Return the columns of measures of rankings, in the order of `labels`, with their causes."""
+    columns = {}
+    for label in labels:
+        by_id = by_ids.columns.get(label)
+        column = of_gold.columns[label] if by_id is None else by_id
+        doubtful = has_strays and by_id is not None
+        columns[label] = _with_causes(column, records, has_strays=doubtful)
+    return columns
 
 
 def _with_causes(

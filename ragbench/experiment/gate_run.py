@@ -249,17 +249,11 @@ def review_scored(
         for source, row in ((base, baseline), (head, system)):
             if source.folder is not None:
                 views.append((QueryViews(source.folder), row.scores.name))
-
-    def show(query: WorseQuery) -> str:
-        """Return the line of a question, with its text where no run folder has it."""
-        text = questions.get(query.query_id, query.question)
-        return question_line(views, structs.replace(query, question=text))
-
     systems, unsure = _unsure(decided, rows)
     return GateReview(
         scores=scores,
-        worst=[show(query) for query in worst],
-        best=[show(query) for query in best],
+        worst=_query_lines(views, worst, questions),
+        best=_query_lines(views, best, questions),
         changes=matching.changes[1],
         compared=compared,
         decisions=[*undecided, *(decision for _, decision in decided)],
@@ -368,6 +362,19 @@ def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]
     """Return the comparable scores that gates refer to, without repeats."""
     scores = (find_score(gate.score, comparable) for gate in gates if gate.score)
     return list(dict.fromkeys(score for score in scores if score))
+
+
+def _query_lines(
+    views: Sequence[tuple[QueryViews, str]],
+    queries: Iterable[WorseQuery],
+    questions: Mapping[str, str],
+) -> list[str]:
+    """Return the lines of queries, with the texts of `questions` where no run folder has them."""
+    lines = []
+    for query in queries:
+        text = questions.get(query.query_id, query.question)
+        lines.append(question_line(views, structs.replace(query, question=text)))
+    return lines
 
 
 def _best_queries(pairs: PairedScores) -> list[WorseQuery]:

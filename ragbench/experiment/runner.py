@@ -110,11 +110,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         config, choices, partial(run_experiment, progress=progress, retrievers=live.retrievers)
     )
     started = time.time()
-    with progress.stage("load", 1, "data sets") as stage:
-        collection = _load_data(config, dataset, documents)
-        stage.advance()
-    for line in large_document_notes(collection.documents):
-        progress.note(line)
+    collection = _load_data(config, dataset, documents, progress)
     experiment_folder = Path(config.output) / config.name
     with ExitStack() as stack:
         watch = _watch_code(config, stack)
@@ -198,8 +194,19 @@ def _executor_of(plan: Plan) -> Executor | None:
     return executor
 
 
-def _load_data(config: ExperimentConfig, dataset: object, documents: object) -> Collection:
-    """Return the data set that the caller passes, or else that of the config."""
+def _load_data(
+    config: ExperimentConfig, dataset: object, documents: object, progress: Progress
+) -> Collection:
+    """Return the data set that the caller passes, or else that of the config; show its notes."""
+    with progress.stage("load", 1, "data sets") as stage:
+        collection = _collection_of(config, dataset, documents)
+        stage.advance()
+    for line in large_document_notes(collection.documents):
+        progress.note(line)
+    return collection
+
+
+def _collection_of(config: ExperimentConfig, dataset: object, documents: object) -> Collection:
     if dataset is not None:
         return collection_of(dataset, documents=documents)
     if documents is not None:
