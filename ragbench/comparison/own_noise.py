@@ -44,10 +44,8 @@ def own_noise(base: Path | None, head: Path | None) -> str:
 
 
 def _is_same_code(old: Manifest, new: Manifest) -> bool:
-    """Return True if two runs had the same files, packages and choices.
-
-    False with objects of Python, whose code no manifest describes.
-    """
+    """Return True if two runs had the same files, packages and choices."""
+    # objects of Python count as changed: no manifest describes their code
     parts = ("ragbench", "python", "packages", "seed", "choices", "versions", "environment", "used")
     same = all(getattr(old, part) == getattr(new, part) for part in parts)
     return same and not old.live and not new.live

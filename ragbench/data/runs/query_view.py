@@ -330,10 +330,7 @@ class QueryViews:
         return self._question(query).question
 
     def _no_query_error(self, query: str) -> DataError:
-        """Return the error for a query that the run lacks, with the nearest id.
-
-        It lists the first 3 ids.
-        """
+        """Return the error for a query that the run lacks, with the nearest id."""
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
         allowed = f"one of {len(self.ids)} ids ({some}), a row number, or a part of a question"
         near = nearest(query, self.ids)
@@ -373,10 +370,7 @@ class QueryViews:
         return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
 
     def _lines(self, name: str, key: str = "query_id") -> run_lines.Lines:
-        """Return the index of a file of the run folder by its field `key`; made once.
-
-        Empty for a missing file; a `DataError` for a damaged one.
-        """
+        """Return the index of a file of the run folder by its field `key`; made once."""
         if name not in self._files:
             self._files[name] = run_lines.Lines(self.folder / name, key)
         return self._files[name]
@@ -386,11 +380,7 @@ class QueryViews:
         return self._lines(f"{kind}/{run_folder.file_name(system)}.jsonl")
 
     def _verdicts(self, kind: str, query: str) -> tuple[manifest.VerdictRow, ...]:
-        """Return the verdicts on a query of all judges in a folder of `judgements/`, by judge.
-
-        `kind` is the folder, `pairs` or `passages`. The judges are sorted by name; () without
-        verdicts.
-        """
+        """Return the verdicts on a query of all judges in a folder of `judgements/`, by judge."""
         if kind not in self._judges:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
             # each judge has a file of its own, and only the files name the judges
@@ -435,11 +425,7 @@ class QueryViews:
         texts: run_lines.Texts,
         unscored: Sequence[manifest.UnscoredRow],
     ) -> SystemView:
-        """Return the view of one system; `unscored` has the rows of the query without a score.
-
-        A bare view reads no ranking, score or cause. The text of a hit is that of the prompt, else
-        the stored one.
-        """
+        """Return the view of one system; `unscored` has the rows of the query without a score."""
         query = question.query_id
         answers = tuple(run_lines.read_answers(self._lines_of("predictions", system.name), query))
         # a bare view reads no file with a row per query and system
@@ -447,17 +433,18 @@ class QueryViews:
         hits: tuple[Hit, ...] = ()
         if not self._bare:
             ranking = self.ranking(system.name, query)
-            ranked = (
-                []
-                if ranking is None
-                else list_hits(ranking, question.judged, question.spans, texts)
-            )
+            ranked = []
+            if ranking is not None:
+                ranked = list_hits(ranking, question.judged, question.spans, texts)
             contexts = next((a.contexts for a in answers if a.contexts is not None), ())
             hits = mark_read(ranked, contexts, question.judged)
         columns = {} if self._bare else self.columns.get(system.name, {})
         row = self._rows[query]
         # in the order of the summary, as in all tables
         cells = {name: float(columns[name][row]) for name in system.scores if name in columns}
+        # rows with a sample are about one of several answers, not about the query
+        of_system = (row for row in unscored if row.system == system.name)
+        of_query = [row for row in of_system if row.sample is None]
         return SystemView(
             name=system.name,
             summary=system,
@@ -470,10 +457,5 @@ class QueryViews:
             ),
             scores={name: None if isnan(cell) else cell for name, cell in cells.items()},
             ranking_ms=self.ranking_ms(system).get(query),
-            unscored={
-                row.measure: row
-                for row in unscored
-                # rows with a sample are about one of several answers, not about the query
-                if row.system == system.name and row.sample is None
-            },
+            unscored={row.measure: row for row in of_query},
         )

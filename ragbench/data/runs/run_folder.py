@@ -253,10 +253,7 @@ def csv_tables(header: Sequence[str], n: int, tables: Iterable[Sequence[Column]]
 
 
 def _cells(column: Column, rows: slice) -> Sequence[str]:
-    """Return the cells of some rows of a column, one text per row.
-
-    `rows` has a start and a stop. None, NaN and infinities give ''.
-    """
+    """Return the cells of some rows of a column, one text per row."""
     if column is None or isinstance(column, str):
         return [_cell(column)] * (rows.stop - rows.start)
     if not isinstance(column, np.ndarray):
@@ -403,10 +400,7 @@ def collections_folder(path: Path) -> Path | None:
 
 
 def _follow_latest(path: Path) -> Path:
-    """Return the folder that a path names, by its `latest` if it is the folder of an experiment.
-
-    The folder may not exist. Raises a `DataError` for a `latest` that names no folder beside it.
-    """
+    """Return the folder that a path names, by its `latest` if it is the folder of an experiment."""
     # a link to the run, or on systems without links a file with its name; a later run moves it, as
     # that of `ragbench gate` does, and its base must not become the run itself
     if path.name == LATEST and (path.is_symlink() or os.path.isfile(path)):
@@ -427,10 +421,7 @@ def check_links(folder: Path) -> None:
 
 
 def _read_pointer(path: Path) -> Path:
-    """Return the folder that `latest`, a link or a file, names.
-
-    Raise a `DataError` if it cannot be read, or does not hold the name of a folder beside it.
-    """
+    """Return the folder that `latest`, a link or a file, names."""
     try:
         name = os.readlink(path) if path.is_symlink() else path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -565,10 +556,8 @@ def _numbers(cells: Sequence[str]) -> FloatArray:
 
 
 def _plain_blocks(path: Path) -> Iterator[_Block]:
-    """Yield the blocks of a file without quotes; ValueError for any other, OSError if unreadable.
-
-    Cells are split all at once, which takes a third of the time of a reader of CSV.
-    """
+    """Yield the blocks of a file without quotes; any other raises ValueError."""
+    # cells are split all at once, which takes a third of the time of a reader of CSV
     # ids of TREC files may be any bytes
     with path.open(encoding="utf-8", errors="surrogateescape", newline="") as stream:
         head = stream.readline()

@@ -186,11 +186,11 @@ _CAUSE = b'"cause"'
 
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:
     """Return system -> run file of its ranking, if it is there; a system without one is absent."""
-    files = {
-        system.name: folder / "rankings" / f"{run_folder.file_name(system.ranking_of)}.trec"
-        for system in summary.systems
-        if system.ranking_of is not None
-    }
+    files = {}
+    for system in summary.systems:
+        if system.ranking_of is not None:
+            name = f"{run_folder.file_name(system.ranking_of)}.trec"
+            files[system.name] = folder / "rankings" / name
     return {name: file for name, file in files.items() if file.is_file()}
 
 
@@ -251,17 +251,16 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
         system,query_id,cause,why,unsupported
         bm25,'=q1,found,gold d1 at rank 1,
     """
-    tables = (
-        [
-            system,
-            query_ids,
-            [cause.cause for cause in lost],
-            [cause.why for cause in lost],
-            ["yes" if cause.unsupported else "" for cause in lost],
-        ]
-        for system, lost in causes.items()
-    )
+    tables = (_cause_columns(system, query_ids, lost) for system, lost in causes.items())
     return run_folder.csv_tables(_COLUMNS, len(query_ids), tables)
+
+
+def _cause_columns(
+    system: str, query_ids: Sequence[str], lost: Sequence[Loss]
+) -> list[str | Sequence[str]]:
+    unsupported = ["yes" if cause.unsupported else "" for cause in lost]
+    causes, reasons = [cause.cause for cause in lost], [cause.why for cause in lost]
+    return [system, query_ids, causes, reasons, unsupported]
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:

@@ -140,11 +140,7 @@ def previous_run(folder: Path) -> Path | None:
 
 
 def _run_folders(root: Path) -> Iterator[Path]:
-    """Yield the folder itself, folders in it, and those one level below, with a file of a run.
-
-    Folders inside a run are not searched, unless the run is `root`. Raises DataError if a folder
-    cannot be read.
-    """
+    """Yield the folder itself, folders in it, and those one level below, with a file of a run."""
     for folder in (root, *_folders_in(root)):
         if _has_run_file(folder):
             yield folder
@@ -154,10 +150,7 @@ def _run_folders(root: Path) -> Iterator[Path]:
 
 
 def _folders_in(folder: Path) -> list[Path]:
-    """Return the visible folders in a folder, sorted, without `latest`.
-
-    A `DataError` if unreadable.
-    """
+    """Return the visible folders in a folder, sorted, without `latest`."""
     try:
         folders = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError as error:
@@ -184,19 +177,14 @@ def read_facts(folder: Path) -> RunFacts:
 
 
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
-    """Return a run as an entry, without `changed`; the best system is the best by `score`.
-
-    Without `score`, `right` or else the first score of the first system that has one counts. Of
-    equal means the first by name is the best; without a mean `system` and `value` are None.
-    Controls are left out.
-    """
+    """Return a run as an entry, without `changed`; the best system is the best by `score`."""
+    # without `score`, `right` or else the first score of the first system that has one counts
     names = dict.fromkeys(name for system in summary.systems for name in system.scores)
     first = score or next(iter(sorted(names, key=lambda name: name != RIGHT)), None)
-    scored = {
-        system.name: system.scores[first]
-        for system in summary.systems
-        if first is not None and first in system.scores and system.role != "control"
-    }
+    scored = {}
+    for system in summary.systems:
+        if first is not None and first in system.scores and system.role != "control":
+            scored[system.name] = system.scores[first]
     means = {name: of_system.mean for name, of_system in scored.items()}
     directions = [of_system.direction for of_system in scored.values()]
     best = next(iter(leaders(means, (), directions[0]) if directions else ()), None)
@@ -234,10 +222,8 @@ def read_config(folder: Path, *, typed: bool = False) -> dict[str, Any]:
 
 
 def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Yield the dotted key and the text of each value of a config; `key` is the prefix.
-
-    The text is that of `str`, such as `None`. Lists and empty mappings are one value.
-    """
+    """Yield the dotted key and the text of each value of a config; `key` is the prefix."""
+    # lists and empty mappings are one value
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _flatten(inner, f"{key}.{name}" if key else str(name))
@@ -269,10 +255,7 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
 
 
 def _blocks(config: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Return the shortest prefixes of keys that the first config has and the other lacks.
-
-    Each prefix comes once, in the order of the config; [] if the other lacks none.
-    """
+    """Return the shortest prefixes of keys that the first config has and the other lacks."""
     shared = {prefix for key in other for prefix in _prefixes(key)}
     names = (
         next(p for p in _prefixes(key) if p not in shared) for key in config if key not in shared

@@ -80,15 +80,9 @@ def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystem
 
 
 class _ScoreReader:
-    """Reader of the scores and costs of each system in a run folder.
+    """Reader of the scores and costs of each system in a run folder."""
 
-    It is created with the folder, and reads `per_query.csv`, `unscored.jsonl` and `costs.csv` at
-    once: a DataError if one is missing or damaged. `system(summary)` returns the SystemScores of a
-    system, or raises a DataError if its rows do not fit to each other.
-
-    Attributes:
-        query_ids: Queries, in the order of the first system in `per_query.csv`; [] without rows.
-    """
+    # a file that is missing or damaged raises DataError, as do rows that do not fit to each other
 
     def __init__(self, folder: Path) -> None:
         self._file, self._unscored_file = folder / "per_query.csv", folder / "unscored.jsonl"
@@ -106,11 +100,8 @@ class _ScoreReader:
         self.query_ids = next((table.query_ids for table in tables), list[str]())
 
     def _read_unscored(self) -> None:
-        """Read the causes of missing values into `_causes` and `_of_answers`.
-
-        Raise a `DataError` for an unknown cause or a damaged line, and for a missing file: it is
-        empty if all was scored.
-        """
+        """Read the causes of missing values into `_causes` and `_of_answers`."""
+        # the file is empty, not missing, if all was scored
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
         for number, row in run_folder.read_records(path, UnscoredRow, allowed):
@@ -124,12 +115,7 @@ class _ScoreReader:
                 self._of_answers[key][row.query_id, row.sample] = words[row.cause]
 
     def system(self, system: SystemSummary) -> SystemScores:
-        """Return the columns and costs of a system.
-
-        Raises:
-            DataError: A query, a score or a cause is missing, or the queries differ from those of
-                other systems, or from those of its costs.
-        """
+        """Return the columns and costs of a system."""
         table = self._tables.get(system.name, run_folder.SystemTable([], {}))
         if table.query_ids != self.query_ids:
             n, n_others = len(table.query_ids), len(self.query_ids)
@@ -148,10 +134,7 @@ class _ScoreReader:
         )
 
     def _costs(self, system: str) -> dict[str, FloatArray]:
-        """Return cost column -> value of each query, NaN if unknown; empty without costs.
-
-        Raises a `DataError` for other queries or columns than those of the scores.
-        """
+        """Return cost column -> value of each query, NaN if unknown; empty without costs."""
         if (table := self._all_costs.get(system)) is None:
             return {}
         has_columns = tuple(table.columns) == run_folder.COST_COLUMNS
@@ -181,11 +164,7 @@ class _ScoreReader:
         return column_of(name, system.scores[name], values, causes, of_answers)
 
     def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
-        """Return the causes of a score, of shape (queries, answers).
-
-        None if queries have one answer, and for scores of rankings. Raises a `DataError` for the
-        number of a sample beyond the answers.
-        """
+        """Return the causes of a score, of shape (queries, answers)."""
         if system.answers is None or system.scores[name].kind == "retrieval":
             return None
         samples = system.answers.per_query
@@ -263,18 +242,16 @@ def format_baseline(scores: ScoredSystems) -> str:
 
 
 def _format_json(value: Any, levels: int, indent: str = "") -> str:
-    """Return JSON with a line for each entry, down to `levels` of nested objects, and no line end.
-
-    Deeper objects, lists, and the top key `data` are one line. `indent` is that of `value`.
-    """
+    """Return JSON with a line for each entry, down to `levels` of nested objects."""
+    # deeper objects, lists and the top key `data` are one line
     if not levels or not isinstance(value, dict):
         return to_json_line(value)
-    lines = [
+    lines = []
+    for key, item in value.items():
         # the fingerprints of the data are one line
-        f"{indent} {to_json_line(key)}: "
-        + _format_json(item, 0 if not indent and key == "data" else levels - 1, f"{indent} ")
-        for key, item in value.items()
-    ]
+        deeper = 0 if not indent and key == "data" else levels - 1
+        text = _format_json(item, deeper, f"{indent} ")
+        lines.append(f"{indent} {to_json_line(key)}: {text}")
     return "\n".join(["{", ",\n".join(lines), f"{indent}}}"])
 
 
@@ -308,17 +285,16 @@ def baseline_of(scores: ScoredSystems) -> BaselineFile:
 
 
 def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSystem:
-    """Return the record of a system; `rows` are the rows of its columns for `ids`.
-
-    Scores are sorted by name.
-    """
+    """Return the record of a system; `rows` are the rows of its columns for `ids`."""
     columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
     cells = [_cells(column) for column in columns.values()]
-    of_answers = {
-        name: column.answer_causes
-        for name, column in columns.items()
-        if column.answer_causes is not None
-    }
+    causes_of = {name: column.answer_causes for name, column in columns.items()}
+    of_answers = {name: causes for name, causes in causes_of.items() if causes is not None}
+    unscored_answers = {}
+    for row, query in enumerate(ids):
+        counts = _count_unscored({name: causes[row] for name, causes in of_answers.items()})
+        if counts:
+            unscored_answers[query] = counts
     return BaselineSystem(
         retriever=system.retriever,
         generator=system.generator,
@@ -326,26 +302,18 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSys
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
         # all scores of answers have the same number of answers
         answers=next((causes.shape[1] for causes in of_answers.values()), None),
-        unscored_answers={
-            query: counts
-            for row, query in enumerate(ids)
-            if (counts := _count_unscored({name: c[row] for name, c in of_answers.items()}))
-        },
+        unscored_answers=unscored_answers,
     )
 
 
 def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
-    """Return score -> word of a cause -> number of answers to a query without a value.
-
-    `answers` has the causes of the query's answers, by score. Scores whose answers all have a value
-    are left out, so {} if none lacks any. Causes are sorted by their code.
-    """
-    counters = {name: Counter(causes.tolist()) for name, causes in answers.items()}
-    return {
-        name: {Cause(code).word: n for code, n in sorted(counts.items()) if code}
-        for name, counts in counters.items()
-        if set(counts) != {Cause.SCORED}
-    }
+    """Return score -> word of a cause -> number of answers to a query without a value."""
+    unscored = {}
+    for name, causes in answers.items():
+        counts = Counter(causes.tolist())
+        if set(counts) != {Cause.SCORED}:
+            unscored[name] = {Cause(code).word: n for code, n in sorted(counts.items()) if code}
+    return unscored
 
 
 def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
@@ -407,22 +375,13 @@ def read_baseline(path: str | Path, source: str | None = None) -> ScoredSystems:
 
 
 class _BaselineReader:
-    """Reader of one system of a baseline file; its DataErrors name the place.
-
-    It is created with the file (for messages), the name of the system and the queries of the first
-    system. `read(record)` returns the SystemScores; a DataError if the record does not fit to the
-    queries or to itself.
-    """
+    """Reader of one system of a baseline file; its DataErrors name the place."""
 
     def __init__(self, file: str | Path, name: str, query_ids: list[str]) -> None:
         self._file, self._name, self._query_ids = file, name, query_ids
 
     def read(self, system: BaselineSystem) -> SystemScores:
-        """Return the columns of the system.
-
-        Raises:
-            DataError: Queries, values or causes do not fit to each other.
-        """
+        """Return the columns of the system."""
         if list(system.per_query) != self._query_ids:
             problem, allowed = "the queries are not those of the first system", "one line per query"
             raise self._error("per_query", problem, f"{allowed}, in order")
@@ -430,12 +389,9 @@ class _BaselineReader:
             self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
         ]
         answers = self._answer_causes(system)
-        columns = {
-            name: self._column(name, head, list(cells), answers.get(name))
-            for (name, head), cells in zip(
-                system.scores.items(), zip(*rows, strict=True), strict=True
-            )
-        }
+        columns = {}
+        for (name, head), cells in zip(system.scores.items(), zip(*rows, strict=True), strict=True):
+            columns[name] = self._column(name, head, list(cells), answers.get(name))
         return SystemScores(
             self._name,
             system.retriever,
@@ -450,20 +406,14 @@ class _BaselineReader:
         return DataError(problem, file=self._file, record=record, allowed=allowed)
 
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
-        """Return (value, cause) of each score in the line of a query.
-
-        Raises a `DataError` unless the line has `n` cells, each a number or a cause.
-        """
+        """Return (value, cause) of each score in the line of a query."""
         if len(line) != n:
             problem = f"'{query}' has {len(line)} values"
             raise self._error("per_query", problem, f"{n}: one for each of the scores")
         return [self._cell(query, cell) for cell in line]
 
     def _cell(self, query: str, cell: Any) -> tuple[float, Cause]:
-        """Return a number as (value, scored), a word as (NaN, cause).
-
-        A `DataError` for all else.
-        """
+        """Return a number as (value, scored), a word as (NaN, cause)."""
         if type(cell) in (int, float):  # not bool
             return float(cell), Cause.SCORED
         if isinstance(cell, str) and cell in _CAUSES:
@@ -471,12 +421,8 @@ class _BaselineReader:
         raise self._error("per_query", f"'{query}' has {cell!r}", "a number or a cause")
 
     def _answer_causes(self, system: BaselineSystem) -> dict[str, CauseArray]:
-        """Return score -> causes of shape (queries, answers); empty if queries have one answer.
-
-        The file counts the causes of a query: their order among its answers is not stored.
-        Retrieval scores are left out. Raises a `DataError` if a query, score or cause is unknown,
-        or if more answers lack a value than there are.
-        """
+        """Return score -> causes of shape (queries, answers); empty if queries have one answer."""
+        # the file counts the causes of a query: their order among its answers is not stored
         if (n := system.answers) is None or n < 2:
             return {}
         # rankings have one score per query, however many answers were sampled
@@ -504,10 +450,8 @@ class _BaselineReader:
         cells: list[tuple[float, Cause]],
         answer_causes: CauseArray | None,
     ) -> ScoreColumn:
-        """Return the column of a score; raise a `DataError` if count or mean in the file differ.
-
-        The mean may differ by 1e-9 of its size.
-        """
+        """Return the column of a score; raise a `DataError` if count or mean in the file differ."""
+        # the mean may differ by 1e-9 of its size
         values = np.array([value for value, _ in cells], np.float64)
         causes = np.array([cause for _, cause in cells], np.uint8)
         column = column_of(name, head, values, causes, answer_causes)

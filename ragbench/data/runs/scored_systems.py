@@ -94,13 +94,10 @@ class ScoredSystems:
         Fingerprints, summary and rankings stay whole. Raises IndexError for a row beyond the
         queries.
         """
-        systems = {
-            name: replace(
-                system,
-                columns={score: column.take(rows) for score, column in system.columns.items()},
-                # costs are per query, like scores
-                costs={cost: values[rows] for cost, values in system.costs.items()},
-            )
-            for name, system in self.systems.items()
-        }
+        systems = {}
+        for name, system in self.systems.items():
+            columns = {score: column.take(rows) for score, column in system.columns.items()}
+            # costs are per query, like scores
+            costs = {cost: values[rows] for cost, values in system.costs.items()}
+            systems[name] = replace(system, columns=columns, costs=costs)
         return replace(self, query_ids=[self.query_ids[row] for row in rows], systems=systems)

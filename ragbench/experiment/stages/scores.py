@@ -45,16 +45,12 @@ _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transf
 
 
 class _StoredColumn(Record):
-    """Column of a measure as it is stored.
+    """Column of a measure as it is stored."""
 
-    Attributes:
-        column: Column in the form of `write_column`.
-        counts: Numbers of queries and hits of the ranking; None without qrels.
-        warnings: Warnings about passages without text, or without a place in a document.
-    """
-
-    column: Mapping[str, Json]
+    column: Mapping[str, Json]  # column in the form of `write_column`
+    # numbers of queries and hits of the ranking; None without qrels
     counts: RunCounts | None = None
+    # warnings about passages without text, or without a place in a document
     warnings: tuple[str, ...]
 
 
@@ -115,10 +111,8 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         return slots
 
     def _key_parts(self, ranking: records.RetrieverRun, judgements: Judgements) -> list[str]:
-        """Return the parts of the key: code, rules, ranking, qrels, gold answers and corpus.
-
-        The measures are the keys of the items, those of the user with a hash of their code.
-        """
+        """Return the parts of the key: code, rules, ranking, qrels, gold answers and corpus."""
+        # the measures are the keys of the items
         rules, causes = self.plan.config.metrics.retrieval, self.plan.config.causes
         fingerprint_of = self.plan.collection.fingerprint
         return [
@@ -241,17 +235,11 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
 
 @dataclass(frozen=True, slots=True)
 class _RankingScorer:
-    """Scores of one ranking by the measures of each kind.
-
-    Attributes:
-        plan: Plan of the run.
-        ranking: Ranking.
-        judgements: Judgements with the gold of the queries.
-    """
+    """Scores of one ranking by the measures of each kind."""
 
     plan: Plan
     ranking: records.RetrieverRun
-    judgements: Judgements
+    judgements: Judgements  # judgements with the gold of the queries
 
     def score(
         self, measures: Sequence[Measure]
@@ -276,15 +264,7 @@ class _RankingScorer:
     def _score_ids(
         self, qrels: Qrels, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], RunCounts | None]:
-        """Return label -> column of measures that read ids, and the counts of the run, never None.
-
-        A query without judgements has the cause `NO_JUDGEMENTS`. Values are in the order of the
-        queries of the plan. The ranking keeps the ranks of the judgements.
-
-        Raises:
-            AdapterError: A measure of the user fails.
-            DataError: The qrels lack the subtopics that a measure needs.
-        """
+        """Return label -> column of measures that read ids, and the counts of the run."""
         match, columns = self.plan.config.metrics.retrieval.match, dict[str, ScoreColumn]()
         scored = score_run(self.ranking.run, qrels, measures, **asdict(self._rules()))
         if scored.ranked is not None:
@@ -309,14 +289,8 @@ class _RankingScorer:
     def _score_texts(
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
-        """Return (label -> column of measures that search passages for gold answers, warnings).
-
-        Passages are those that were retrieved, before they are folded or matched. If only some
-        passages lack a text, there is one warning.
-
-        Raises:
-            DataError: There are passages that a measure reads, and none of them has a text.
-        """
+        """Return (label -> column of measures that search passages for gold answers, warnings)."""
+        # passages are those that were retrieved, before they are folded or matched
         plan, ranking, warnings = self.plan, self.ranking, tuple[str, ...]()
         order, rules, passages = passage_order(ranking, plan), plan.config.metrics.retrieval, []
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
@@ -340,11 +314,8 @@ class _RankingScorer:
     def _score_spans(
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
-        """Return (label -> column of measures that compare places with gold spans, warnings).
-
-        Passages are those that were retrieved, before they are folded or matched. One warning
-        counts those that cannot be placed.
-        """
+        """Return (label -> column of measures that compare places with gold spans, warnings)."""
+        # passages are those that were retrieved, before they are folded or matched
         plan, ranking, rules = self.plan, self.ranking, self.plan.config.metrics.retrieval
         deepest = max(measure.k or rules.top_k for measure in measures)
         placed = self.judgements.gold.placed(ranking).first(deepest)
@@ -428,13 +399,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
     def _group_of(
         self, sample: records.Answers, reads: str, answerable: list[bool | None] | None
     ) -> ItemGroup:
-        """Return the group of the metrics that read one kind of data of a sample.
-
-        Args:
-            sample: Answers of the sample.
-            reads: Kind of a declaration: `texts`, `tool_calls`, `answerable` or `questions`.
-            answerable: Whether each question has an answer, as `_answerable` returns it.
-        """
+        """Return the group of the metrics that read one kind of data of a sample."""
         if reads == "tool_calls":
             parts = [_calls_key(self._calls(sample))]
         elif reads == "texts":
@@ -449,10 +414,8 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         return self.group(sample.name, parts)
 
     def _answerable(self) -> list[bool | None] | None:
-        """Return True for a question with an answer, False without one, None if nothing tells.
-
-        Judgements of people count, those of a model do not. None as a whole if no metric reads it.
-        """
+        """Return True for a question with an answer, False without one, None if nothing tells."""
+        # judgements of people count, those of a model do not
         plan = self.plan
         if all(m.declaration.reads not in ("answerable", "questions") for m in plan.metrics):
             return None
@@ -468,10 +431,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         )
 
     def _groups(self, todo: Sequence[int]) -> Iterator[tuple[int, list[int], TextScorer]]:
-        """Yield the number of each sample, the numbers of its missing metrics, and their scorer.
-
-        `todo` are positions of slots in ascending order. Numbers are from 0.
-        """
+        """Yield the number of each sample, the numbers of its missing metrics, and their scorer."""
         metrics = self.plan.metrics
         for sample, positions in groupby(todo, lambda position: position // len(metrics)):
             numbers = [position % len(metrics) for position in positions]
@@ -539,10 +499,8 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
 
 
 def _joined_counts(counts: Sequence[RunCounts]) -> RunCounts | None:
-    """Return the counts of one run from those of its measures; None without any.
-
-    Measures may be stored by several runs, each with the grades of its own measures.
-    """
+    """Return the counts of one run from those of its measures; None without any."""
+    # measures may be stored by several runs, each with the grades of its own measures
     if not counts:
         return None
     without_grade = {grade: n for of_one in counts for grade, n in of_one.without_grade.items()}
@@ -555,10 +513,7 @@ def _texts_of(answers: records.Answers) -> Sequence[str | None]:
 
 
 def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
-    """Yield the ids, scores, texts, metadata and causes of a ranking, to hash them.
-
-    A ranking of a run file has ids and scores alone.
-    """
+    """Yield the ids, scores, texts, metadata and causes of a ranking, to hash them."""
     if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)
         yield from ("recorded", run.starts.tobytes(), run.scores.tobytes())
@@ -579,11 +534,7 @@ def _bytes_of(ids: ByteIds) -> list[bytes]:
 
 
 def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> str:
-    """Return a hash of the answers and gold answers of all queries, in their order.
-
-    Raises:
-        ValueError: There are more or fewer answers than lists of gold answers.
-    """
+    """Return a hash of the answers and gold answers of all queries, in their order."""
 
     def pieces() -> Iterator[str]:
         for text, references in zip(texts, gold, strict=True):
@@ -604,10 +555,7 @@ def _calls_key(calls: CallRows) -> str:
 
 
 def _metric_key(metric: Metric) -> str:
-    """Return a hash of a metric with its options, version and facts, and of library versions.
-
-    Facts are the further parts of its signature. The hash has 32 hexadecimal digits.
-    """
+    """Return a hash of a metric with its options, version and facts, and of library versions."""
     declared_facts = metric.declaration.facts
     facts = declared_facts(metric.options) if callable(declared_facts) else declared_facts
     definition = (metric.canonical, metric.declaration.version, dict(facts))

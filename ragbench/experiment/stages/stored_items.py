@@ -218,17 +218,9 @@ def versions_of(packages: tuple[str, ...]) -> list[str]:
 
 
 def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
-    """Return an option's value for a key; a path is replaced by a hash of the content.
-
-    An absolute path in any option counts as a path, a relative one only where the option is
-    declared so. Lists and mappings keep their form; other objects become their `repr`.
-
-    Args:
-        name: Name of the option.
-        value: Value, or part of a list or mapping.
-        component: Entry whose class declares the option.
-        hidden: Secrets that are removed from texts.
-    """
+    """Return an option's value for a key; a path is replaced by a hash of the content."""
+    # an absolute path in any option counts as a path, a relative one only where the option is
+    # declared so
     declared = options_of(component.cls).get(name)
     refers_to = None if declared is None else declared.option.refers_to
     if value is None:
@@ -247,10 +239,7 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
 
 
 def _content_of_path(path: Path) -> str:
-    """Return a hash of a file or folder; the path itself if it is missing or unreadable.
-
-    A file is hashed by its bytes, a folder by names, sizes and times of its files.
-    """
+    """Return a hash of a file or folder; the path itself if it is missing or unreadable."""
     try:
         if path.is_file():
             return file_digest(path).hex()
@@ -432,10 +421,7 @@ def without_secrets(stored: Mapping[str, Any], clean: Callable[[str], str]) -> S
 
 
 def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
-    """Return an outcome as JSON, without the parts that have their defaults; ms to 0.001.
-
-    Keys are `value`, `cause` (its word), `detail` and `ms`. A value of None is left out.
-    """
+    """Return an outcome as JSON, without the parts that have their defaults; ms to 0.001."""
     cause = None if outcome.cause is Cause.SCORED else outcome.cause.word
     ms = None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
     parts = {"value": value, "cause": cause, "detail": outcome.detail or None, "ms": ms}
@@ -443,10 +429,7 @@ def _write(outcome: Outcome[Any], value: Stored | None) -> Stored:
 
 
 def _read(stored: Stored, value: Any) -> Outcome[Any]:
-    """Return an outcome with its cause and latency; `ValueError` without value and cause.
-
-    Detail and latency are read from `detail` and `ms`. An unknown cause is a `KeyError`.
-    """
+    """Return an outcome with its cause and latency; `ValueError` without value and cause."""
     cause = cause_of(stored)
     if value is None and cause is Cause.SCORED:
         raise ValueError("neither a value nor a cause")
@@ -454,11 +437,8 @@ def _read(stored: Stored, value: Any) -> Outcome[Any]:
 
 
 def _hit(hit: ScoredDocument) -> list[object]:
-    """Return a hit as the list that `_read_hit` reads, without the last fields that are None.
-
-    The fields are id, score, text, title, metadata and document; the id is always there. A score
-    that is not finite is a text, and empty metadata are None.
-    """
+    """Return a hit as the list that `_read_hit` reads, without the last fields that are None."""
+    # the fields are id, score, text, title, metadata and document
     score = None if hit.score is None else _number(float(hit.score))
     metadata = hit.metadata and _plain(dict(hit.metadata))  # most hits have none
     parts = [hit.id, score, hit.text, hit.title, metadata or None, hit.document]
@@ -475,11 +455,7 @@ def _read_hit(
     metadata: Mapping[str, Any] | None = None,
     document: str | None = None,
 ) -> ScoredDocument:
-    """Return a hit from its fields; a score, text, title or document that is None stays None.
-
-    Missing metadata are {}. Raises `TypeError` if an id, text, title or document is no string,
-    `ValueError` or `TypeError` if a score is no number.
-    """
+    """Return a hit from its fields; a score, text, title or document that is None stays None."""
     number = None if score is None else float(score)
     for part in (identifier, text or "", title or "", document or ""):
         _text(part)
@@ -492,10 +468,8 @@ def _read_document(identifier: str, text: str, title: str, metadata: Json) -> Do
 
 
 def _text(value: object) -> str:
-    """Return a text; raise `TypeError` for another value.
-
-    The checksum of an item does not tell that: another program may have written both.
-    """
+    """Return a text; raise `TypeError` for another value."""
+    # the checksum of an item does not tell that: another program may have written both
     if not isinstance(value, str):
         raise TypeError(f"found {value!r}, allowed: text")
     return value
@@ -517,11 +491,7 @@ def write_document(document: Document) -> list[object]:
 
 
 def _plain(value: object) -> Json:
-    """Return a value as JSON; the parts that JSON lacks as text.
-
-    A value that is nested too deep, or contains itself, is replaced by a note; of a mapping, each
-    value by itself. Keys become texts; those that are neither texts nor numbers are left out.
-    """
+    """Return a value as JSON; the parts that JSON lacks as text."""
     try:
         return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
     except (ValueError, RecursionError):  # a circle, or deeper than JSON can be read again
