@@ -242,18 +242,12 @@ def review_scored(
         allowed = "a base with a system and a measure of this config"
         raise DataError(problem, file=base.source, allowed=allowed)
     scores = [score for score, *_ in rows]
-    worst, best, views = list[WorseQuery](), list[WorseQuery](), list[tuple[QueryViews, str]]()
-    if rows:
-        _, system, baseline, pairs = rows[0]
-        worst, best = list(worst_queries(pairs)), _best_queries(pairs)
-        for source, row in ((base, baseline), (head, system)):
-            if source.folder is not None:
-                views.append((QueryViews(source.folder), row.scores.name))
+    worst, best = _moved_queries(rows[0], base, head, questions) if rows else ([], [])
     systems, unsure = _unsure(decided, rows)
     return GateReview(
         scores=scores,
-        worst=_query_lines(views, worst, questions),
-        best=_query_lines(views, best, questions),
+        worst=worst,
+        best=best,
         changes=matching.changes[1],
         compared=compared,
         decisions=[*undecided, *(decision for _, decision in decided)],
@@ -362,6 +356,19 @@ def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]
     """Return the comparable scores that gates refer to, without repeats."""
     scores = (find_score(gate.score, comparable) for gate in gates if gate.score)
     return list(dict.fromkeys(score for score in scores if score))
+
+
+def _moved_queries(
+    row: Row, base: ScoredSystems, head: ScoredSystems, questions: Mapping[str, str]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of the queries that lost most, and of those that gained most."""
+    _, system, baseline, pairs = row
+    views = []
+    for source, compared in ((base, baseline), (head, system)):
+        if source.folder is not None:
+            views.append((QueryViews(source.folder), compared.scores.name))
+    worst = _query_lines(views, worst_queries(pairs), questions)
+    return worst, _query_lines(views, _best_queries(pairs), questions)
 
 
 def _query_lines(

@@ -111,10 +111,7 @@ def make_plan(
     inputs = PlanInputs(config, collection, choices, live, calls)
     check_live_names(inputs)
     gate_baselines = read_baselines(config.gates)
-    queries, sampled = sample(collection.queries, choices.limit, config.seed)
-    if choices.queries:
-        chosen = frozenset(choices.queries)
-        queries = [query for query in queries if query.id in chosen]
+    queries, sampled = _choose_queries(collection, choices, config.seed)
     systems = choose_systems(inputs)
     scores = choose_scores(inputs, systems)
     qrels, query_ids = collection.qrels, frozenset(record_ids(queries))
@@ -162,6 +159,17 @@ def make_plan(
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
+
+
+def _choose_queries(
+    collection: Collection, choices: Choices, seed: int
+) -> tuple[Sequence[Query], list[str]]:
+    """Return the queries of the run, and warnings about a sample."""
+    queries, sampled = sample(collection.queries, choices.limit, seed)
+    if choices.queries:
+        chosen = frozenset(choices.queries)
+        queries = [query for query in queries if query.id in chosen]
+    return queries, sampled
 
 
 def _check_repeats(plan: Plan) -> None:
