@@ -1,4 +1,4 @@
-"""One absurd reply fails its own item, or counts as unknown; all other items go on."""
+"""Absurd replies: each fails its own item, or counts as unknown; all other items go on."""
 
 import json
 import re

@@ -48,7 +48,7 @@ def test_balanced_parts_are_those_of_the_textbook(scores):
 
 
 def test_parts_worked_by_hand():
-    """Means 1, 0, .5, .5 have variance .5/3; the runs have .25, a half of which is in each mean."""
+    # means 1, 0, .5, .5 have variance .5/3; the runs have .25, a half of which is in each mean
     parts = noise_parts([[1, 1], [0, 0], [1, 0], [0, 1]], ["app"])
 
     assert parts["app"].variance == pytest.approx(0.25 / 2 / 4)
@@ -56,7 +56,7 @@ def test_parts_worked_by_hand():
 
 
 def test_absent_scores_weigh_what_is_there():
-    """Of a question with one run no app variance is known; its mean has all of it, 1 / 1."""
+    # a question with one run has no app variance; its mean has all of it, 1 / 1
     parts = noise_parts([[1, 0], [0, math.nan]], ["app"])
 
     # the variance of a run is .5 from the first question; means have .5 / 2 and .5 / 1 of it
@@ -79,11 +79,11 @@ def test_parts_are_the_same_in_any_order_and_unit(scores, chance):
     order = [chance.sample(range(n), n) for n in scores.shape]
     shuffled = scores[np.ix_(*order)]
 
-    parts, others = noise_parts(scores, LEVELS), noise_parts(shuffled * 2 + 1, LEVELS)
+    parts, shuffled_parts = noise_parts(scores, LEVELS), noise_parts(shuffled * 2 + 1, LEVELS)
 
     for name, part in parts.items():
-        assert others[name].variance == pytest.approx(4 * part.variance, abs=1e-12)
-        assert others[name].share == pytest.approx(part.share, abs=1e-9)
+        assert shuffled_parts[name].variance == pytest.approx(4 * part.variance, abs=1e-12)
+        assert shuffled_parts[name].share == pytest.approx(part.share, abs=1e-9)
         assert 0 <= part.low <= part.high <= 1
 
 

@@ -106,7 +106,7 @@ def _claims(prompts: Prompts, passages: Together) -> list[Preview]:
 
 
 def _ragas(rubric: Rubric, item: JudgedItem) -> list[Preview]:
-    """Return each prompt once; sentences stand in for statements."""
+    """Return the prompts of ragas, once each; sentences stand in for statements."""
     question, context = [("question", item.question or "")], "\n".join(item.contexts or [])
     answer, reference = item.answer or "", (item.references or [""])[0]
     of_reference = "reference" in rubric.needs
