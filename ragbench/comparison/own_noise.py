@@ -24,7 +24,9 @@ def own_noise(base: Path | None, head: Path | None) -> str:
     Raises:
         DataError: A run folder cannot be read.
     """
-    if base is None or head is None or not (base / CONFIG_FILE).is_file():
+    if base is None or head is None:
+        return ""
+    if not all((folder / CONFIG_FILE).is_file() for folder in (base, head)):
         return ""
     old, new = read_facts(base), read_facts(head)
     if changes(old, new) or not _is_same_code(old.manifest, new.manifest):
