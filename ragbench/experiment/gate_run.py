@@ -213,15 +213,14 @@ def review_scored(
             cannot be read.
         ConfigError: A file of a gate cannot be read.
     """
-    comparable = list(comparable_scores(base, head))
-    is_configured = bool(gates)
-    gates, blind = _split_gates(gates, head, skipped)
+    looks, comparable = looks or Looks(), list(comparable_scores(base, head))
+    decidable, blind = _split_gates(gates, head, skipped)
     undecided = _undecided(blind, skipped)
-    measures = _gated_scores(gates, comparable) or first_scores(head, comparable)
-    by_default = not gates
+    measures = _gated_scores(decidable, comparable) or first_scores(head, comparable)
+    by_default = not decidable
     if by_default:
-        gates = [NotWorse(measure=measure) for measure in measures]
-        if not is_configured and any(name.startswith("generator ") for name in skipped):
+        decidable += [NotWorse(measure=measure) for measure in measures]
+        if not gates and any(name.startswith("generator ") for name in skipped):
             undecided.append(_without_answers(skipped))
     if RIGHT in comparable and RIGHT not in measures:
         measures = [*measures, RIGHT]
@@ -229,12 +228,10 @@ def review_scored(
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    looks = looks or Looks()
-    decided = _decide_gates(gates, head, base, looks)
-    failing = {(gate.quantity, d.system) for gate, d in decided if d.verdict == "fail"}
-    all_rows = _changed_rows(
-        compared, matching, method, clusters, failing=failing if by_default else frozenset()
-    )
+    decided = _decide_gates(decidable, head, base, looks)
+    failed = [(gate.quantity, d.system) for gate, d in decided if d.verdict == "fail"]
+    failing = frozenset(failed if by_default else ())
+    all_rows = _changed_rows(compared, matching, method, clusters, failing=failing)
     noisy = _noisy_systems(all_rows, looks.unchanged)
     rows = [row for row in all_rows if row[0].system not in noisy]
     if not all_rows:
