@@ -24,6 +24,7 @@ from ragbench.types.json_fields import MayHoldSecrets, Record
 T = TypeVar("T", bound=Record)
 Clean = Callable[[Any, Callable[[str], str]], Any]
 
+_HALF_CHARACTER = "a key with half of a surrogate pair"
 _SCHEMA = "schema"  # key with the kind and version of a file
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "a truth value", int: "an integer"}
 _LEAVES = {str: "text", bool: "true or false", int: "an integer", float: "a number"}
@@ -222,7 +223,11 @@ def _decoder(record: type[T]) -> msgspec.json.Decoder[T]:
 
 def _convert(hint: Any, value: Any) -> Any:
     """Return a JSON value as an object of a type; raise a msgspec.ValidationError if it is none."""
-    return msgspec.convert(_with_flat_records(hint, value), hint)
+    try:
+        return msgspec.convert(_with_flat_records(hint, value), hint)
+    except UnicodeEncodeError as error:
+        # msgspec compares keys and words as UTF-8, which half of a surrogate pair is not
+        raise msgspec.ValidationError(_HALF_CHARACTER) from error
 
 
 @cache
@@ -299,6 +304,8 @@ def _find_mistake(hint: Any, value: Any) -> _Mistake:
         return _Mistake([], f"found '{value}'", described, (value, get_args(hint)))
     if get_origin(hint) is tuple and get_args(hint)[-1] is not ...:
         return _Mistake([], f"found {value!r}", described)
+    if is_record(hint) and type(value) is dict:
+        return _Mistake([], f"found {_HALF_CHARACTER}")
     return _Mistake([], f"found {kind(value)}", described)
 
 

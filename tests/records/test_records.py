@@ -264,6 +264,15 @@ def test_a_number_that_nothing_can_be_calculated_with_is_refused(value):
         from_line(VerdictRow, row)
 
 
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [({"verdict": "\ud800"}, "verdict"), ({"verdict": "pass", "\ud800": 1}, "half of a surrogate")],
+)
+def test_half_of_a_surrogate_pair_in_a_word_or_key_is_a_mistake(entry, place):
+    with pytest.raises(DataError, match=place):
+        from_json(Decision, {"why": "0.3", **entry})
+
+
 def test_claims_are_cleaned_as_the_reasons_are():
     claim = JudgedClaim(text="the key is s3cret", passages=(1,))
     row = VerdictRow(
