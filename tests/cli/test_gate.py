@@ -199,7 +199,7 @@ class Search:
 
 @pytest.mark.parametrize("change", ["nothing", "comment", "README.md", "other.py", "config"])
 def test_a_system_that_uses_nothing_that_changed_passes(repository, change):
-    """Half of the rankings of `ours` flip by chance."""
+    # Half of the rankings of `ours` flip by chance.
     (repository / "search.py").write_text(FLAKY)
     git(repository, "commit", "-qam", "flaky")
     if change == "comment":

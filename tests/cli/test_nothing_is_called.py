@@ -72,6 +72,7 @@ def splitter(chunk_size, chunk_overlap):
 
 load = called
 """
+# every kind of component that may be code of the user
 SYSTEMS = """
 retrievers:
   bm25: {type: bm25}
@@ -95,6 +96,7 @@ metrics:
     own: {type: "python:watched_code:Verdicts", strict: true, rubrics: [fluency]}
     plain: {type: "python:watched_code:grounded"}
 """
+# components in the order of the config; `bm25` and `joined` are made
 NOT_MADE = """
 retriever 'own' (watched_code:Search)
 retriever 'ordered' (watched_code:Reranker)

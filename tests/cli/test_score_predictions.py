@@ -31,6 +31,7 @@ def workplace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "p.jsonl").write_text(PREDICTIONS)
     (tmp_path / "r.jsonl").write_text(REFERENCES)
+    # no line break at the end, and CR LF in the references: both name two lines
     (tmp_path / "p.txt").write_text("the cat sat on the mat\nno")
     (tmp_path / "r.txt").write_bytes(b"a cat sat on the mat\r\nyes\r\n")
     (tmp_path / "r2.txt").write_text("the cat\nno\n")
@@ -70,6 +71,7 @@ def test_tables_are_paired_by_query(system):
     cat = "the cat sat on the mat"
     assert scored["per_query"]["rouge1"] == {
         "q1": rouge1(cat, "a cat sat on the mat", "the cat"),
+        # q3 has no answer and q9 no reference
         "q2": 0.0,
         "q3": None,
         "q9": None,
@@ -93,6 +95,7 @@ def test_lines_are_paired_by_number(system):
 
 
 def test_line_ends_are_no_text(workplace):
+    # an empty line is an empty answer; blanks at the end of a line stay
     (workplace / "p.txt").write_bytes(b"one\r\n\ntwo ")
     (workplace / "r.txt").write_bytes(b"1\n2\n3")
 

@@ -172,10 +172,10 @@ def test_opened_files_and_imported_modules_are_recorded(tmp_path, monkeypatch):
 def test_another_program_hides_its_files():
     with record_files() as used:
         subprocess.run(["git", "--version"], check=True, capture_output=True)
-        seen = used.hidden
+        hidden_by_git = used.hidden
         subprocess.run([sys.executable, "-c", ""], check=True)
 
-    assert (seen, used.hidden) == ("", "a subprocess")
+    assert (hidden_by_git, used.hidden) == ("", "a subprocess")
 
 
 def test_a_server_on_this_machine_hides_its_files(http_server):

@@ -37,10 +37,9 @@ FLIPPING = [[[1], [1]], [[0], [0]], [[1], [0]], [[0], [1]]]
 
 
 def test_noise_worked_by_hand():
-    """Shares 1/4 and 3/4, as in tests/stats/test_noise.py; twice the answers leave 5/8 of it.
-
-    An equal sum buys 2 x the questions, or 2 x the answers: (1/4 + 3/8) of the variance.
-    """
+    # Shares 1/4 and 3/4, as in tests/stats/test_noise.py; twice the answers leave 5/8 of it.
+    #
+    # An equal sum buys 2 x the questions, or 2 x the answers: (1/4 + 3/8) of the variance.
     noise = noise_of(scores_of(FLIPPING), (0.3, 0.7), 0.95)
 
     assert (noise.n, noise.half_width) == (4, pytest.approx(0.2))
@@ -123,7 +122,7 @@ def test_graded_scores_have_no_flips():
 
 
 def test_worlds_with_known_parts(repository, monkeypatch):
-    """A few of the worlds of `benchmarks/noise.py`, which has the bars for 500 of them."""
+    # A few of the worlds of `benchmarks/noise.py`, which has the bars for 500 of them.
     monkeypatch.syspath_prepend(repository / "benchmarks")
     worlds = importlib.import_module("noise")
     rng, tally = np.random.default_rng(1), worlds.Tally()
@@ -171,8 +170,7 @@ def test_a_run_reports_the_noise_of_an_app(flaky, tmp_path):
 
 @pytest.mark.slow
 def test_a_repeated_judge_has_a_share_of_its_own(flaky):
-    """A judge that says yes and no in turn about each answer, and an app that never changes."""
-
+    # A judge that says yes and no in turn about each answer, and an app that never changes.
     def in_turn(body, times_asked):
         return json.dumps({"reasoning": "so", "level": 1 + 4 * (times_asked % 2)})
 

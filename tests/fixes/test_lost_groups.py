@@ -42,10 +42,13 @@ def in_group(values):
     return [inside if f"q{n}" in GROUP else outside for n in range(60)]
 
 
+# as many words inside as outside, so that length tells nothing
 WORDS = in_group(("When was the bridge {} built?", "Which bridge was {} the built?"))
+# the language is told by its short words
 GERMAN = in_group(("Wann wurde die Brücke {} denn gebaut?", "When was the bridge {} built?"))
 LONG = in_group(("{} " * 9, "{} " * 3))
 RUSSIAN = in_group(("Где мост {} сейчас", "bridge {} there"))
+# any number counts, whatever its value
 NUMBERS = [f"river {1930 + n if f'q{n}' in GROUP else 'x'}" for n in range(60)]
 
 
@@ -95,6 +98,7 @@ def test_metadata_come_before_words_of_the_same_questions():
     groups = first_group(WORDS, metadata)
 
     assert groups.groups[0].field == "metadata.kind"
+    # the word marks the same questions and would say nothing new
     assert not any(group.value == "when" for group in groups.groups)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+# more documents than a store returns by default
 TEXTS = {f"d{n}": f"document number {n}" for n in range(30)}
 
 
