@@ -245,6 +245,10 @@ class ModelJudge(llm.Connected, RubricJudge):
         asking = replace(self.asking, rehearsal=True)
         return ModelJudge(lambda _: model, self.jury, asking, prices=lambda: llm.Prices({}))
 
+    # ServedClassifier overrides it: the same votes, by the probabilities of a classifier
+    def _method(self, rubric: Rubric) -> Method:
+        return _METHODS[rubric.method]
+
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """Return rubric -> verdict on one item; equal prompts of rubrics are sent once."""
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
@@ -265,7 +269,7 @@ class ModelJudge(llm.Connected, RubricJudge):
 
     async def _cast(self, votes: Sequence[Vote]) -> list[Verdict]:
         """Return the verdict of each vote, after all requests have ended."""
-        casts = [cast_vote(vote, _METHODS[vote.rubric.method]) for vote in votes]
+        casts = [cast_vote(vote, self._method(vote.rubric)) for vote in votes]
         verdicts = []
         for outcome in await asyncio.gather(*casts, return_exceptions=True):
             # only after all have ended: an error must not leave requests behind
