@@ -8,9 +8,15 @@ ranks of a quarter of the questions (the mean over the pool stays), 12 lose 0.00
 0.025, 2 lose 0.028, one loses 0.05 and one 0.11. A rule blocks a commit, or merges it.
 Worlds: one gold document a question, or four; the hits of one question in twenty move by chance at
 each evaluation (`noise`), as with queries that a model writes; twice as many commits drift
-(`drift`), or shuffle (`shuffles`).
+(`drift`), or shuffle (`shuffles`). In the worlds `flips`, 2, 5, 15 or 30 % of the questions become
+right or wrong by chance at each evaluation; in `coin tosses`, a tenth of them is a coin toss. With
+stored replies (`stored`), a question flips only where a commit changed its ranking.
 
-A commit is compared with a baseline that is fixed, and made anew after each commit that gains, or
+The default passes a commit that changes nothing since its base. If a loss is not sure, it looks at
+the changed questions again, on both sides: it fails if both looks together are surely worse, or if
+the second look alone is lower by more than the margin, too.
+
+A commit is compared with a base that is fixed, and made anew after each commit that gains, or
 with main as it is before the commit. Drift that is too small to see in one commit cannot be seen
 against main at all.
 
@@ -21,8 +27,9 @@ baseline, main may already be below it); `undecided`, commits of which a rule sa
 tell; `quality`, the mean of the pool after the year less that before.
 
 Bars, in both modes, over the mean of the worlds: the default has at most one false alarm a year,
-merges at most one loss of four, and ends at the quality of `mean fell > 0.02` or above. They are
-meant for n = 100: 70 questions are too few for them, 300 more than enough.
+merges at most one loss of four, and ends at the quality of `mean fell > 0.02` or above; in the mean
+of the worlds with flips at most .005 below. They are meant for n = 100: 70 questions are too few
+for them, 300 more than enough.
 """
 
 from __future__ import annotations
@@ -31,6 +38,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -51,8 +59,10 @@ Verdict = Literal["fail", "undecided", "pass"]
 Mode = Literal["fixed", "main"]
 # Differences of the known questions, and scores of their baseline -> verdict
 Rule = Callable[[FloatArray, FloatArray], Verdict]
+# Differences of a second evaluation of both sides
+Look = Callable[[], FloatArray]
 MODES: dict[Mode, str] = {
-    "fixed": "Against a fixed baseline, made anew after each gain",
+    "fixed": "Against a fixed base, chosen anew after each gain",
     "main": "Against main as it is before the commit",
 }
 DEFAULT, USUAL = "default", "mean fell > 0.02"
@@ -60,6 +70,7 @@ POOL, DEPTH = 20_000, 10
 MARGIN = 0.02
 # A commit whose effect on the pool is above it loses nothing that anybody would look for
 HARMLESS = -0.005
+FLIP_LOSS = 0.005
 GAIN = np.array([1 / np.log2(rank + 1) for rank in range(1, DEPTH + 1)] + [0.0])
 FIRST_RANKS = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
 EFFECTS = (0.0,) * 20 + (-0.008,) * 12 + (0.025,) * 4 + (-0.028, -0.028, -0.05, -0.11)
@@ -76,6 +87,9 @@ class Project(NamedTuple):
         steps: Ranks by which it moves a document, up or down.
         noise: Share of the questions whose hits move at each evaluation.
         n_drift: Commits that lose 0.008 besides the twelve.
+        flips: Share of the questions that turn right or wrong by chance at each evaluation.
+        tosses: Share of the questions that are coin tosses.
+        stored: True if a question flips only where its ranking changed.
     """
 
     name: str
@@ -85,6 +99,14 @@ class Project(NamedTuple):
     steps: int = 1
     noise: float = 0.0
     n_drift: int = 0
+    flips: float = 0.0
+    tosses: float = 0.0
+    stored: bool = False
+
+    @property
+    def has_flips(self) -> bool:
+        """True if answers flip by chance."""
+        return bool(self.flips or self.tosses)
 
 
 WORLDS = (
@@ -93,6 +115,15 @@ WORLDS = (
     Project("noise", noise=0.05),
     Project("drift", n_drift=12),
     Project("shuffles", n_shuffles=40),
+    Project("flips, 2 %", flips=0.02),
+    Project("flips, 5 %", flips=0.05),
+    Project("flips, 15 %", flips=0.15),
+    Project("flips, 30 %", flips=0.3),
+    Project("coin tosses", tosses=0.1),
+    Project("flips, 5 %, stored", flips=0.05, stored=True),
+    Project("flips, 15 %, stored", flips=0.15, stored=True),
+    Project("flips, 30 %, stored", flips=0.3, stored=True),
+    Project("coin tosses, stored", tosses=0.1, stored=True),
 )
 
 
@@ -198,6 +229,16 @@ def default(d: FloatArray, baseline: FloatArray) -> Verdict:
     return NotWorse(measure="score").verdict_of(_interval(d, baseline), 1.0)[0]
 
 
+def look_twice(d: FloatArray, baseline: FloatArray, look: Look) -> Verdict:
+    """Decide as `ragbench gate` does: a loss that is not sure has to show in a second look, too."""
+    if default(d, baseline) != "fail" or surely_worse(d, baseline) == "fail":
+        return default(d, baseline)
+    second = np.where(d != 0, look(), 0.0)
+    if surely_worse((d + second) / 2, baseline) == "fail":
+        return "fail"
+    return mean_fell(second, baseline)
+
+
 def _interval(d: FloatArray, baseline: FloatArray) -> DifferenceInterval:
     """Return the interval by which gates decide: it ends at 0 where the test shows nothing."""
     interval = difference_interval(d, baseline=baseline)
@@ -237,46 +278,90 @@ class Year(NamedTuple):
     quality: float
 
 
-def year(rule: Rule, world: Project, n: int, mode: Mode, seed: int) -> Year:
+class App:
+    """Evaluations of the known questions, of which some flip by chance.
+
+    Args:
+        world: The world.
+        known: Rows of the known questions in the pool.
+        seed: Seed of the chance.
+    """
+
+    def __init__(self, world: Project, known: NDArray[np.int64], seed: int) -> None:
+        self._world, self._known = world, known
+        self._rng = np.random.default_rng(seed)
+        self._tossed = self._rng.random(len(known)) < world.tosses
+        # a stored reply: ranks of the question -> whether it is flipped
+        self._stored: list[dict[bytes, bool]] = [{} for _ in known]
+
+    def evaluate(self, ranks: Ranks, noise_seed: int) -> FloatArray:
+        """Return the scores of the known questions, as one evaluation shows them."""
+        if self._world.noise:
+            ranks = shuffle(np.random.default_rng(noise_seed), ranks, self._world.noise, 2)
+        rows = ranks[self._known]
+        scores = scores_of(rows)
+        if not self._world.has_flips:
+            return scores
+        flips = self._draw()
+        if self._world.stored:
+            for number, row in enumerate(rows):
+                flips[number] = self._stored[number].setdefault(row.tobytes(), bool(flips[number]))
+        return np.where(flips, np.where(scores > 0, 0.0, 1.0), scores)
+
+    def _draw(self) -> NDArray[np.bool_]:
+        """Draw the questions that flip in an evaluation."""
+        chance = self._rng.random(len(self._known))
+        return np.where(self._tossed, chance < 0.5, chance < self._world.flips)
+
+
+def year(rule: str, world: Project, n: int, mode: Mode, seed: int) -> Year:
     """Run a year of commits through a rule."""
     rng = np.random.default_rng(seed)
     effects: list[float | None] = [*EFFECTS, *(None,) * world.n_shuffles]
     effects += [-0.008] * world.n_drift
     pool = first_ranks(rng, world.n_gold)
-    sample = rng.choice(POOL, n, replace=False)
+    known = rng.choice(POOL, n, replace=False)
     order = rng.permutation(len(effects))
     # the noise of an evaluation depends on the commit alone, so that rules see the same
     seeds = rng.integers(0, 2**32, (len(effects) + 1, 2))
-
-    def evaluate(ranks: Ranks, noise_seed: int) -> FloatArray:
-        if world.noise:
-            ranks = shuffle(np.random.default_rng(noise_seed), ranks, world.noise, 2)
-        return scores_of(ranks[sample])
-
+    app = App(world, known, seed)
     start = float(scores_of(pool).mean())
-    baseline, baseline_scores = start, evaluate(pool, int(seeds[-1, 1]))
+    base, baseline, base_seed = pool, start, int(seeds[-1, 1])
     alarms = merged = harmless = undecided = 0
     for i in order:
-        effect = effects[i]
+        effect, noise_seed = effects[i], int(seeds[i, 1])
         state = commit(np.random.default_rng(seeds[i, 0]), pool, effect, world)
-        scores, truth = evaluate(state, int(seeds[i, 1])), float(scores_of(state).mean())
-        own_effect = truth - float(scores_of(pool).mean())
-        verdict = rule(scores - baseline_scores, baseline_scores)
+        truth = float(scores_of(state).mean())
+        own = truth - float(scores_of(pool).mean())
+        # both sides run anew in each gate
+        old, new = app.evaluate(base, base_seed), app.evaluate(state, noise_seed)
+        if rule != DEFAULT:
+            verdict = RULES[rule](new - old, old)
+        elif state is base:
+            verdict = "pass"  # nothing that the system uses changed
+        else:
+            looks = app, base, state, base_seed + 1, noise_seed + 1
+            verdict = look_twice(new - old, old, lambda looks=looks: _look(*looks))
         undecided += verdict == "undecided"
         if verdict == "fail":
             alarms += truth - baseline > HARMLESS
-            harmless += own_effect > HARMLESS
+            harmless += own > HARMLESS
             continue
-        merged += own_effect < -MARGIN
+        merged += own < -MARGIN
         pool = state
         if mode == "main" or (effect or 0) > 0:
-            baseline, baseline_scores = truth, scores
+            base, baseline, base_seed = state, truth, noise_seed
     return Year(alarms, merged, harmless, undecided, float(scores_of(pool).mean()) - start)
+
+
+def _look(app: App, base: Ranks, state: Ranks, base_seed: int, noise_seed: int) -> FloatArray:
+    """Return the differences of another evaluation of both sides."""
+    return app.evaluate(state, noise_seed) - app.evaluate(base, base_seed)
 
 
 def mean_year(rule: str, world: Project, n: int, mode: Mode, seeds: int) -> Year:
     """Return the mean of so many years."""
-    years = [year(RULES[rule], world, n, mode, seed) for seed in range(seeds)]
+    years = [year(rule, world, n, mode, seed) for seed in range(seeds)]
     return Year(*np.mean(years, axis=0).tolist())
 
 
@@ -297,31 +382,50 @@ def table(first: str, rows: Mapping[str, Year]) -> str:
     return "".join(lines) + "\n"
 
 
-def missed_bars(mode: Mode, rows: Mapping[str, Year]) -> list[str]:
-    """Return the bars that the default misses."""
-    ours, usual = rows[DEFAULT], rows[USUAL]
+def missed_bars(mode: Mode, ours: Mapping[str, Year], usual: Mapping[str, Year]) -> list[str]:
+    """Return the bars that the default misses; both are world -> year."""
+    flips = [world.name for world in WORLDS if world.has_flips]
+    mean, usual_mean = mean_of_worlds(ours), mean_of_worlds(usual)
+    least = mean_of_worlds({name: usual[name] for name in flips}).quality - FLIP_LOSS
+    quality = mean_of_worlds({name: ours[name] for name in flips}).quality
     bars = {
-        f"{mode}: {ours.false_alarms:.2f} false alarms a year, at most 1": ours.false_alarms <= 1,
-        f"{mode}: {ours.merged:.2f} losses merged, at most 1": ours.merged <= 1,
-        f"{mode}: quality {ours.quality:+.4f}, at least {usual.quality:+.4f}": (
-            ours.quality >= usual.quality
+        f"{mode}: {mean.false_alarms:.2f} false alarms a year, at most 1": mean.false_alarms <= 1,
+        f"{mode}: {mean.merged:.2f} losses merged, at most 1": mean.merged <= 1,
+        f"{mode}: quality {mean.quality:+.4f}, at least {usual_mean.quality:+.4f}": (
+            mean.quality >= usual_mean.quality
         ),
+        f"{mode}: quality with flips {quality:+.4f}, at least {least:+.4f}": quality >= least,
     }
     return [bar for bar, holds in bars.items() if not holds]
+
+
+def _mean_year(job: tuple[str, Project, int, Mode, int]) -> Year:
+    return mean_year(*job)
 
 
 def simulate(n: int, seeds: int, to: Path | None) -> int:
     """Print the tables; return how many bars the default missed."""
     text, missed = "", []
+    steady = [world for world in WORLDS if not world.has_flips]
+    pairs = [(rule, world) for rule in RULES for world in steady]
+    flipping = [world for world in WORLDS if world.has_flips]
+    pairs += [(rule, world) for rule in (DEFAULT, USUAL) for world in flipping]
     for mode, title in MODES.items():
+        with ProcessPoolExecutor() as executor:
+            jobs = [(rule, world, n, mode, seeds) for rule, world in pairs]
+            results = dict(zip(pairs, executor.map(_mean_year, jobs), strict=True))
         years = {
-            rule: {world.name: mean_year(rule, world, n, mode, seeds) for world in WORLDS}
+            rule: {world.name: year for (name, world), year in results.items() if name == rule}
             for rule in RULES
         }
-        rows = {rule: mean_of_worlds(of_worlds) for rule, of_worlds in years.items()}
-        text += f"{title}, {n} questions, mean of the worlds:\n\n{table('rule', rows)}"
-        text += f"The default in each world:\n\n{table('world', years[DEFAULT])}"
-        missed += missed_bars(mode, rows)
+        names = [world.name for world in steady]
+        rows = {rule: mean_of_worlds({w: years[rule][w] for w in names}) for rule in RULES}
+        text += f"{title}, {n} questions, mean of the worlds without flips:\n\n"
+        text += f"{table('rule', rows)}The default in each world:\n\n"
+        text += table("world", years[DEFAULT])
+        others = {w.name: years[USUAL][w.name] for w in flipping}
+        text += f"`{USUAL}` in the worlds with flips:\n\n{table('world', others)}"
+        missed += missed_bars(mode, years[DEFAULT], years[USUAL])
     print(text)
     for bar in missed:
         print(f"MISSED: {bar}")
