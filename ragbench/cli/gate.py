@@ -175,11 +175,11 @@ def _run_head(
     """Run base and head; return the summary with the decisions, and the report."""
     from ragbench.experiment.base_run import load_for_gate, open_base, without_keyless_generators
     from ragbench.experiment.gate_run import run_first, run_gate
-    from ragbench.experiment.opened_files import record_files
+    from ragbench.experiment.used_files import watch_files
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import review_report
 
-    with record_files() as at_load:  # modules read files when they are imported
+    with watch_files() as at_load:  # modules read files when they are imported
         settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
     skipped: Mapping[str, str] = {}
     if not flags["require_judge"]:

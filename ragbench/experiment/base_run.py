@@ -25,10 +25,10 @@ from ragbench.errors import (
     RagbenchError,
 )
 from ragbench.experiment.gate_noise import changes_code
-from ragbench.experiment.opened_files import OpenedFiles, record_files
 from ragbench.experiment.plan.components import build, calls_code
 from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
+from ragbench.experiment.used_files import UsedFiles, watch_files
 from ragbench.files import cache_folder, write_file
 from ragbench.registry import PYTHON
 
@@ -57,7 +57,7 @@ class GateBase:
     hidden: str = ""
     again: Callable[[Sequence[str], float | None], ScoredSystems] | None = None
 
-    def with_used(self, files: OpenedFiles) -> GateBase:
+    def with_used(self, files: UsedFiles) -> GateBase:
         """Return the base with further files that a run used."""
         used = set(self.used).union(*(files.below(root) for root in self.places))
         return replace(self, used=frozenset(used), hidden=self.hidden or files.hidden)
@@ -285,7 +285,7 @@ class BaseFiles:
 def stored_files(output: Path) -> Iterator[None]:
     """Write the files that the run of the base uses during the block beside its output."""
     root = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel"))
-    with record_files() as used:
+    with watch_files() as used:
         yield
     text = "\0".join([used.hidden, *sorted(used.below(root))])
     write_file(_files_file(output), text.encode("utf-8", "surrogateescape"))

@@ -45,10 +45,10 @@ from ragbench.experiment.gate_noise import (
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
-from ragbench.experiment.opened_files import OpenedFiles, record_files
 from ragbench.experiment.plan.groups import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
+from ragbench.experiment.used_files import UsedFiles, watch_files
 from ragbench.gates.base import Gate, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import RIGHT, gated_score
@@ -118,7 +118,7 @@ def run_gate(
         ConfigError: A gate names what the base lacks.
     """
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
-    with record_files() as opened:
+    with watch_files() as opened:
         experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
     base = _with_choices_of(gate_base.scored, head)
@@ -159,7 +159,7 @@ def _unchanged(
     base: ScoredSystems,
     gate_base: GateBase,
     config: ExperimentConfig,
-    opened: OpenedFiles,
+    opened: UsedFiles,
 ) -> frozenset[str]:
     """Return the systems that use no file of the difference; none if that is not known."""
     if gate_base.changed is None or opened.hidden or gate_base.hidden:
@@ -168,7 +168,7 @@ def _unchanged(
     changed = gate_base.changed
     if config.path is not None:  # its blocks are compared instead
         changed -= {Path(os.path.realpath(config.path)).relative_to(root).as_posix()}
-    return unchanged_systems(head, base, changed, gate_base.used | opened.below(root))
+    return unchanged_systems(head, base, changed, gate_base.used | opened.below(root).keys())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,12 +232,10 @@ def review_scored(
     failed = [(gate.quantity, d.system) for gate, d in decided if d.verdict == "fail"]
     failing = frozenset(failed if by_default else ())
     all_rows = _changed_rows(compared, matching, method, clusters, failing=failing)
+    if not all_rows:
+        raise _nothing_in_common(base, head)
     noisy = _noisy_systems(all_rows, looks.unchanged)
     rows = [row for row in all_rows if row[0].system not in noisy]
-    if not all_rows:
-        problem = f"no system and score in common with {head.source}"
-        allowed = "a base with a system and a measure of this config"
-        raise DataError(problem, file=base.source, allowed=allowed)
     scores = [score for score, *_ in rows]
     worst, best = _moved_queries(rows[0], base, head, questions) if rows else ([], [])
     systems, unsure = _unsure(decided, rows)
@@ -264,6 +262,12 @@ def review_scored(
         unsure=unsure,
         unsure_systems=systems,
     )
+
+
+def _nothing_in_common(base: ScoredSystems, head: ScoredSystems) -> DataError:
+    problem = f"no system and score in common with {head.source}"
+    allowed = "a base with a system and a measure of this config"
+    return DataError(problem, file=base.source, allowed=allowed)
 
 
 def _skipped_components(judges: Mapping[str, str], generators: Mapping[str, str]) -> dict[str, str]:

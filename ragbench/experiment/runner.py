@@ -113,7 +113,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     collection = _load_data(config, dataset, documents, progress)
     experiment_folder = Path(config.output) / config.name
     with ExitStack() as stack:
-        watch = _watch_code(config, stack)
+        watch = stack.enter_context(watch_files())
         plan = make_plan(config, collection, choices, live)
         executor = _executor_of(plan)
         # before any model is paid: results that cannot be written would be lost
@@ -154,23 +154,17 @@ def _open_models(plan: Plan, budget: Budget) -> AbstractContextManager[Replies |
     return open_models(judges, plan.config, plan.generators, replay=replay, budget=budget)
 
 
-def _watch_code(config: ExperimentConfig, stack: ExitStack) -> UsedFiles | None:
-    """Note the files that the run reads until the stack ends; None without code of the user."""
+def _add_code(results: Results, plan: Plan, watch: UsedFiles) -> None:
+    """Add the files that the run used, and the components whose code no file describes."""
+    config = plan.config
+    results.unseen = unseen_components(plan)
     blocks = (config.retrievers, config.generators, config.apps)
     components = chain.from_iterable(block.values() for block in blocks)
-    if not any(calls_own_code(component) for component in components):
-        return None
-    root = project_root(config.path.parent if config.path else Path())
-    excluded = [Path(config.output), files.cache_folder(config.cache)]
-    return stack.enter_context(watch_files(root, excluded))
-
-
-def _add_code(results: Results, plan: Plan, watch: UsedFiles | None) -> None:
-    """Add the files that the run used, and the components whose code no file describes."""
-    results.unseen = unseen_components(plan)
-    if watch is not None:
-        results.used = watch.digests()
-        results.unseen += ("code",) if watch.calls_others() else ()
+    if any(calls_own_code(component) for component in components):
+        root = project_root(config.path.parent if config.path else Path())
+        excluded = [Path(config.output), files.cache_folder(config.cache)]
+        results.used = watch.digests(root, excluded)
+        results.unseen += ("code",) if watch.calls_others(root) else ()
 
 
 def _run_stages(

@@ -1,8 +1,13 @@
-"""Files of a project that a run imports or reads: the code and data behind its results."""
+"""Files that a run imports or reads: the code and data behind its results.
+
+An audit hook of Python notes the files that this process opens. Files of other processes are not
+seen; the record has the reason why there may be some.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
 import re
 import sys
@@ -10,8 +15,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+# Events of Python that start another program, whose files are not seen.
+_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
+_OWN_PROGRAM = "git"  # ragbench asks it for the commit
 # Folders in a project whose files are no part of it.
 _FOREIGN = frozenset({"site-packages", "node_modules", "__pycache__"})
 # Imports by which the code of a component asks other code, which ragbench does not see.
@@ -21,57 +28,65 @@ _CALLS_OTHERS = re.compile(
     re.MULTILINE,
 )
 _DIGITS = 16
-# Bytes of a file whose size and time stand for its content: an index may have gigabytes
+# Bytes of a file whose size and time stand for its content: an index may have gigabytes.
 _LARGE = 64_000_000
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
-@dataclass
+@dataclass(slots=True)
 class UsedFiles:
-    """Files of a project that were opened for reading while `watch_files` was active.
+    """Files that a process opened for reading; `watch_files` yields it.
 
     Attributes:
-        root: Folder of the project.
-        excluded: Folders in it whose files do not count, such as that of the runs.
-        opened: Paths of the opened files.
+        paths: Paths as they were opened.
+        hidden: Reason why other files may have been used: `a subprocess` or `a server on this
+            machine`; empty without either.
     """
 
-    root: Path
-    excluded: Sequence[Path] = ()
-    opened: set[str] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set)
+    hidden: str = ""
 
-    def digests(self) -> dict[str, str]:
-        """Return path in the project -> hash, of opened files and imported modules; sorted."""
-        return {name: _digest(file) for name, file in self._files()}
-
-    def calls_others(self) -> bool:
-        """Return True if a module of the project imports a client or starts processes."""
-        modules = [file for name, file in self._files() if name.endswith(".py")]
-        return any(_CALLS_OTHERS.search(file.read_bytes()) for file in modules)
-
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        """Yield path in the project and path of each file that counts, in order."""
+    def below(self, root: Path) -> dict[str, Path]:
+        """Return path below a folder -> file, of opened files and imported modules; sorted."""
+        root = root.resolve()
         modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
-        names = {name for name in (*self.opened, *modules) if isinstance(name, str)}
-        for file in map(Path, sorted(names)):
-            name = self._name_of(file)
+        files = {}
+        for path in filter(None, [*self.paths, *modules]):
+            file = Path(os.path.realpath(path))
+            if file.is_relative_to(root):
+                files[file.relative_to(root).as_posix()] = file
+        return dict(sorted(files.items()))
+
+    def digests(self, root: Path, excluded: Sequence[Path] = ()) -> dict[str, str]:
+        """Return path -> hash of the files of the project in a folder; sorted.
+
+        Files in the folders `excluded`, of installed packages, of ragbench, and in folders whose
+        name starts with a dot are no files of the project.
+        """
+        hashes = {}
+        for name, file in self._files_of_project(root, excluded):
             # a file may be gone, or be a folder or a device
             with suppress(OSError):
-                if name is not None and file.is_file():
-                    yield name, file
+                if file.is_file():
+                    hashes[name] = _digest(file)
+        return hashes
 
-    def _name_of(self, file: Path) -> str | None:
-        """Return the path of a file in the project; None for a file that does not count."""
-        if not file.is_relative_to(self.root):
-            # the folder of the project may be reached by a link
-            file = file.resolve()
-        is_own = file.is_relative_to(_PACKAGE)
-        if is_own or not file.is_relative_to(self.root):
-            return None
-        if any(file.is_relative_to(folder) for folder in self.excluded):
-            return None
-        name = file.relative_to(self.root)
-        is_foreign = any(part in _FOREIGN or part.startswith(".") for part in name.parts)
-        return None if is_foreign else name.as_posix()
+    def calls_others(self, root: Path) -> bool:
+        """Return True if a module of the project imports a client or starts processes."""
+        for name, file in self._files_of_project(root, ()):
+            if name.endswith(".py"):
+                with suppress(OSError):
+                    if _CALLS_OTHERS.search(file.read_bytes()):
+                        return True
+        return False
+
+    def _files_of_project(self, root: Path, excluded: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+        folders = [_PACKAGE, *(folder.resolve() for folder in excluded)]
+        for name, file in self.below(root).items():
+            parts = Path(name).parts
+            is_foreign = any(part in _FOREIGN or part.startswith(".") for part in parts)
+            if not is_foreign and not any(file.is_relative_to(folder) for folder in folders):
+                yield name, file
 
 
 def _digest(file: Path) -> str:
@@ -82,40 +97,66 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-_watches: list[UsedFiles] = []
-_has_hook: list[bool] = []
+# A hook cannot be removed: one serves all records of the process, and does nothing without any.
+_RECORDS: list[UsedFiles] = []
+_HOOKS: list[object] = []
 
 
 @contextmanager
-def watch_files(root: Path, excluded: Sequence[Path] = ()) -> Iterator[UsedFiles]:
-    """Note the files below `root` that this process opens for reading.
-
-    The first call adds an audit hook, which stays until the process ends and does nothing between
-    the calls.
-    """
-    watch = UsedFiles(root.resolve(), [folder.resolve() for folder in excluded])
-    if not _has_hook:
-        sys.addaudithook(_note_opened)
-        _has_hook.append(True)
-    _watches.append(watch)
+def watch_files() -> Iterator[UsedFiles]:
+    """Yield the record of the files that the process opens for reading during the block."""
+    if not _HOOKS:
+        sys.addaudithook(_note_event)
+        _HOOKS.append(_note_event)
+    record = UsedFiles()
+    _RECORDS.append(record)
     try:
-        yield watch
+        yield record
     finally:
-        _watches.remove(watch)
+        # by identity: equal records are other ones
+        _RECORDS[:] = [other for other in _RECORDS if other is not record]
 
 
-def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "open" or not _watches:
+def _note_event(event: str, arguments: tuple[object, ...]) -> None:
+    """Add what an event of Python opens to all records."""
+    if not _RECORDS:
         return
-    path, _, flags = arguments
-    is_read = not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR)
-    if isinstance(path, (str, bytes)) and is_read:
-        # an error in a hook would be one of the caller
-        with suppress(OSError, ValueError):
-            name = os.path.abspath(os.fsdecode(path))
-            for watch in _watches:
-                watch.opened.add(name)
+    if event == "open":
+        _note_opened(*arguments)
+    elif event in _PROGRAMS:
+        program = os.path.basename(os.fsdecode(str(arguments[0])))
+        if program != _OWN_PROGRAM:
+            _hide("a subprocess")
+    elif event == "socket.connect" and _is_local(arguments[1]):
+        _hide("a server on this machine")
+
+
+def _note_opened(path: object, mode: object, flags: object) -> None:
+    is_written = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
+    if is_written or not isinstance(path, (str, bytes, os.PathLike)):
+        return
+    # an error in a hook would be one of the caller
+    with suppress(OSError, ValueError):
+        name = os.path.abspath(os.fsdecode(path))
+        for record in _RECORDS:
+            record.paths.add(name)
+
+
+def _hide(reason: str) -> None:
+    """Mark all records: files of another process are not seen."""
+    for record in _RECORDS:
+        record.hidden = record.hidden or reason
+
+
+def _is_local(address: object) -> bool:
+    """Return True for an address of this machine, whose server may be code of the repository."""
+    if not isinstance(address, tuple):
+        return True  # a path of a socket
+    host = str(address[0])
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def project_root(folder: Path) -> Path:

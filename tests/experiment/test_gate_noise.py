@@ -16,7 +16,7 @@ from ragbench.experiment.gate_noise import (
     second_look,
     unchanged_systems,
 )
-from ragbench.experiment.opened_files import record_files
+from ragbench.experiment.used_files import watch_files
 from ragbench.gates.drop import NotWorse
 from ragbench.gates.limit import Limit
 from ragbench.records.gate import Decision, Facts
@@ -157,12 +157,12 @@ def test_opened_files_and_imported_modules_are_recorded(tmp_path, monkeypatch):
     (tmp_path / "other.txt").write_text("x")
     monkeypatch.syspath_prepend(tmp_path)
 
-    with record_files() as used:
+    with watch_files() as used:
         __import__("seen_module")
         (tmp_path / "prompt.txt").read_text()
     (tmp_path / "other.txt").read_text()
 
-    files = used.below(tmp_path.resolve())
+    files = used.below(tmp_path).keys()
     assert {"seen_module.py", "prompt.txt"} <= files
     assert "other.txt" not in files
     assert used.hidden == ""
@@ -170,7 +170,7 @@ def test_opened_files_and_imported_modules_are_recorded(tmp_path, monkeypatch):
 
 
 def test_another_program_hides_its_files():
-    with record_files() as used:
+    with watch_files() as used:
         subprocess.run(["git", "--version"], check=True, capture_output=True)
         hidden_by_git = used.hidden
         subprocess.run([sys.executable, "-c", ""], check=True)
@@ -179,7 +179,7 @@ def test_another_program_hides_its_files():
 
 
 def test_a_server_on_this_machine_hides_its_files(http_server):
-    with record_files() as used:
+    with watch_files() as used:
         http_server()
 
     assert used.hidden == "a server on this machine"
@@ -195,7 +195,7 @@ def http_server():
 
 
 def test_a_path_outside_of_the_repository_does_not_count(tmp_path):
-    with record_files() as used:
+    with watch_files() as used:
         Path(__file__).read_text(encoding="utf-8")
 
-    assert used.below(tmp_path.resolve()) == set()
+    assert used.below(tmp_path) == {}

@@ -143,7 +143,7 @@ def test_a_gate_on_an_unchanged_base_says_so(project):
 
 def test_files_that_are_read_are_noted_and_written_ones_are_not(tmp_path):
     (tmp_path / "read.txt").write_text("a")
-    with watch_files(tmp_path, [tmp_path / "runs"]) as watch:
+    with watch_files() as watch:
         (tmp_path / "read.txt").read_text()
         (tmp_path / "written.txt").write_text("b")
         (tmp_path / "runs").mkdir()
@@ -151,5 +151,5 @@ def test_files_that_are_read_are_noted_and_written_ones_are_not(tmp_path):
         (tmp_path / "runs" / "old.txt").read_text()
     (tmp_path / "written.txt").read_text()
 
-    assert [*watch.digests()] == ["read.txt"]
-    assert not watch.calls_others()
+    assert [*watch.digests(tmp_path, [tmp_path / "runs"])] == ["read.txt"]
+    assert not watch.calls_others(tmp_path)
