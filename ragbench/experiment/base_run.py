@@ -252,10 +252,7 @@ def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig
 
 
 def _changed_files(root: Path, tree: Path, commit: str) -> frozenset[str]:
-    """Return the files that differ between a commit and the checkout, new ones included.
-
-    Files of Python that differ in comments and layout alone are left out.
-    """
+    """Return the files that differ between a commit and the checkout, new ones included."""
     tracked = _git(root, "diff", "--name-only", "--no-renames", "-z", commit)
     new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     files = filter(None, f"{tracked}\0{new}".split("\0"))

@@ -220,8 +220,7 @@ def review_scored(
     by_default = not decidable
     if by_default:
         decidable += [NotWorse(measure=measure) for measure in measures]
-        if not gates and any(name.startswith("generator ") for name in skipped):
-            undecided.append(_without_answers(skipped))
+        undecided += [] if gates else _without_answers(skipped)
     if RIGHT in comparable and RIGHT not in measures:
         measures = [*measures, RIGHT]
     matching = match_sources(base, [head], measures=measures, intersect=True, least_same=0)
@@ -229,8 +228,7 @@ def review_scored(
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
     decided = _decide_gates(decidable, head, base, looks)
-    failed = [(gate.quantity, d.system) for gate, d in decided if d.verdict == "fail"]
-    failing = frozenset(failed if by_default else ())
+    failing = _failing(decided) if by_default else frozenset()
     all_rows = _changed_rows(compared, matching, method, clusters, failing=failing)
     if not all_rows:
         raise _nothing_in_common(base, head)
@@ -289,6 +287,12 @@ def _split_gates(
     return decidable, blind
 
 
+def _failing(decided: Iterable[tuple[Gate, Decision]]) -> frozenset[tuple[str, str | None]]:
+    """Return the (measure, system) of the gates that fail."""
+    failed = ((gate, decision) for gate, decision in decided if decision.verdict == "fail")
+    return frozenset((gate.quantity, decision.system) for gate, decision in failed)
+
+
 def _changed_rows(
     compared: ComparedRuns,
     matching: Matching,
@@ -297,10 +301,7 @@ def _changed_rows(
     *,
     failing: Collection[tuple[str, str | None]],
 ) -> list[Row]:
-    """Return the change of each system by each measure, with the default decision.
-
-    `failing` has the (measure, system) of which the default decision decides and fails.
-    """
+    """Return the change of each system by each measure; the default decision fails `failing`."""
     rows = []
     for measure in matching.measures:
         for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
@@ -309,6 +310,11 @@ def _changed_rows(
             decides = (measure, name) in failing
             score = ChangedScore(measure, name, decision, pairs.gains, decides=decides)
             rows.append((score, system, baseline, pairs))
+    if not rows:
+        base, head = matching.sources
+        problem = f"no system and score in common with {head.source}"
+        allowed = "a base with a system and a measure of this config"
+        raise DataError(problem, file=base.source, allowed=allowed)
     # the worst first: losses that fail, then sure changes, right answers, and others by their mean
     return sorted(rows, key=lambda row: row[0].order)
 
@@ -341,10 +347,8 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
 def _unsure(
     decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the systems that fail without being sure, and their changed questions.
-
-    Both are empty if a gate fails for sure: another look would not change that.
-    """
+    """Return the systems that fail without being sure, and their changed questions."""
+    # none if a gate fails for sure: another look would not change that
     failed = [(gate, decision) for gate, decision in decided if decision.verdict == "fail"]
     if not all(is_unsure(gate, decision) for gate, decision in failed):
         return (), ()
@@ -421,9 +425,11 @@ def _undecided(gates: Sequence[Gate], skipped: Mapping[str, str]) -> list[Decisi
     return [decision_of_gate(gate, decision) for gate in gates]
 
 
-def _without_answers(skipped: Mapping[str, str]) -> Decision:
-    """Return the undecided default decision on answers whose generator was skipped."""
-    return Decision(verdict="undecided", why=_reason(skipped), gate="answers not worse")
+def _without_answers(skipped: Mapping[str, str]) -> list[Decision]:
+    """Return the undecided default decision on answers, if their generator was skipped."""
+    if not any(name.startswith("generator ") for name in skipped):
+        return []
+    return [Decision(verdict="undecided", why=_reason(skipped), gate="answers not worse")]
 
 
 def _reason(skipped: Mapping[str, str]) -> str:
