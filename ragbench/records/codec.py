@@ -74,7 +74,7 @@ def record_fields(record: type[Record]) -> tuple[RecordField, ...]:
             declared.type,
             declared.required,
             {} if declared.default_factory is dict else declared.default,
-            declared.name in record.flat_fields,
+            declared.name in record._flat_fields,
         )
         for declared in structs.fields(record)
     )
@@ -235,7 +235,7 @@ def _holds_flat_records(hint: Any) -> bool:
     """Return True if values of a type hold records with flat fields."""
     if is_record(hint):
         fields = record_fields(hint)
-        return bool(hint.flat_fields) or any(_holds_flat_records(f.hint) for f in fields)
+        return bool(hint._flat_fields) or any(_holds_flat_records(f.hint) for f in fields)
     return any(_holds_flat_records(part) for part in get_args(hint))
 
 

@@ -89,7 +89,7 @@ class _RecordType(msgspec.StructMeta):
             "rename": _key_of,
         }
         cls: Any = super().__new__(mcs, name, bases, namespace, **(config | options))
-        cls.flat_fields = (*getattr(cls, "flat_fields", ()), *flat_fields)
+        cls._flat_fields = (*getattr(cls, "_flat_fields", ()), *flat_fields)
         return cls
 
 
@@ -117,4 +117,4 @@ class Record(msgspec.Struct, metaclass=_RecordType, frozen=True):
     """
 
     # names of the fields that `flat` declares
-    flat_fields: ClassVar[tuple[str, ...]]
+    _flat_fields: ClassVar[tuple[str, ...]]
