@@ -12,10 +12,28 @@ from ragbench.cli import output
 
 if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
-    from ragbench.records.summary import Summary
 
 
-@output.command(name="compare")
+# Options of a decision, which `ragbench gate OLD NEW` makes
+_DECIDING = ("--fail-if", "--strict", "--junit")
+
+
+class _CompareCommand(click.Command):
+    """Command whose error for an option of a decision names `ragbench gate`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the arguments without options; a UsageError for an unknown option."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name in _DECIDING:  # click would propose --family
+                remedy = "'ragbench gate OLD NEW --max-drop X' fails on a drop"
+                text = f"No such option '{error.option_name}': {remedy}"
+                raise click.UsageError(text, ctx) from error
+            raise
+
+
+@output.command(name="compare", cls=_CompareCommand)
 @click.argument("base")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @output.several(
@@ -25,11 +43,6 @@ if TYPE_CHECKING:
     help="A measure or metric; repeatable. Default: all that BASE and RUN have.",
 )
 @click.option("--qrels", metavar="FILE", help="The judgements of TREC run files.")
-@output.several(
-    "--fail-if",
-    metavar="'NAME drop > X'",
-    help="Exit 1 if NAME surely dropped by more than X: 'ndcg@10 drop > 0.01'; repeatable.",
-)
 @click.option(
     "--cluster",
     metavar="metadata.KEY",
@@ -43,7 +56,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="Correct p-values over the comparisons of each measure, or of all measures.",
 )
-@output.flag("--strict", help="Exit 4 if a --fail-if is undecided.")
 @output.flag(
     "--intersect",
     help="Compare the common queries if the sets differ; leave out queries that have changed.",
@@ -66,50 +78,31 @@ if TYPE_CHECKING:
     help="Sign flips of a test and bootstrap resamples.",
 )
 @output.seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
-@output.format_option(
-    "json",
-    "junit",
-    help="csv has a row for each comparison, junit only the verdicts of --fail-if.",
-)
-@output.junit_option
-def command(
-    base: str, runs: tuple[str, ...], form: str, strict: bool, junit: Path | None, **options: Any
-) -> int:
+@output.format_option("json", help="csv has a row for each comparison.")
+def command(base: str, runs: tuple[str, ...], form: str, **options: Any) -> None:
     """Compare each RUN with BASE, query by query.
 
     BASE and RUN are run folders, folders of an experiment (the newest run), baseline files, or TREC
     run files with --qrels. Systems are compared by name; two single systems are compared whatever
     their names. With BASE alone, its systems are compared with its own baseline. If data, options
-    or judges differ, the command lists the differences and exits with 2.
+    or judges differ, the command lists the differences and exits with 2. `ragbench gate OLD NEW`
+    decides whether a system became worse.
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import DataError
     from ragbench.experiment.compare import compare
-    from ragbench.report.ci import render_junit
-    from ragbench.report.comparison import comparison_report, gate_line
+    from ragbench.report.comparison import comparison_report
 
-    if strict and not options["fail_if"]:
-        raise click.UsageError("--strict is for --fail-if")
-    if form == "junit" and not options["fail_if"]:
-        raise click.UsageError("--format junit needs at least one --fail-if")
     # click gives an empty tuple without -m, where `compare` expects None
     comparison = compare(base, *runs, measures=options.pop("measures") or None, **options)
-    summary = _summary(comparison)
     if form == "json":
         output.write_json(to_json(comparison.to_dict()))
-    elif form == "junit":
-        output.write_result(render_junit(summary, strict=strict))
     else:
         output.write_report(comparison_report(comparison.record), form)
-    for gate, decision in zip(comparison.record.gates, summary.gates, strict=True):
-        if decision.level is not None:
-            output.echo(f"{decision.level}: {gate_line(gate)}", err=True)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
-    page = partial(_page, comparison)
-    output.report_gates(page, summary, None, junit, strict=strict)
-    if comparison.is_empty and not summary.gates:
+    output.write_step_summary(partial(_page, comparison))
+    if comparison.is_empty:
         raise DataError("nothing was compared: no query has a score of both systems")
-    return comparison.exit_code(strict=strict)
 
 
 def _page(result: Comparison) -> str:
@@ -118,24 +111,6 @@ def _page(result: Comparison) -> str:
     from ragbench.report.formats import render
 
     return render(comparison_report(result.record), "markdown")
-
-
-def _summary(result: Comparison) -> Summary:
-    """Return the decisions of --fail-if in order as gates of a run, named by the sources."""
-    from ragbench.records.gate import Decision
-    from ragbench.records.summary import Summary
-
-    gates = []
-    for gate in result.record.gates:
-        decision = Decision(
-            gate=gate.gate,
-            system=gate.system,
-            verdict=gate.verdict,
-            why=gate.why,
-            not_worse=gate.facts.not_worse,
-        )
-        gates.append(decision)
-    return Summary(name=" ".join(result.record.sources), systems=(), gates=tuple(gates))
 
 
 @output.command(name="baseline")

@@ -1,4 +1,4 @@
-"""`rb.compare`: compare runs query by query, with tests, gates and the queries that moved."""
+"""`rb.compare`: compare runs query by query, with tests and the queries that moved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec import structs
 
 from ragbench import errors
 from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
-from ragbench.comparison.matching import Matching, find_measure, match_sources
+from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.own_noise import own_noise
 from ragbench.comparison.sources import (
@@ -26,10 +26,9 @@ from ragbench.comparison.sources import (
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.experiment.plan.groups import common_clusters, shared_cluster
-from ragbench.gates.fail_if import FailIf
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
-from ragbench.records.comparison import ComparedGate, ComparedRuns
+from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import comparison_report, describe_subject
 from ragbench.report.formats import render
@@ -50,10 +49,10 @@ _IN_REPR = 6
 class Comparison:
     """Result of a comparison of runs; `print` shows it as tables.
 
-    `rb.compare` creates it; all properties are made anew from the record. `differences` and `gates`
-    are lists of mappings, empty if nothing was compared or decided. `exit_code()` is 1 if a gate
-    failed, with `strict` 4 if one is undecided, 2 if `is_empty` without gates, else 0. `to_pandas`
-    raises ImportError without pandas, `plot` OptionError without a difference by the measure.
+    `rb.compare` creates it; all properties are made anew from the record. `differences` is a list
+    of mappings, empty if nothing was compared. `exit_code()` is 2 if `is_empty`, else 0.
+    `to_pandas` raises ImportError without pandas, `plot` OptionError without a difference by the
+    measure.
 
     Attributes:
         record: Record of the schema `ragbench.comparison/1`.
@@ -81,35 +80,17 @@ class Comparison:
         return differences
 
     @property
-    def gates(self) -> list[dict[str, Any]]:
-        """Decisions on the conditions of `fail_if`, one a system; [] without conditions.
-
-        The keys are the fields of `records.gate.Decision`, such as `gate`, `system`, `verdict`
-        (`pass`, `fail`, `undecided`) and `why`. A condition on a score of a skipped judge has one
-        decision, without a system. These come first; the others are in the order of the conditions.
-        """
-        return [to_json(gate) for gate in self.record.gates]
-
-    @property
     def is_empty(self) -> bool:
         """True if systems were compared, but no query has a score of both systems of any pair."""
         differences = self.differences
         return bool(differences) and all(d["difference"] is None for d in differences)
 
-    def exit_code(self, *, strict: bool = False) -> int:
-        """Return 1 if a gate failed, with `strict` 4 if one is undecided, else 0.
-
-        It is 2 if `is_empty` and there are no gates.
-        """
-        verdicts = {gate.verdict for gate in self.record.gates}
-        if self.is_empty and not verdicts:
-            return errors.EXIT_BAD_INPUT
-        if "fail" in verdicts:
-            return errors.EXIT_GATE_FAILED
-        return errors.EXIT_UNDECIDED if strict and "undecided" in verdicts else errors.EXIT_OK
+    def exit_code(self) -> int:
+        """Return 2 if `is_empty`, else 0, as the command exits."""
+        return errors.EXIT_BAD_INPUT if self.is_empty else errors.EXIT_OK
 
     def __bool__(self) -> bool:
-        text = "a comparison is neither true nor false: check .exit_code(), .gates or .differences"
+        text = "a comparison is neither true nor false: check .exit_code() or .differences"
         raise TypeError(text)
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,7 +154,6 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     qrels: Qrels | str | Path | None = None,
     intersect: Annotated[bool, Option("Compare the common queries alone.")] = False,
     unpaired: Annotated[bool, Option("Compare runs over different queries.")] = False,
-    fail_if: str | Sequence[str] = (),
     moved: Annotated[int, Option("How many of the queries that moved most to list.", ge=0)] = MOVED,
     family: Families = "measure",
     cluster: str | None = None,
@@ -192,8 +172,6 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         *runs: Sources of the same kinds, one or several.
         measures: Names of scores, or one name; None takes all that are common.
         qrels: Judgements for TREC run files.
-        fail_if: Conditions, or one: `ndcg@10 drop > 0.01`. They are decided on the common,
-            unchanged queries, as with `intersect`, and undecided if under 80 % of the base's are.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
         cluster: `metadata.<key>`: queries with equal values are one unit, as in
             `statistics.cluster` of the YAML. One source has to be a run folder with metadata. None
@@ -203,12 +181,12 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         seed: Equal seeds give equal results.
 
     Returns:
-        Differences with intervals and p-values, decisions, and the queries that moved most.
+        Differences with intervals and p-values, and the queries that moved most.
 
     Raises:
         DataError: A source cannot be read, or sources may not be compared: all differences.
-        OptionError: An unknown measure, a text that is no condition, a `cluster` that is no key of
-            metadata, or another value that is not allowed.
+        OptionError: An unknown measure, a `cluster` that is no key of metadata, or another value
+            that is not allowed.
         OSError: A file may not be opened.
 
     Example:
@@ -222,32 +200,20 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     # the other options are checked by `Method` and `match_sources`
     flags = {"moved": moved, "intersect": intersect, "unpaired": unpaired}
     check_values("compare", declared_options(compare), flags)
-    if unpaired and (intersect or fail_if or cluster or not runs):
-        allowed = "two runs or more, without intersect, fail_if and cluster"
+    if unpaired and (intersect or cluster or not runs):
+        allowed = "two runs or more, without intersect and cluster"
         raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
-    measures = _listed(measures)
-    conditions = [FailIf.parse(text) for text in _listed(fail_if)]
-    scores = [*measures, *(condition.gate.measure for condition in conditions)]
-    sources = read_all([base, *runs], qrels, scores)
-    gates, decided = _skip_conditions(conditions, sources)
-    names = [*measures, *(condition.gate.measure for condition in decided)] if measures else None
-    if conditions:  # decided on the common, unchanged queries, as gates are
-        matching = match_sources(
-            sources[0], sources[1:], measures=names, intersect=True, least_same=0
-        )
-    else:
-        matching = _match_or_advise(sources, names, intersect, unpaired)
+    measures = [measures] if isinstance(measures, str) else list(measures or ())
+    sources = read_all([base, *runs], qrels, measures)
+    matching = _match_or_advise(sources, measures or None, intersect, unpaired)
     if cluster is None and not unpaired:
         cluster = shared_cluster(sources)
     clusters = None if cluster is None else common_clusters(cluster, matching)
     method = replace(method, cluster=cluster)
     compared = compare_sources(matching, method, clusters)
-    for condition in decided:
-        measure = find_measure(condition.gate.measure, matching.measures)
-        gates += condition.decide(measure, compared, matching, method, clusters)
     notes = (*compared.notes, *_cluster_notes(sources, cluster, unpaired=unpaired))
-    compared = structs.replace(compared, gates=tuple(gates), notes=notes)
+    compared = structs.replace(compared, notes=notes)
     if moved and not unpaired:
         queries = moved_most(compared, matching, matching.measures[0], moved)
         compared = structs.replace(compared, moved=queries)
@@ -257,25 +223,6 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     noise = dict.fromkeys(filter(None, (own_noise(folders[0], f) for f in folders[1:])))
     compared = structs.replace(compared, notes=(*compared.notes, *noise))
     return Comparison(add_changes(compared, matching))
-
-
-def _listed(texts: str | Sequence[str] | None) -> list[str]:
-    """Return several texts, one, or none, as a list."""
-    return [texts] if isinstance(texts, str) else list(texts or ())
-
-
-def _skip_conditions(
-    conditions: Sequence[FailIf], sources: Sequence[ScoredSystems]
-) -> tuple[list[ComparedGate], list[FailIf]]:
-    """Return (decisions of conditions on skipped judges, all other conditions)."""
-    undecided, decided = [], []
-    for condition in conditions:
-        # a score of a judge that was skipped is missing: its conditions are undecided, not unknown
-        if (reason := condition.skipped_by(sources)) is not None:
-            undecided.append(condition.undecided(reason))
-        else:
-            decided.append(condition)
-    return undecided, decided
 
 
 def _match_or_advise(

@@ -38,7 +38,7 @@ from ragbench.records.summary import Summary
 from ragbench.report.gate import question_line, verdict_line
 from ragbench.report.text import counted
 
-# A gate as the YAML has it, as a mapping or as text, or as `--fail-if` takes it.
+# A gate as the YAML has it, as a mapping or as text, or a condition.
 GateLike = Mapping[str, Any] | str
 
 
@@ -106,7 +106,7 @@ def check_gates(
 
     A gate is a mapping as in the YAML (`{"measure": "ndcg@10", "min": 0.4}`), the same as text
     (`"{measure: ndcg@10, min: 0.4}"`), a condition as results print it (`"ndcg@10 >= 0.4"`), or
-    one of `--fail-if` (`"ndcg@10 drop > 0.01"`).
+    a drop that fails (`"ndcg@10 drop > 0.01"`).
     Paths in gates are relative to the working directory. Confidence, resamples, seed and clusters
     are those of the run; a baseline file or an evaluation has the defaults, 95 % among them.
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.gates.fail_if import FailIf
 
 _ALLOWED = (
     "{measure: NAME, min: NUMBER}, or a condition: NAME >= NUMBER, NAME <= NUMBER, "
     "NAME drop <= NUMBER, NAME drop > NUMBER, NAME not worse"
 )
 _LIMIT = re.compile(r"(?P<subject>[^<>]*)(?P<sign>[<>]=)(?P<right>.*)", re.DOTALL)
+# The name of a measure may have spaces inside its parentheses.
+_DROP = re.compile(r"\s*(\S(?:.*\S)?)\s+drop\s*>\s*(\S+)\s*")
 # Keys of a gate.
 _Keys = dict[str, Any]
 # Options in brackets at the end of a text -> the keys that they are.
@@ -25,7 +27,7 @@ _OPTIONS: Mapping[str, _Keys] = {
 
 
 def read_condition(text: str) -> dict[str, Any]:
-    """Return the keys of a gate from its text in a result, or from a condition of `--fail-if`.
+    """Return the keys of a gate from its text in a result, or from `NAME drop > NUMBER`.
 
     Keys that the text of a gate leaves out, such as `system`, are absent. Names are not checked.
 
@@ -46,8 +48,7 @@ def read_condition(text: str) -> dict[str, Any]:
         keys = _read_most(limit["subject"].split(), limit["right"])
     # `drop >` fails where the text of a gate passes
     elif "drop" in words and ">" in text:
-        drop = FailIf.parse(text).gate
-        keys = {"measure": drop.measure, "max_drop": drop.max_drop}
+        keys = _read_drop(text)
     else:
         keys = _read_words(words)
     if keys is None:
@@ -82,6 +83,23 @@ def _read_most(subject: Sequence[str], right: str) -> _Keys | None:
     if subject[-1] == "on" and "worse" in subject[1:] and words[:1] == ["queries"]:
         return _read_queries(subject, number, _read_against(words[1:]))
     return None if words else {"measure": " ".join(subject), "max": number} | options
+
+
+def _read_drop(text: str) -> _Keys | None:
+    """Return the keys of `NAME drop > NUMBER`; None for none."""
+    match = _DROP.fullmatch(text)
+    if match is None:
+        return None
+    measure, limit = match.groups()
+    try:
+        margin = float(limit)
+    except ValueError:
+        margin = math.nan
+    # float() takes nan too, which is in no range
+    if not 0 <= margin < math.inf:
+        allowed = "a number from 0 on: a share of 1, not percent"
+        raise OptionError("gate", "drop >", limit, allowed)
+    return {"measure": measure, "max_drop": margin}
 
 
 def _read_queries(subject: Sequence[str], number: float, against: _Keys | None) -> _Keys | None:

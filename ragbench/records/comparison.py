@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from msgspec import structs
 
 from ragbench.records.causes import AnswerCause, CauseFlow
-from ragbench.records.gate import DropFacts, Verdict
 from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
@@ -419,33 +418,6 @@ class ComparedSystem(Record):
     causes: Mapping[AnswerCause, int] = optional({})
 
 
-class ComparedGate(Record):
-    """Decision on a condition of `--fail-if` for one comparison.
-
-    Attributes:
-        gate: The condition as the user wrote it.
-        system: Name of the system; None if no system has the measure.
-        baseline: Name of the baseline; None if no system has the measure.
-        measure: Name of the measure.
-        max_drop: Largest allowed drop.
-        verdict: Pass, fail or undecided.
-        why: The numbers in words.
-        facts: The numbers in full.
-    """
-
-    gate: str
-    system: str | None
-    baseline: str | None
-    measure: str
-    max_drop: float
-    verdict: Verdict
-    why: str
-    facts: DropFacts
-
-    def __bool__(self) -> bool:
-        raise TypeError("a decision is neither true nor false: compare .verdict with 'pass'")
-
-
 class MovedQuery(Record):
     """A query whose score moved.
 
@@ -515,7 +487,7 @@ class RunSince(Record):
 class ComparedRuns(Comparisons):
     """Comparisons of the systems of several runs, or of one, as `ragbench compare` shows them.
 
-    `compare_sources` makes them; gates, moved queries, runs and questions are added later.
+    `compare_sources` makes them; moved queries, runs and questions are added later.
 
     Attributes:
         sources: Compared runs and files; the first is the baseline of the others.
@@ -525,7 +497,6 @@ class ComparedRuns(Comparisons):
             sources have, and that are left out because this part differs.
         systems: The compared systems.
         notes: Facts that a reader needs, one sentence each.
-        gates: Decision on each condition and system.
         moved: Queries that moved most.
         runs: The sources that are run folders, if the first one is.
         questions: Query -> its text, for queries that changed their cause.
@@ -539,7 +510,6 @@ class ComparedRuns(Comparisons):
     differing: Mapping[str, tuple[str, ...]] = optional({})
     systems: tuple[ComparedSystem, ...]
     notes: tuple[str, ...]
-    gates: tuple[ComparedGate, ...] = ()
     moved: tuple[MovedQueries, ...] = ()
     runs: tuple[RunSince, ...] = optional(())
     questions: Mapping[str, str] = optional({})

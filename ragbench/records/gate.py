@@ -114,24 +114,6 @@ class Facts(Record):
         return f"{self.difference:+.4g}{ends}"
 
 
-class DropFacts(Record):
-    """Numbers behind a condition of `--fail-if`.
-
-    Attributes:
-        numbers: The numbers of the gate, whose keys stand in this object.
-        worst_queries: Queries that lost most, the worst first; None if nothing was compared.
-        means: Means of the baseline and of the system, over the queries that both have.
-        power: Changes that so many queries can detect, for an undecided condition.
-        not_worse: Whether the condition is undecided although the mean did not become worse.
-    """
-
-    numbers: Facts = flat(Facts())
-    worst_queries: tuple[WorseQuery, ...] | None = optional()
-    means: tuple[float, float] | None = optional()
-    power: Power | None = flat()
-    not_worse: bool = optional(False)
-
-
 class Decision(Record):
     """Decision on a gate for one system, with the numbers behind it.
 

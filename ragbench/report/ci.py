@@ -14,7 +14,6 @@ from ragbench.errors import (
     Problem,
     visible,
 )
-from ragbench.records.comparison import ComparedGate
 from ragbench.records.gate import Decision, WorseQuery
 from ragbench.records.summary import FIRST_TO_FAIL, Summary
 from ragbench.report.text import listed, significant
@@ -234,7 +233,7 @@ def worst_line(query: WorseQuery) -> str:
     return f"{printable(question)}  {' -> '.join(map(significant, scores))}"
 
 
-def gate_text(gate: Decision | ComparedGate, why: str) -> str:
+def gate_text(gate: Decision, why: str) -> str:
     """Return condition, system and reason of a gate: `map >= 0.2 (bm25): it is 0.1`."""
     system = f" ({gate.system})" if gate.system else ""
     return printable(f"{gate.gate}{system}: {why}")

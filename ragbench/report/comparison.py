@@ -10,8 +10,6 @@ from ragbench.report import headline, legend
 from ragbench.report import text as fmt
 from ragbench.report.base import Section
 from ragbench.report.causes import cause_tables
-from ragbench.report.ci import gate_text
-from ragbench.report.results import GATE_HEADS
 from ragbench.report.runs import changed_lines, moved_causes, moved_table
 from ragbench.report.sections import count_lines, score_column, score_table
 from ragbench.report.table import (
@@ -32,7 +30,6 @@ from ragbench.report.table import (
     data_table,
     label,
     probability,
-    word_table,
 )
 from ragbench.types.display import printable
 
@@ -47,11 +44,6 @@ COLUMNS = (
     *("difference", "low", "high", "p", "p_adjusted", "verdict", "n", "n_changed", "n_failed"),
     *("effect_size", "minimum_detectable", "direction", "n_baseline", "mark", "baseline_mark"),
 )
-
-
-def gate_line(gate: records.ComparedGate) -> str:
-    """Return a verdict in one line: `gate fail: map drop > 0.01 (dense): -0.2 [-0.3, -0.1] ...`."""
-    return f"gate {gate.verdict}: {gate_text(gate, gate.why)}"
 
 
 def describe_subject(comparison: records.ComparedRuns) -> str:
@@ -152,7 +144,7 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
 
 
 def comparison_report(comparison: records.ComparedRuns) -> TableReport:
-    """Return the report of a comparison: subject, changes and gates, then the tables.
+    """Return the report of a comparison: subject and changes, then the tables.
 
     Raises:
         KeyError: A compared system is not among the systems of the record, or lacks the score.
@@ -160,12 +152,6 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
     subject = describe_subject(comparison)
     blocks: list[Block] = [Paragraph((subject,)), SentenceList(tuple(changed_lines(comparison)))]
     blocks.append(Paragraph(tuple(headline.nothing_told(comparison.measures))))
-    order = ("undecided", "fail", "pass")
-    gates = sorted(comparison.gates, key=lambda gate: order.index(gate.verdict))
-    if gates:
-        cells = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in gates]
-        table = word_table(GATE_HEADS, (map(printable, row) for row in cells), "gates")
-        blocks.append(replace(table, terminal=Paragraph(tuple(map(gate_line, gates)))))
     for section in _sections(comparison):
         blocks += [Heading(section.title), score_table(section)]
     if (differences := _differences(comparison)).rows:

@@ -148,9 +148,7 @@ def test_evaluations_of_different_questions(assert_message):
     assert comparison.record.moved == ()
 
 
-@pytest.mark.parametrize(
-    "options", [{"intersect": True}, {"fail_if": ["mrr drop > 0.1"]}, {"cluster": "metadata.topic"}]
-)
+@pytest.mark.parametrize("options", [{"intersect": True}, {"cluster": "metadata.topic"}])
 def test_what_needs_the_same_questions_is_refused(options, assert_message):
     with pytest.raises(OptionError) as caught:
         rb.compare("a", "b", unpaired=True, **options)

@@ -117,11 +117,10 @@ def test_the_folder_and_a_baseline_file_say_the_same_as_the_run(lossy_run, place
         assert [(g["verdict"], g["why"]) for g in again] == [
             (g["verdict"], g["why"]) for g in lossy_run.summary["gates"]
         ]
-    compared = run_command(
-        "compare", "runs/before", "now.json", "--fail-if", "exact_match drop > 0.1", "--strict"
-    )
-    assert compared.returncode == 4, compared.stderr
-    assert_message(lines_with(compared.stdout, "on 6"))
+    margin = ("-m", "exact_match", "--max-drop", "0.1", "--strict")
+    gated = run_command("gate", "runs/before", "now.json", *margin)
+    assert gated.returncode == 4, gated.stderr
+    assert_message(lines_with(gated.stdout, "on 6"))
 
 
 def test_a_baseline_that_lost_answers_cannot_show_a_drop(lossy_run, complete_run):

@@ -117,7 +117,10 @@ def test_hand_worked(text, verdict):
         ("mrr", "found 'mrr', allowed: {measure: NAME, min: NUMBER}, or a condition: NAME >="),
         ("mrr >= a lot", "found 'mrr >= a lot', allowed:"),
         ("mrr > 0.5", "NAME >= NUMBER"),
+        ("drop > 0.01", "found 'drop > 0.01', allowed:"),
         ("mrr drop > 1%", "a number from 0 on"),
+        ("mrr drop > -1", "a number from 0 on"),
+        ("mrr drop > nan", "a number from 0 on"),
         ("mrrr >= 0.5", "did you mean 'mrr'"),
         ("factual_correctness >= 0.5", "'factual_correctness' is not scored"),
     ],
@@ -126,3 +129,9 @@ def test_texts_that_are_no_condition(text, message):
     with pytest.raises(rb.RagbenchError) as raised:
         rb.check_gates(NEW, text)
     assert message in str(raised.value)
+
+
+def test_a_measure_with_a_blank_in_its_options_is_read():
+    keys = read_condition(" precision(rel=2, k=3) drop > 0 ")
+
+    assert keys == {"measure": "precision(rel=2, k=3)", "max_drop": 0.0}

@@ -1,8 +1,8 @@
-"""Gates and `--fail-if` between sets of questions of which some were edited, added or removed."""
+"""Gates between sets of questions of which some were edited, added or removed."""
 
 import pytest
 
-from ragbench import check_gates, compare, evaluate_run
+from ragbench import check_gates, evaluate_run
 
 QRELS = {f"q{n}": {"d": 1} for n in range(78)}
 GOOD, REVERSED = ({"d": 3.0 * sign, "x": 2.0 * sign, "y": 1.0 * sign} for sign in (1, -1))
@@ -28,28 +28,15 @@ def test_the_common_unchanged_questions_decide(gate, ranking, verdict, assert_me
     assert "q5" not in [query["query_id"] for query in decision.get("worst_queries", ())]
 
 
-@pytest.mark.parametrize(("ranking", "code"), [(REVERSED, 1), (GOOD, 0)])
-def test_fail_if_follows_the_same_rule(ranking, code):
-    comparison = compare(BASE, evaluated(GROWN, ranking), fail_if=["ndcg@10 drop > 0.05"])
-
-    [gate] = comparison.gates
-    assert comparison.exit_code(strict=True) == code
-    assert (gate["verdict"] == "fail") == bool(code)
-    reason = "over 77 of 78 unchanged (1 edited, 1 new): a drop by more than 0.05"
-    assert gate["why"].endswith(reason) == bool(code)
-
-
 @pytest.mark.parametrize(("n_removed", "verdict"), [(15, "fail"), (16, "undecided")])
 def test_under_80_percent_of_the_baseline_is_undecided(n_removed, verdict):
     common = dict(list(QRELS.items())[n_removed:])  # 63 of 78 are 81 %, 62 are 79 %
 
     [decision] = check_gates(evaluated(common, REVERSED), "mrr drop > 0.05", BASE)
-    condition = compare(BASE, evaluated(common, REVERSED), fail_if=["mrr drop > 0.05"])
 
     counts = f"{78 - n_removed} of 78 unchanged ({n_removed} removed)"
-    assert decision["verdict"] == condition.gates[0]["verdict"] == verdict
+    assert decision["verdict"] == verdict
     assert counts in decision["why"]
-    assert counts in condition.gates[0]["why"]
     assert not decision.get("refused")
 
 

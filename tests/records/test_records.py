@@ -25,7 +25,7 @@ from ragbench.records.codec import (
     to_json,
 )
 from ragbench.records.fixes import LostGroup
-from ragbench.records.gate import Decision, DropFacts, Facts
+from ragbench.records.gate import Decision, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
 from ragbench.types import JudgedClaim, Span
@@ -233,13 +233,13 @@ def test_how_a_run_was_read_has_types(assert_message):
 
 
 def test_a_number_that_is_not_known_is_null_and_another_is_not_there():
-    drop = DropFacts(numbers=Facts(difference=None, interval=(None, None), n=0))
+    facts = Facts(difference=None, interval=(None, None), n=0)
 
-    json_value = to_json(drop)
+    json_value = to_json(facts)
 
     assert json_value == {"difference": None, "interval": [None, None], "n": 0}
-    assert from_json(DropFacts, json_value | {"n_odd": 1}) == drop
-    assert from_json(DropFacts, json_value) == drop
+    assert from_json(Facts, json_value | {"n_odd": 1}) == facts
+    assert from_json(Facts, json_value) == facts
 
 
 def test_a_difference_that_a_file_writes_as_an_integer_has_words_too():
