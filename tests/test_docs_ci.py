@@ -111,7 +111,7 @@ def test_a_question_is_a_test_of_its_own(page, shell, assert_message):
     code, output = shell("pytest test_questions.py -v -p no:cacheprovider")
 
     assert (code, "1 failed, 2 passed" in output) == (1, True), output
-    assert_message(lines_with(output, "test_question[q02]", "to go"))
+    assert_message(lines_with(output, "test_question[q02]", "E       AssertionError"))
 
 
 def test_the_failure_of_a_gate_is_that_of_the_page(page, shell):
