@@ -12,9 +12,11 @@ group `ragbench.metrics`.
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
@@ -283,24 +285,41 @@ class Scorer(Protocol):
 RowReader = Callable[[str, Sequence[str]], Sequence[float | str]]
 
 
-def row_scorer(reader_of: Callable[[Sequence[Metric]], RowReader]) -> Scorer:
+@contextmanager
+def _paused_collector() -> Iterator[None]:
+    """Search for no reference cycles during the block."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def row_scorer(
+    reader_of: Callable[[Sequence[Metric]], RowReader], *, makes_cycles: bool = False
+) -> Scorer:
     """Return a scorer that scores one row at a time: a function of rows, metrics and `advance`.
 
     `reader_of(metrics)` returns the function of a prediction and its references that returns a
     value per metric, or the reason why there is none. The scorer returns a column per metric, and
     calls `advance` after each 50 rows; no rows give empty columns. A function that returns another
-    number of values raises ValueError.
+    number of values raises ValueError. `makes_cycles`: the function may make reference cycles, as
+    code of users may.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
         read = reader_of(metrics)
         columns: list[list[float | str]] = [[] for _ in metrics]
-        for start in range(0, len(rows), _REPORTED_AT_ONCE):
-            block = rows[start : start + _REPORTED_AT_ONCE]
-            for prediction, references in block:
-                for column, value in zip(columns, read(prediction, references), strict=True):
-                    column.append(value)
-            advance(len(block))
+        # a search through all objects of the process may take longer than the scores
+        with nullcontext() if makes_cycles else _paused_collector():
+            for start in range(0, len(rows), _REPORTED_AT_ONCE):
+                block = rows[start : start + _REPORTED_AT_ONCE]
+                for prediction, references in block:
+                    for column, value in zip(columns, read(prediction, references), strict=True):
+                        column.append(value)
+                advance(len(block))
         return [*map(Column.of, columns)]
 
     return score

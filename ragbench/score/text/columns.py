@@ -241,7 +241,7 @@ def _open(metric: base.Metric) -> base.Scorer:
     declaration = metric.declaration
     if declaration.open is not None:
         return declaration.open(metric.options)
-    return base.row_scorer(lambda metrics: _reader(metrics, metric.options))
+    return base.row_scorer(lambda metrics: _reader(metrics, metric.options), makes_cycles=True)
 
 
 def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowReader:

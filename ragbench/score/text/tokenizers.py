@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Annotated
@@ -135,9 +134,13 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
     tokens = Memory(lambda word: tuple(tokenize(word)), longest=_LONGEST).__getitem__
 
     def tokenize_words(text: str) -> list[str]:
-        if any(mark in text for mark in across):
-            return tokenize(text)
-        return list(itertools.chain.from_iterable(map(tokens, text.split())))
+        for mark in across:
+            if mark in text:
+                return tokenize(text)
+        pieces: list[str] = []
+        for word in text.split():
+            pieces += tokens(word)
+        return pieces
 
     return tokenize_words
 
@@ -160,18 +163,16 @@ def clipped_matches(tokens: Sequence[str], references: Sequence[Sequence[str]], 
 
     An n-gram counts at most as often as the reference in which it is most frequent has it.
     """
-    grams = [set(ngrams(reference, n)) for reference in references]
-    shared = grams[0].intersection(ngrams(tokens, n))
-    for counterpart in grams[1:]:
-        shared.update(counterpart.intersection(ngrams(tokens, n)))
-    if not shared or (len(grams) == 1 and len(grams[0]) == len(references[0]) - n + 1):
-        return len(shared)  # no n-gram of the only reference occurs twice
-    is_shared = shared.__contains__
-    matches = list(filter(is_shared, ngrams(tokens, n)))
-    if len(matches) == len(shared):
-        return len(shared)  # no matching n-gram of the text occurs twice
-    limits: dict[Hashable, int] = {}
-    for reference in references:
-        for gram, count in Counter(filter(is_shared, ngrams(reference, n))).items():
-            limits[gram] = max(count, limits.get(gram, 0))
-    return sum(min(count, limits[gram]) for gram, count in Counter(matches).items())
+    if n > 1 and len(references) == 1:
+        # longer n-grams hardly repeat, and a set of them takes half the time of their counts
+        grams = set(ngrams(references[0], n))
+        if len(grams) == len(references[0]) - n + 1:
+            return len(grams.intersection(ngrams(tokens, n)))
+    limits = Counter(ngrams(references[0], n))
+    for reference in references[1:]:
+        limits |= Counter(ngrams(reference, n))
+    matches = 0
+    for gram, count in Counter(filter(limits.__contains__, ngrams(tokens, n))).items():
+        limit = limits[gram]
+        matches += count if count < limit else limit
+    return matches
