@@ -487,6 +487,9 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
         yield f"gold answers are looked for in {run.deepest} hits: no change that reads more counts"
     if run.rankings.perfect(run.base, run.deepest, run.read) is None:
         yield "no perfect reranker: a passage may have several of the gold spans that are needed"
+    first = [name for name, file in reader.rankings.items() if _has_repeats(file)]
+    if first:
+        yield f"of several rankings of a question the first one counts: {', '.join(first)}"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
     else:
@@ -498,3 +501,8 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
                 yield f"no fusions with {', '.join(names)}: {reason}"
     if run_folder.read_manifest(reader.folder).choices.limit is not None:
         yield "counts are those of the sample of --limit; another sample gives others"
+
+
+def _has_repeats(ranking: Path) -> bool:
+    """Return True if a retriever ranked each question again after this run file."""
+    return (ranking.parent / "repeats" / f"{ranking.stem}.1.trec").is_file()

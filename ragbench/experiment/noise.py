@@ -58,7 +58,8 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
         return None
     columns = results.samples.get(system, {}).get(score, [column])
     answers = results.answers.get(system)
-    n_rankings = 1 if answers is None else answers.rankings
+    # `pass^k` has one column, of all repetitions together
+    n_rankings = 1 if answers is None or len(columns) == 1 else answers.rankings
     if kind == "retrieval":
         n_rankings = len(columns)
     judge = _judge_of(plan, score) if kind == "judge" else None

@@ -70,6 +70,7 @@ class RetrieverRun:
         warnings: Sentences on what makes the numbers doubtful.
         is_cut: True if any hit is a chunk that ragbench cut from a document.
         has_unknown_ids: True if no hit is judged or in the corpus: measures of ids have no score.
+        number: Number of the repetition, from 0.
     """
 
     name: str
@@ -81,6 +82,7 @@ class RetrieverRun:
     warnings: list[str] = field(default_factory=list)
     is_cut: bool = False
     has_unknown_ids: bool = False
+    number: int = 0
     _ranks: list[tuple[Qrels, IntArray]] = field(default_factory=list, init=False, compare=False)
 
     @property

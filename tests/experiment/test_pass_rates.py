@@ -112,3 +112,17 @@ def test_k_above_the_repetitions_is_refused(flaky, repeat, allowed):
 
     assert [problem.path for problem in error.value.problems] == ["metrics.generation.0"]
     assert allowed in str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rankings", "answers"), [(2, 1), (3, 2), (3, 4)])
+def test_repetitions_of_retriever_and_generator_count_together(flaky, rankings, answers):
+    parts = {
+        "retrievers": {"mine": entry("retrieve", rankings)},
+        "generators": {"own": entry("generate", answers)},
+    }
+    experiment = run_experiment(with_metrics(flaky, ["exact_match", "pass^2"], **parts))
+
+    system = next(s for s in experiment.summary["systems"] if s["name"] == "mine/own")
+    assert f"repeat:{rankings * answers}" in system["scores"]["pass^2"]["signature"]
+    assert system["scores"]["pass^2"]["mean"] == 0

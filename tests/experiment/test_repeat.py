@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from ragbench.cli import group
 from ragbench.errors import ConfigError
+from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.store.database import CACHE_FILE
@@ -122,6 +123,31 @@ def test_answer_i_reads_ranking_i_modulo_their_number(config, tmp_path):
     assert [answer.split()[0] for answer in answers] == ["d1", "d6", "d6", "d1", "d6", "d6"]
     assert len(set(answers)) == 6, "each answer is a call of its own"
     assert calls(tmp_path) == {"retrieve": 15, "generate": 30}
+
+
+def read_first(config, repeat):
+    """Return a config whose generator would read one hit of a retriever that is repeated."""
+    metrics = {"retrieval": {"measures": ["found@1", "hit_rate@1"]}, "generation": []}
+    retrievers = {"mine": entry("retrieve", repeat)}
+    return with_parts(config, retrievers=retrievers, metrics=metrics, causes={"read": 1})
+
+
+def test_found_is_the_mean_over_the_rankings(config):
+    scores = run_experiment(read_first(config, 3)).per_query["mine"]
+
+    # ranks 1, 2, 2
+    assert scores["found@1"]["q1"] == pytest.approx(1 / 3)
+    assert scores["found@1"] == pytest.approx(scores["hit_rate@1"], nan_ok=True)
+
+
+def test_the_fix_list_counts_the_first_ranking_though_its_scores_are_stored(config, assert_message):
+    run_experiment(read_first(config, 1))
+    experiment = run_experiment(read_first(config, 3))
+
+    fixes = list_fixes(RunReader(experiment.path))
+    # all four questions with gold, q1 by its first ranking alone
+    assert (fixes.found, fixes.of) == (4, 4)
+    assert_message(lines_with(fixes.notes, "several rankings"))
 
 
 def test_a_reranker_reads_the_same_repetition_of_its_source(config, tmp_path):

@@ -38,6 +38,8 @@ from ragbench.types.rows import Mapped
 
 # Rank and id of each relevant document that a ranking has, best first.
 Ranks = tuple[tuple[int, str], ...]
+# Name of a ranking, and number of its repetition.
+RankingKey = tuple[str, int]
 
 
 @dataclass
@@ -54,9 +56,9 @@ class GoldFacts:
 
     plan: Plan
     qrels: Qrels | None
-    _facts: dict[str, Sequence[RankingFacts]] = field(default_factory=dict)
-    _placed: dict[str, PlacedRankings] = field(default_factory=dict)
-    _orders: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    _facts: dict[RankingKey, Sequence[RankingFacts]] = field(default_factory=dict)
+    _placed: dict[RankingKey, PlacedRankings] = field(default_factory=dict)
+    _orders: dict[RankingKey, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -121,17 +123,19 @@ class GoldFacts:
         """
         if ranking is None:
             return Mapped(lambda query: self._unmet(query, 0), self.plan.ids)
-        if ranking.name not in self._facts:
-            self._facts[ranking.name] = list(self._meet(ranking))
-        return self._facts[ranking.name]
+        key = (ranking.name, ranking.number)
+        if key not in self._facts:
+            self._facts[key] = list(self._meet(ranking))
+        return self._facts[key]
 
     def placed(self, ranking: RetrieverRun) -> PlacedRankings:
         """Return the places of the passages of queries with gold spans, best first."""
-        if ranking.name not in self._placed:
+        key = (ranking.name, ranking.number)
+        if key not in self._placed:
             spans = self.plan.collection.gold_spans
             hits = hits_to_place(ranking, self.plan)
-            self._placed[ranking.name] = self.place(hits, [spans.get(q, ()) for q in self.plan.ids])
-        return self._placed[ranking.name]
+            self._placed[key] = self.place(hits, [spans.get(q, ()) for q in self.plan.ids])
+        return self._placed[key]
 
     def place(
         self, rankings: Sequence[Sequence[ScoredDocument]], gold: Sequence[Sequence[Span]]
@@ -221,10 +225,11 @@ class GoldFacts:
 
     def _order(self, ranking: RetrieverRun) -> Mapping[str, Sequence[str]]:
         """Return the ids of the passages of each query, best first."""
-        if ranking.name not in self._orders:
+        key = (ranking.name, ranking.number)
+        if key not in self._orders:
             # one ranking at a time: the order of a large run file fills the memory
-            self._orders = {ranking.name: passage_order(ranking, self.plan)}
-        return self._orders[ranking.name]
+            self._orders = {key: passage_order(ranking, self.plan)}
+        return self._orders[key]
 
     def _document_ranks(self, ranking: RetrieverRun) -> Mapping[str, Ranks]:
         """Return query -> (rank, id) of the relevant documents in a ranking, best first."""

@@ -403,6 +403,7 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             top_k = None
             notes.append(EXCLUDED_NOTE.format(n_excluded))
         ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
+        ranking = replace(ranking, number=self.number)
         ranking = meet_gold(match_hits(ranking, plan), plan)
         return check_ids(ranking, plan, is_app=self.retrieve is None)
 
