@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @output.several("-m", "--measure", "measures", help="A score that decides; for OLD and NEW.")
 @click.option(
     "--max-drop",
-    type=click.FloatRange(min=0),
+    type=output.FiniteRange(min=0),
     metavar="X",
     help="Fail if a score surely dropped by more than X; for OLD and NEW.",
 )

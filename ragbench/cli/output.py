@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import math
 import os
 import re
 import stat
@@ -93,6 +94,19 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
 no_judge_option = flag("--no-judge", help="Call no judge.")
 json_option = partial(flag, "--json", "as_json")
+
+
+class FiniteRange(click.FloatRange):
+    """Numbers of a range, without `nan` and `inf`."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number of a text; a usage error if it is out of the range or not finite."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 class FormatType(_NameType):

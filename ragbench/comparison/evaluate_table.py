@@ -142,6 +142,36 @@ def evaluate(
     check_reasoning("evaluate", reasoning)
     data, judge = read_arguments(data, judge, metrics, peer)
     collection = collection_of(data, columns, reasoning=reasoning)
+    evaluation = evaluate_collection(
+        collection, metrics, judge=judge, confidence=confidence, progress=progress
+    )
+    for note in evaluation.notes:
+        warnings.warn(note, stacklevel=2)
+    return evaluation
+
+
+def evaluate_collection(
+    collection: Collection,
+    metrics: Sequence[object] | None = None,
+    *,
+    judge: object = None,
+    confidence: float = 0.95,
+    progress: Callable[[int, int], None] | None = None,
+    zero_unknown_ids: bool = False,
+) -> Evaluation:
+    """Score the recorded passages and answers of a collection as `evaluate` does.
+
+    The notes of the evaluation are not raised as warnings. Errors are those of `evaluate`.
+
+    Args:
+        collection: Data set with the records of one system.
+        metrics: Scores, as `evaluate` takes them.
+        judge: Judge, as `evaluate` takes it.
+        confidence: Level of the intervals.
+        progress: Function that is called with the number of judged rows so far and in all.
+        zero_unknown_ids: Whether measures score 0 if no retrieved id is that of a judged document;
+            else they have no value then.
+    """
     records, id_notes = _with_gold_ids(_records_of(collection), collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
@@ -153,6 +183,7 @@ def evaluate(
     # a question without judgements has a row as well, with a cause
     relevant = {name: judged.get(name, {}) for name in hits}
     strays = _stray_ids(hits, relevant)
+    has_doubtful_ids = bool(strays) and not zero_unknown_ids
     with _opened(judge) as opened:
         if metrics is None:
             metrics = _default_scores(collection, records, has_strays=bool(strays))
@@ -161,7 +192,7 @@ def evaluate(
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         labels = [measure.label for measure in by_kind["retrieval"]]
-        rankings = _ranking_columns(labels, of_gold, ranked, records, has_strays=bool(strays))
+        rankings = _ranking_columns(labels, of_gold, ranked, records, has_strays=has_doubtful_ids)
         paired = _score_answers(collection, items, by_kind["generation"])
         verdicts, scores, judge_notes = _judge_rows(opened, items, by_kind["judge"], progress)
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
@@ -182,8 +213,6 @@ def evaluate(
     notes += [*(id_notes if by_kind["retrieval"] else ()), *of_gold.notes, *paired.notes]
     notes += [*call.notes, *judge_notes, *threshold_note(call.thresholds, evaluation.columns)]
     notes += _missing_notes(evaluation, _columns(collection))
-    for note in notes:
-        warnings.warn(note, stacklevel=2)
     return replace(evaluation, notes=tuple(notes))
 
 

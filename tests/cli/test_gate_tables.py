@@ -28,6 +28,15 @@ def write_jsonl(path, n_lost, *left_out):
     path.write_text("".join(lines))
 
 
+def write_changed(path, *left_out, **changes):
+    """Write the rows without `left_out`, with other values in all rows but the first."""
+    lines = []
+    for n, row in enumerate(rows(0)):
+        changed = {**row, **changes} if n else row
+        lines.append(json.dumps({k: v for k, v in changed.items() if k not in left_out}) + "\n")
+    path.write_text("".join(lines))
+
+
 def write_csv(path, n_lost):
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
@@ -101,6 +110,65 @@ def test_run_files_and_a_baseline_file_may_stand_for_either(tmp_path, gate, asse
 
         assert code == 1, err
         assert_message(lines[0])
+
+
+@pytest.mark.parametrize("hits", [["z"], []], ids=["unknown ids", "empty"])
+@pytest.mark.parametrize("left_out", [(), ("answer", "reference")], ids=["answers", "ids alone"])
+def test_rankings_that_never_meet_the_gold_of_the_base_score_0(tmp_path, gate, hits, left_out):
+    write_changed(tmp_path / "old.jsonl", *left_out)
+    lines = [json.dumps({**row, "retrieved": hits}) + "\n" for row in rows(0)]
+    (tmp_path / "new.jsonl").write_text("".join(lines))
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert code == 1, err
+    assert "ndcg@10 1.00 -> 0.00" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [({"answer": None}, "answer"), ({"retrieved": None}, "retrieved documents")],
+)
+def test_answers_and_rankings_that_are_missing_make_a_table_incomplete(
+    tmp_path, gate, changes, part
+):
+    write_changed(tmp_path / "old.jsonl")
+    write_changed(tmp_path / "new.jsonl", **changes)
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert code == 3, err
+    assert lines[1] == f"59 of 60 questions have no {part}, unlike in old.jsonl"
+
+
+@pytest.mark.parametrize("part", ["answer", "retrieved"])
+def test_a_part_that_is_missing_everywhere_makes_a_table_incomplete(tmp_path, gate, part):
+    write_changed(tmp_path / "old.jsonl")
+    write_jsonl(tmp_path / "new.jsonl", 0, part)
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert code == 3, err
+    assert lines[1].startswith("60 of 60 questions have no ")
+
+
+def test_answers_that_the_base_lacks_as_well_are_not_missed(tmp_path, gate):
+    write_changed(tmp_path / "old.jsonl", answer=None)
+    write_changed(tmp_path / "new.jsonl", answer=None)
+
+    code, _, err = gate("old.jsonl", "new.jsonl")
+
+    assert code == 0, err
+
+
+@pytest.mark.parametrize("margin", ["nan", "inf"])
+def test_a_margin_that_is_no_finite_number_is_a_usage_error(tmp_path, gate, margin):
+    write_jsonl(tmp_path / "old.jsonl", 0)
+
+    code, lines, err = gate("old.jsonl", "old.jsonl", "--max-drop", margin)
+
+    assert (code, lines) == (2, [])
+    assert "--max-drop" in err
 
 
 @pytest.mark.parametrize(
