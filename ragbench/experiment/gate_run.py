@@ -38,6 +38,7 @@ from ragbench.experiment.gate_noise import (
     confirm,
     excuse,
     is_unsure,
+    may_be_unseen,
     may_vary,
     merge_looks,
     noise_line,
@@ -164,8 +165,10 @@ def _unchanged(
     """Return the systems that use no file of the difference; none if that is not known."""
     if gate_base.changed is None or opened.hidden or gate_base.hidden:
         return frozenset()
-    (root,) = gate_base.places
+    ((root, tree),) = gate_base.places.items()
     changed = gate_base.changed
+    if any(may_be_unseen(tree / file, root / file) for file in changed):
+        return frozenset()
     if config.path is not None:  # its blocks are compared instead
         changed -= {Path(os.path.realpath(config.path)).relative_to(root).as_posix()}
     return unchanged_systems(head, base, changed, gate_base.used | opened.below(root).keys())

@@ -164,7 +164,7 @@ def _add_code(results: Results, plan: Plan, watch: UsedFiles) -> None:
         root = project_root(config.path.parent if config.path else Path())
         excluded = [Path(config.output), files.cache_folder(config.cache)]
         results.used = watch.digests(root, excluded)
-        results.unseen += ("code",) if watch.calls_others(root) else ()
+        results.unseen += ("code",) if watch.hidden or watch.calls_others(root) else ()
 
 
 def _run_stages(

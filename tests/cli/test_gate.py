@@ -201,6 +201,8 @@ class Search:
 def test_a_system_that_uses_nothing_that_changed_passes(repository, change):
     # Half of the rankings of `ours` flip by chance.
     (repository / "search.py").write_text(FLAKY)
+    (repository / "other.py").write_text("x = 0\n")
+    git(repository, "add", "other.py")
     git(repository, "commit", "-qam", "flaky")
     if change == "comment":
         (repository / "search.py").write_text("# a comment\n" + FLAKY)

@@ -12,6 +12,7 @@ from ragbench.experiment.gate_noise import (
     changed_questions,
     changes_code,
     confirm,
+    may_be_unseen,
     merge_looks,
     second_look,
     unchanged_systems,
@@ -199,3 +200,24 @@ def test_a_path_outside_of_the_repository_does_not_count(tmp_path):
         Path(__file__).read_text(encoding="utf-8")
 
     assert used.below(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "is_unseen"),
+    [
+        pytest.param("a.py", "x = 1", "x = 2", False, id="code is imported"),
+        pytest.param("README.md", None, "text", False, id="for people"),
+        pytest.param("p.parquet", "old", "new", True, id="compiled readers open data"),
+        pytest.param("degraded.flag", None, "", True, id="a program asks whether it exists"),
+        pytest.param("plugins/a.py", None, "x = 1", True, id="a program lists a folder"),
+        pytest.param("prompt.txt", "text", None, True, id="a removed file"),
+    ],
+)
+def test_changes_that_a_run_may_notice_unseen(tmp_path, name, old, new, is_unseen):
+    paths = [tmp_path / side / name for side in ("old", "new")]
+    for path, text in zip(paths, (old, new), strict=True):
+        path.parent.mkdir(parents=True)
+        if text is not None:
+            path.write_text(text)
+
+    assert may_be_unseen(*paths) == is_unseen
