@@ -95,6 +95,7 @@ def command(
     resumes a stopped run. The run folder is written at the end, complete or not at all.
     """
     from ragbench.config.load import load_config
+    from ragbench.experiment.used_files import watch_imports
     from ragbench.records.manifest import Choices
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
@@ -105,7 +106,8 @@ def command(
     # `--only a,b`, `--only a b` and `--only a --only b` mean the same
     names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
-    settings = load_config(config, overrides=overrides)
+    with watch_imports():
+        settings = load_config(config, overrides=overrides)
     if settings.collections:
         gated, page, seconds = _run_collections(settings, chosen, as_json, quiet, verbose)
     else:

@@ -6,7 +6,14 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -38,7 +45,7 @@ from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_
 from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
-from ragbench.experiment.used_files import UsedFiles, project_root, watch_files
+from ragbench.experiment.used_files import UsedFiles, project_root, watch_files, watch_imports
 from ragbench.llm import Budget, Replies
 from ragbench.records.manifest import Choices
 from ragbench.registry import shown
@@ -104,7 +111,9 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             not fit to the config.
     """
     live = LiveComponents(retrievers or {}, generators or {}, apps or {})
-    config = load_run_config(source, overrides or {}, live, has_dataset=dataset is not None)
+    # a loaded config has imported its modules before
+    with nullcontext() if isinstance(source, ExperimentConfig) else watch_imports():
+        config = load_run_config(source, overrides or {}, live, has_dataset=dataset is not None)
     progress, choices = progress or Progress(quiet=True), choices or Choices()
     config = choose_combinations(
         config, choices, partial(run_experiment, progress=progress, retrievers=live.retrievers)

@@ -100,15 +100,29 @@ def _digest(file: Path) -> str:
 # A hook cannot be removed: one serves all records of the process, and does nothing without any.
 _RECORDS: list[UsedFiles] = []
 _HOOKS: list[object] = []
+# Files that the modules of the latest config opened while they were imported.
+_AT_LOAD = UsedFiles()
+
+
+@contextmanager
+def watch_imports() -> Iterator[None]:
+    """Keep the files that modules of a config open in the block for the record of the run."""
+    _AT_LOAD.paths, _AT_LOAD.hidden = set(), ""
+    with watch_files() as record:
+        yield
+    _AT_LOAD.paths, _AT_LOAD.hidden = record.paths, record.hidden
 
 
 @contextmanager
 def watch_files() -> Iterator[UsedFiles]:
-    """Yield the record of the files that the process opens for reading during the block."""
+    """Yield the record of the files that the process opens for reading during the block.
+
+    It begins with those of `watch_imports`.
+    """
     if not _HOOKS:
         sys.addaudithook(_note_event)
         _HOOKS.append(_note_event)
-    record = UsedFiles()
+    record = UsedFiles({*_AT_LOAD.paths}, _AT_LOAD.hidden)
     _RECORDS.append(record)
     try:
         yield record
