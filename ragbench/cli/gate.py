@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @output.junit_option
 @click.option(
     "--recheck",
-    type=click.FloatRange(min=0),
+    type=output.FiniteRange(min=0),
     metavar="USD",
     help="Largest cost of a second look at a loss that is not sure, for each side; 0 takes none. "
     "Default: the cost of the run itself.",

@@ -39,7 +39,9 @@ def counted_cause(measure: str) -> AnswerCause | None:
         ('found', 'right', None)
     """
     name = measure.partition("@")[0].partition("(")[0]
-    return "right" if measure == RIGHT else "found" if name == "found" else None
+    if measure == RIGHT:
+        return "right"
+    return "found" if name == "found" else None
 
 
 def gated_score(scores: Sequence[str]) -> str:

@@ -67,17 +67,21 @@ class RecordField(NamedTuple):
 @cache
 def record_fields(record: type[Record]) -> tuple[RecordField, ...]:
     """Return the fields of a class of records, in the order of its keys."""
-    return tuple(
-        RecordField(
-            declared.name,
-            declared.encode_name,
-            declared.type,
-            declared.required,
-            {} if declared.default_factory is dict else declared.default,
-            declared.name in record._flat_fields,
+    fields = []
+    for declared in structs.fields(record):
+        default = {} if declared.default_factory is dict else declared.default
+        is_flat = declared.name in record._flat_fields
+        fields.append(
+            RecordField(
+                declared.name,
+                declared.encode_name,
+                declared.type,
+                declared.required,
+                default,
+                is_flat,
+            )
         )
-        for declared in structs.fields(record)
-    )
+    return tuple(fields)
 
 
 def to_json(record: Record) -> dict[str, Any]:

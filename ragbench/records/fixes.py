@@ -93,11 +93,13 @@ class LostGroups(Record):
         """A sentence for each group, or one that says that there is none; without full stops."""
         if not self.groups:
             return ["no group has more lost questions than chance would give"]
-        return [
-            f"{group.lost} of {self.lost} lost questions {group.phrase} ({group.expected:.2g} "
-            f"expected)"
-            for group in self.groups
-        ]
+        sentences = []
+        for group in self.groups:
+            expected = f"{group.expected:.2g} expected"
+            sentences.append(
+                f"{group.lost} of {self.lost} lost questions {group.phrase} ({expected})"
+            )
+        return sentences
 
 
 class FusedRetriever(Record):

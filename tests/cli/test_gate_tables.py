@@ -161,14 +161,15 @@ def test_answers_that_the_base_lacks_as_well_are_not_missed(tmp_path, gate):
     assert code == 0, err
 
 
-@pytest.mark.parametrize("margin", ["nan", "inf"])
-def test_a_margin_that_is_no_finite_number_is_a_usage_error(tmp_path, gate, margin):
+@pytest.mark.parametrize("number", ["nan", "inf"])
+@pytest.mark.parametrize("option", ["--max-drop", "--recheck"])
+def test_a_number_that_is_not_finite_is_a_usage_error(tmp_path, gate, option, number):
     write_jsonl(tmp_path / "old.jsonl", 0)
 
-    code, lines, err = gate("old.jsonl", "old.jsonl", "--max-drop", margin)
+    code, lines, err = gate("old.jsonl", "old.jsonl", option, number)
 
     assert (code, lines) == (2, [])
-    assert "--max-drop" in err
+    assert f"{option}': {number} is not a finite number" in err
 
 
 @pytest.mark.parametrize(
