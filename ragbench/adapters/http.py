@@ -394,7 +394,7 @@ def _checked_url(owner: str, url: str) -> SplitResult:
     allowed = "http://host/path or https://host/path"
     try:
         parts = urlsplit(url)
-        parts.port  # noqa: B018 - checked when it is read
+        _ = parts.port  # raises the ValueError of an invalid port
     except ValueError:  # an unclosed bracket in the host, or an invalid port
         raise OptionError(owner, "url", url.partition(":")[0] + "://...", allowed) from None
     host = parts.hostname or ""

@@ -65,10 +65,7 @@ _OBJECTS_TO_A_COLLECTION = 50_000
 
 
 class _LazyGroup(click.Group):
-    """Group that imports a command when it is called, and lists commands without an import.
-
-    `get_command` returns None for an unknown name.
-    """
+    """Group that imports a command when it is called, and lists commands without an import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_COMMANDS]  # an import of the submodule `list` would hide the built-in `list`

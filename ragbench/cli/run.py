@@ -32,10 +32,9 @@ limit_option = output.number_option("--limit", help="Use a random sample of N qu
 
 
 class _Command(click.Command):
-    """Command whose `--only` takes several names: `--only bm25 exact`.
+    """Command whose `--only` takes several names: `--only bm25 exact`."""
 
-    The names end at the next option, or at the path of a config (`.yaml` or `.yml`).
-    """
+    # the names end at the next option, or at the path of a config (`.yaml` or `.yml`)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         expanded: list[str] = []

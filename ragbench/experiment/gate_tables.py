@@ -88,10 +88,8 @@ def _read(
     base: ScoredSystems | None = None,
     kinds: Mapping[str, Kind] = MappingProxyType({}),
 ) -> tuple[ScoredSystems, list[str]]:
-    """Return the scores of a table, or of another source as `read_scored` reads it, and notes.
-
-    Without named measures, a table has the scores of `kinds` for which it has gold.
-    """
+    """Return the scores of a table, or of another source as `read_scored` reads it, and notes."""
+    # without named measures, a table has the scores of `kinds` for which it has gold
     if _is_table(path):
         collection = collection_of(path)
         gold = {"retrieval": bool(collection.qrels), "generation": bool(collection.answers)}
@@ -118,10 +116,7 @@ _PARTS = {"retrieval": "retrieved documents", "generation": "answer", "judge": "
 
 
 def _lost_parts(head: ScoredSystems, base: ScoredSystems, measures: Sequence[str]) -> Iterator[str]:
-    """Yield lines on the questions without an answer or a ranking that the base has.
-
-    `59 of 60 questions have no answer, unlike in old.jsonl`, for each of these scores.
-    """
+    """Yield lines on the questions without an answer or a ranking that the base has."""
     rows = {query: row for row, query in enumerate(base.query_ids)}
     for name in head.systems.keys() & base.systems.keys():
         columns, base_columns = head.systems[name].columns, base.systems[name].columns

@@ -314,10 +314,8 @@ def _find_mistake(hint: Any, value: Any) -> _Mistake:
 
 
 def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (key, type, value) of the parts of a value.
-
-    The key of a flat record is empty, and the value of a required key that is missing is UNSET.
-    """
+    """Yield (key, type, value) of the parts of a value."""
+    # the key of a flat record is empty, and the value of a required key that is missing is UNSET
     inner = get_args(hint)
     if is_record(hint) and type(value) is dict:
         for declared in record_fields(hint):
@@ -373,10 +371,7 @@ def _cleaners(record: type[Record]) -> tuple[tuple[str, Clean], ...]:
 
 @cache
 def _cleaner(hint: Any) -> Clean | None:
-    """Return the function that cleans prose in values of a type; None if the type has no prose.
-
-    It takes a value and the function that cleans a text, and returns the cleaned value.
-    """
+    """Return the function that cleans prose in values of a type; None if the type has no prose."""
     origin, part_types = get_origin(hint), get_args(hint)
     if origin is Annotated and MayHoldSecrets in hint.__metadata__:
         return clean_tree

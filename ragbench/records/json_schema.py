@@ -51,10 +51,7 @@ def field_texts(record: Any) -> dict[str, str]:
 
 
 def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
-    """Return the schema of a record; records inside it are added to `definitions`.
-
-    `record` is the class. `definitions` (name of the class -> schema) changes in place.
-    """
+    """Return the schema of a class of records; records inside it are added to `definitions`."""
     texts, properties, required = field_texts(record), dict[str, Schema](), list[str]()
     for declared in codec.record_fields(record):
         if declared.is_flat:
@@ -76,10 +73,8 @@ def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
 
 
 def _value(hint: Any, definitions: dict[str, Schema]) -> Schema:
-    """Return the schema of the values of a type; `{}` for any value.
-
-    A record is a reference into `definitions`, which gets its schema.
-    """
+    """Return the schema of the values of a type; `{}` for any value."""
+    # a record is a reference into `definitions`, which gets its schema
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _value(inner[0], definitions)

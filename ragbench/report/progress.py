@@ -280,11 +280,7 @@ def _move_handlers(source: object, target: Any) -> None:
 
 
 class _Bar:
-    """Bars of the running stages on a terminal; on screen only while a stage runs.
-
-    `add` returns the id of a bar, which `advance` and `remove` take. Other text on the terminal is
-    printed above the bars. Needs rich.
-    """
+    """Bars of the running stages on a terminal; on screen only while a stage runs."""
 
     def __init__(self, stream: TextIO) -> None:
         self._lock = threading.Lock()
