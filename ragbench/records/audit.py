@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ragbench.types.json_fields import Prose, Record
+from typing import Annotated
+
+from ragbench.types.json_fields import Meaning, Prose, Record
 
 AUDIT_SCHEMA = "ragbench.audit/1"
 REPAIR_SCHEMA = "ragbench.repair/1"
@@ -55,62 +57,57 @@ LABEL_STATUSES = {
 
 
 class Finding(Record):
-    """Suspected fault of a test set.
+    """Suspected fault of a test set."""
 
-    Attributes:
-        kind: Kind of the fault, a key of `FINDING_KINDS`.
-        place: `file:line` if the loader knows it, else the query; `test set` for a fault of all
-            queries.
-        query_id: The query; None for a fault of all queries.
-        document_id: The document; None for a fault without one.
-        problem: What is wrong, with the facts that show it.
-        advice: What to do about it.
-    """
-
-    kind: str
-    place: Prose
-    query_id: str | None
-    document_id: str | None = None
-    problem: Prose
-    advice: str
+    kind: Annotated[str, Meaning("Kind of the fault, a key of `FINDING_KINDS`.")]
+    place: Annotated[
+        Prose,
+        Meaning(
+            "`file:line` if the loader knows it, else the query; `test set` for a fault of "
+            "all queries."
+        ),
+    ]
+    query_id: Annotated[str | None, Meaning("The query; null for a fault of all queries.")]
+    document_id: Annotated[str | None, Meaning("The document; null for a fault without one.")] = (
+        None
+    )
+    problem: Annotated[Prose, Meaning("What is wrong, with the facts that show it.")]
+    advice: Annotated[str, Meaning("What to do about it.")]
 
 
 class Detectable(Record):
-    """Smallest differences between two systems that some queries show with power 0.8.
+    """Smallest differences between two systems that some queries show with power 0.8."""
 
-    Attributes:
-        scores: Scores that these queries have.
-        slice: `all`, or `field: slice`.
-        queries: Number of queries with such a score.
-        graded: Differences of graded scores, such as ndcg: between systems that are alike, and that
-            are not; None if so few queries cannot detect them.
-        hits: The same of scores that are 0 or 1.
-    """
-
-    scores: str
-    slice: str = "all"
-    queries: int
-    graded: tuple[float, float] | None
-    hits: tuple[float, float] | None
+    scores: Annotated[str, Meaning("Scores that these queries have.")]
+    slice: Annotated[str, Meaning("`all`, or `field: slice`.")] = "all"
+    queries: Annotated[int, Meaning("Number of queries with such a score.")]
+    graded: Annotated[
+        tuple[float, float] | None,
+        Meaning(
+            "Differences of graded scores, such as ndcg: between systems that are alike, and "
+            "that are not; null if so few queries cannot detect them."
+        ),
+    ]
+    hits: Annotated[tuple[float, float] | None, Meaning("The same of scores that are 0 or 1.")]
 
 
 class Audit(Record):
-    """Suspected faults of a test set by kind, and the differences that it can detect.
+    """Suspected faults of a test set by kind, and the differences that it can detect."""
 
-    Attributes:
-        schema: Kind and version of the file.
-        queries: Number of queries.
-        findings: Findings, by kind in the order of `FINDING_KINDS`, then in the order of the
-            queries.
-        detects: Detectable differences by scores and slice.
-        notes: Checks that the data do not allow, a sentence each.
-    """
-
-    schema: str = AUDIT_SCHEMA
-    queries: int
-    findings: tuple[Finding, ...]
-    detects: tuple[Detectable, ...]
-    notes: tuple[str, ...] = ()
+    schema: Annotated[str, Meaning("Kind and version of the file.")] = AUDIT_SCHEMA
+    queries: Annotated[int, Meaning("Number of queries.")]
+    findings: Annotated[
+        tuple[Finding, ...],
+        Meaning(
+            "Findings, by kind in the order of `FINDING_KINDS`, then in the order of the queries."
+        ),
+    ]
+    detects: Annotated[
+        tuple[Detectable, ...], Meaning("Detectable differences by scores and slice.")
+    ]
+    notes: Annotated[
+        tuple[str, ...], Meaning("Checks that the data do not allow, a sentence each.")
+    ] = ()
 
 
 class AnchoredLabel(Record):

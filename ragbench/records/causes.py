@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
-from ragbench.types.json_fields import Record
+from ragbench.types.json_fields import Meaning, Record
 
 AnswerCause = Literal[
     "right",
@@ -103,17 +103,16 @@ class Loss(NamedTuple):
 
 
 class CauseShare(Record):
-    """Count and share of the queries of a system that have a cause.
+    """Count and share of the queries of a system that have a cause."""
 
-    Attributes:
-        count: Number of queries.
-        share: Share of all queries of the system, from 0 to 1.
-        interval: Confidence limits of the share: Wilson's, or by clusters if queries are clustered.
-    """
-
-    count: int
-    share: float
-    interval: tuple[float | None, float | None]
+    count: Annotated[int, Meaning("Number of queries.")]
+    share: Annotated[float, Meaning("Share of all queries of the system, from 0 to 1.")]
+    interval: Annotated[
+        tuple[float | None, float | None],
+        Meaning(
+            "Confidence limits of the share: Wilson's, or by clusters if queries are clustered."
+        ),
+    ]
 
 
 class CauseMove(Record):

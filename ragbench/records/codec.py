@@ -373,8 +373,8 @@ def _cleaners(record: type[Record]) -> tuple[tuple[str, Clean], ...]:
 def _cleaner(hint: Any) -> Clean | None:
     """Return the function that cleans prose in values of a type; None if the type has no prose."""
     origin, part_types = get_origin(hint), get_args(hint)
-    if origin is Annotated and MayHoldSecrets in hint.__metadata__:
-        return clean_tree
+    if origin is Annotated:
+        return clean_tree if MayHoldSecrets in hint.__metadata__ else _cleaner(part_types[0])
     if is_record(hint):
         return cleaned if _cleaners(hint) else None
     changes = [change for part in part_types if (change := _cleaner(part)) is not None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from ragbench import errors
 from ragbench.records.score import Ends
-from ragbench.types.json_fields import ABSENT, Prose, Record, flat, optional
+from ragbench.types.json_fields import ABSENT, Meaning, Prose, Record, flat, optional
 
 # `undecided`: these questions do not suffice for either of the others; comparisons have other words
 Verdict = Literal["pass", "fail", "undecided"]
@@ -20,46 +20,37 @@ Side = Literal["within", "beyond"]
 
 
 class QueriesNeeded(Record):
-    """Numbers of queries, or clusters, that decide with power 0.8; None if no number does.
+    """Numbers of queries, or clusters, that decide with power 0.8; None if no number does."""
 
-    Attributes:
-        equal: If the systems are equal.
-        as_observed: If the difference is as observed; None too if it is too near to the margin.
-    """
-
-    equal: int | None
-    as_observed: int | None
+    equal: Annotated[int | None, Meaning("If the systems are equal.")]
+    as_observed: Annotated[
+        int | None,
+        Meaning("If the difference is as observed; null too if it is too near to the margin."),
+    ]
 
 
 class Power(Record):
-    """Changes that the queries of an undecided gate can detect, and the number of queries needed.
+    """Changes that the queries of an undecided gate can detect, and the queries needed."""
 
-    Attributes:
-        queries_needed: Queries, or clusters, that would decide.
-        detectable: Smallest true drop that fails in 4 of 5 runs with so many queries; None if none
-            does.
-        estimate: Whether the estimate is within the margin or beyond it.
-    """
-
-    queries_needed: QueriesNeeded
-    detectable: float | None
-    estimate: Side
+    queries_needed: Annotated[QueriesNeeded, Meaning("Queries, or clusters, that would decide.")]
+    detectable: Annotated[
+        float | None,
+        Meaning(
+            "Smallest true drop that fails in 4 of 5 runs with so many queries; null if none does."
+        ),
+    ]
+    estimate: Annotated[Side, Meaning("Whether the estimate is within the margin or beyond it.")]
 
 
 class WorseQuery(Record):
-    """A query that lost much, or has a bad score.
+    """A query that lost much, or has a bad score."""
 
-    Attributes:
-        query_id: Its id.
-        score: Score of the system.
-        baseline: Score of the baseline; None if the gate compares with nothing.
-        question: Its text; empty if it is not known.
-    """
-
-    query_id: str
-    score: float
-    baseline: float | None = optional()
-    question: Prose = optional("")
+    query_id: Annotated[str, Meaning("Its id.")]
+    score: Annotated[float, Meaning("Score of the system.")]
+    baseline: Annotated[
+        float | None, Meaning("Score of the baseline; null if the gate compares with nothing.")
+    ] = optional()
+    question: Annotated[Prose, Meaning("Its text; empty if it is not known.")] = optional("")
 
 
 class Facts(Record):
@@ -68,34 +59,35 @@ class Facts(Record):
     Here null and an absent key differ: a number that the gate looked for and that is not known is
     null, a number of other kinds of gates has no key. In Python the one is None and the other is
     `ABSENT`, an empty tuple. Fields with the default None have no key if they are None.
-
-    Attributes:
-        value: Cost of the system.
-        baseline: Cost of the baseline.
-        kappa: Agreement of a judge and people.
-        mean: Mean of a score.
-        difference: Mean paired difference of a score, in the direction of the score.
-        interval: Interval of the kappa, mean or difference.
-        n: Queries with a value, in both runs if two are compared; labelled answers for a kappa.
-        n_changed: Queries whose score differs.
-        n_worse: Queries that became worse, by as much as counts.
-        rule: Method of the interval.
-        n_clusters: Clusters of these queries; absent without clusters.
-        n_failed: Queries, or items, without a value because of a failure.
     """
 
-    value: float | None = optional(ABSENT)
-    baseline: float | None = optional()
-    kappa: float | None = optional(ABSENT)
-    mean: float | None = optional(ABSENT)
-    difference: float | None = optional(ABSENT)
-    interval: Ends | None = optional()
-    n: int | None = optional()
-    n_changed: int | None = optional()
-    n_worse: int | None = optional()
-    rule: str | None = optional()
-    n_clusters: int | None = optional()
-    n_failed: int | None = optional()
+    value: Annotated[float | None, Meaning("Cost of the system.")] = optional(ABSENT)
+    baseline: Annotated[float | None, Meaning("Cost of the baseline.")] = optional()
+    kappa: Annotated[float | None, Meaning("Agreement of a judge and people.")] = optional(ABSENT)
+    mean: Annotated[float | None, Meaning("Mean of a score.")] = optional(ABSENT)
+    difference: Annotated[
+        float | None, Meaning("Mean paired difference of a score, in the direction of the score.")
+    ] = optional(ABSENT)
+    interval: Annotated[Ends | None, Meaning("Interval of the kappa, mean or difference.")] = (
+        optional()
+    )
+    n: Annotated[
+        int | None,
+        Meaning(
+            "Queries with a value, in both runs if two are compared; labelled answers for a kappa."
+        ),
+    ] = optional()
+    n_changed: Annotated[int | None, Meaning("Queries whose score differs.")] = optional()
+    n_worse: Annotated[int | None, Meaning("Queries that became worse, by as much as counts.")] = (
+        optional()
+    )
+    rule: Annotated[str | None, Meaning("Method of the interval.")] = optional()
+    n_clusters: Annotated[
+        int | None, Meaning("Clusters of these queries; absent without clusters.")
+    ] = optional()
+    n_failed: Annotated[
+        int | None, Meaning("Queries, or items, without a value because of a failure.")
+    ] = optional()
 
     @property
     def change(self) -> str:
@@ -120,36 +112,49 @@ class Decision(Record):
     The kind of gate decides, as `Decision(verdict="fail", why="0.2 < 0.3")`; `decide_gates` adds
     the gate and its line. `level` is `error` for a failed or refused gate, `warning` or `notice`
     for an undecided one, None for a passed one.
-
-    Attributes:
-        gate: The condition.
-        system: Name of the system; None for a gate on no single system, such as a certificate.
-        verdict: Pass, fail or undecided.
-        why: The numbers in words.
-        line: Line of the gate in its config; None for a gate from elsewhere.
-        refused: Whether system and baseline may not be compared.
-        power: Changes that so many queries can detect, for an undecided difference.
-        means: Means of baseline and system, over the queries that both have; None without a
-            baseline, and if nothing was compared.
-        worst_queries: At most five queries that lost most, or are farthest beyond a limit, the
-            worst first.
-        facts: The numbers in full, which depend on the kind of gate.
-        not_worse: Whether the gate is undecided although the estimate is not worse: the mean or
-            cost is at least as good as that of the baseline, or keeps the limit.
     """
 
     # set by `decide_gates`, not by the kind of gate
-    gate: Prose = ""
-    system: str | None = None
-    verdict: Verdict
-    why: Prose
-    line: int | None = None
-    refused: bool = optional(False)
-    power: Power | None = flat()
-    means: tuple[float, float] | None = optional()
-    worst_queries: tuple[WorseQuery, ...] = optional(())
-    facts: Facts = flat(Facts())
-    not_worse: bool = optional(False)
+    gate: Annotated[Prose, Meaning("The condition.")] = ""
+    system: Annotated[
+        str | None,
+        Meaning("Name of the system; null for a gate on no single system, such as a certificate."),
+    ] = None
+    verdict: Annotated[Verdict, Meaning("Pass, fail or undecided.")]
+    why: Annotated[Prose, Meaning("The numbers in words.")]
+    line: Annotated[
+        int | None, Meaning("Line of the gate in its config; null for a gate from elsewhere.")
+    ] = None
+    refused: Annotated[bool, Meaning("Whether system and baseline may not be compared.")] = (
+        optional(False)
+    )
+    power: Annotated[
+        Power | None,
+        Meaning("Changes that so many queries can detect, for an undecided difference."),
+    ] = flat()
+    means: Annotated[
+        tuple[float, float] | None,
+        Meaning(
+            "Means of baseline and system, over the queries that both have; null without a "
+            "baseline, and if nothing was compared."
+        ),
+    ] = optional()
+    worst_queries: Annotated[
+        tuple[WorseQuery, ...],
+        Meaning(
+            "At most five queries that lost most, or are farthest beyond a limit, the worst first."
+        ),
+    ] = optional(())
+    facts: Annotated[Facts, Meaning("The numbers in full, which depend on the kind of gate.")] = (
+        flat(Facts())
+    )
+    not_worse: Annotated[
+        bool,
+        Meaning(
+            "Whether the gate is undecided although the estimate is not worse: the mean or "
+            "cost is at least as good as that of the baseline, or keeps the limit."
+        ),
+    ] = optional(False)
 
     @property
     def level(self) -> Level | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import types
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,13 +9,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from ragbench.records import codec
 from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from ragbench.registry import summary_line
+from ragbench.types.json_fields import Meaning
 
 Schema = dict[str, Any]
 
 _TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
-_NONE = re.compile(r"\bNone\b")
-# An entry of `Attributes:`, whose further lines are indented once more.
-_ATTRIBUTE = re.compile(r"^ {4}(?P<name>\w+):(?P<text>.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def summary_schema() -> Schema:
@@ -34,33 +30,16 @@ def summary_schema() -> Schema:
     return {**head, **whole, "$defs": definitions}
 
 
-def field_texts(record: Any) -> dict[str, str]:
-    """Return field -> its text under `Attributes:` in the docstring of a record or of its bases.
-
-    A field without a text is absent. `None` is written as `null`. Under Python's `-OO`, which drops
-    docstrings, the result is empty.
-    """
-    texts: dict[str, str] = {}
-    for owner in reversed(record.__mro__):
-        text = inspect.cleandoc(owner.__doc__ or "")
-        section = text.partition("\nAttributes:\n")[2].partition("\n\n")[0]
-        for entry in _ATTRIBUTE.finditer(section):
-            # JSON has null where Python has None
-            texts[entry["name"]] = _NONE.sub("null", " ".join(entry["text"].split()))
-    return texts
-
-
 def _object(record: Any, definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a class of records; records inside it are added to `definitions`."""
-    texts, properties, required = field_texts(record), dict[str, Schema](), list[str]()
+    properties: dict[str, Schema] = {}
+    required: list[str] = []
     for declared in codec.record_fields(record):
         if declared.is_flat:
             inner = _object(codec.plain_type(declared.hint), definitions)
             properties |= inner["properties"]
             continue
-        text = texts.get(declared.name)
-        value = _value(declared.hint, definitions)
-        properties[declared.key] = value | ({"description": text} if text else {})
+        properties[declared.key] = _value(declared.hint, definitions)
         if declared.is_required:
             required.append(declared.key)
     return {
@@ -77,7 +56,11 @@ def _value(hint: Any, definitions: dict[str, Schema]) -> Schema:
     # a record is a reference into `definitions`, which gets its schema
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _value(inner[0], definitions)
+        value = _value(inner[0], definitions)
+        for meaning in inner[1:]:
+            if isinstance(meaning, Meaning):
+                value |= {"description": meaning.text}
+        return value
     if origin in (Union, types.UnionType):
         some = _value(codec.plain_type(hint), definitions)
         return {"anyOf": [some, {"type": "null"}]}

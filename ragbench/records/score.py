@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from ragbench.types import Aggregate, Direction
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import Record, optional
+from ragbench.types.json_fields import Meaning, Record, optional
 
 BASELINE_SCHEMA = "ragbench.baseline/1"
 
@@ -22,61 +22,62 @@ Kind = Literal["retrieval", "generation", "judge"]
 
 
 class JudgedBy(Record):
-    """Pairs of query and passage behind a score of rankings, if a model graded some of them.
+    """Pairs of query and passage behind a score of rankings, if a model graded some of them."""
 
-    Attributes:
-        people: Pairs that people judged.
-        model: Pairs that the model graded.
-        failed: Pairs that the model could not grade.
-    """
-
-    people: int
-    model: int
-    failed: int
+    people: Annotated[int, Meaning("Pairs that people judged.")]
+    model: Annotated[int, Meaning("Pairs that the model graded.")]
+    failed: Annotated[int, Meaning("Pairs that the model could not grade.")]
 
 
 class SystemScore(Record):
-    """A score of a system over all queries.
+    """A score of a system over all queries."""
 
-    Attributes:
-        mean: The aggregate over the scored queries; None if none is scored.
-        interval: Confidence limits of the mean; null if they are not defined.
-        n: Number of queries in the mean.
-        failed: Cause -> number of failed queries.
-        not_applicable: Number of queries that the score does not apply to.
-        not_applicable_causes: Cause -> number of these queries.
-        bounds: The aggregate if all failed queries and answers had the worst, or the best, value.
-        kind: What the score looks at; None in the output of `ragbench score` and `ragbench
-            compare`.
-        direction: Whether higher or lower is better.
-        aggregate: How the values of queries become one number.
-        range: Smallest and largest value of a query.
-        signature: Everything that the score depends on, as text.
-        baseline: Baseline by this score, if it is another than by the other scores; the system's
-            own name for the baseline itself.
-        judge: Name of the judge; None without one.
-        model: Model of the judge, as its server names it.
-        spread: Mean distance between samples or models of the judge.
-        judged_by: Sources of the judgements, if a model made some.
-    """
-
-    mean: float | None
-    interval: Ends | None = None
-    n: int
-    failed: Mapping[str, int]
-    not_applicable: int
-    not_applicable_causes: Mapping[str, int] = optional({})
-    bounds: Ends | None = None
-    kind: Kind | None = optional()
-    direction: Direction
-    aggregate: Aggregate
-    range: Range
-    signature: str
-    baseline: str | None = optional()
-    judge: str | None = optional()
-    model: str | None = optional()
-    spread: float | None = optional()
-    judged_by: JudgedBy | None = optional()
+    mean: Annotated[
+        float | None, Meaning("The aggregate over the scored queries; null if none is scored.")
+    ]
+    interval: Annotated[
+        Ends | None, Meaning("Confidence limits of the mean; null if they are not defined.")
+    ] = None
+    n: Annotated[int, Meaning("Number of queries in the mean.")]
+    failed: Annotated[Mapping[str, int], Meaning("Cause -> number of failed queries.")]
+    not_applicable: Annotated[int, Meaning("Number of queries that the score does not apply to.")]
+    not_applicable_causes: Annotated[
+        Mapping[str, int], Meaning("Cause -> number of these queries.")
+    ] = optional({})
+    bounds: Annotated[
+        Ends | None,
+        Meaning(
+            "The aggregate if all failed queries and answers had the worst, or the best, value."
+        ),
+    ] = None
+    kind: Annotated[
+        Kind | None,
+        Meaning(
+            "What the score looks at; null in the output of `ragbench score` and `ragbench "
+            "compare`."
+        ),
+    ] = optional()
+    direction: Annotated[Direction, Meaning("Whether higher or lower is better.")]
+    aggregate: Annotated[Aggregate, Meaning("How the values of queries become one number.")]
+    range: Annotated[Range, Meaning("Smallest and largest value of a query.")]
+    signature: Annotated[str, Meaning("Everything that the score depends on, as text.")]
+    baseline: Annotated[
+        str | None,
+        Meaning(
+            "Baseline by this score, if it is another than by the other scores; the system's "
+            "own name for the baseline itself."
+        ),
+    ] = optional()
+    judge: Annotated[str | None, Meaning("Name of the judge; null without one.")] = optional()
+    model: Annotated[str | None, Meaning("Model of the judge, as its server names it.")] = (
+        optional()
+    )
+    spread: Annotated[
+        float | None, Meaning("Mean distance between samples or models of the judge.")
+    ] = optional()
+    judged_by: Annotated[
+        JudgedBy | None, Meaning("Sources of the judgements, if a model made some.")
+    ] = optional()
 
     @property
     def n_failed(self) -> int:
@@ -85,31 +86,34 @@ class SystemScore(Record):
 
 
 class RunCounts(Record):
-    """Counts behind the scores of a run, which are printed beside them.
+    """Counts behind the scores of a run, which are printed beside them."""
 
-    Attributes:
-        queries: Queries of the qrels.
-        scored: Queries that a measure of binary relevance has a value for.
-        missing: Judged queries that the run lacks.
-        without_judgements: Queries of the run, or of the qrels, without any judgement.
-        without_relevant: Judged queries without a relevant document.
-        duplicates: Retrieved documents that were dropped because their query had them already.
-        judged_share: Share of the retrieved documents of judged queries that are judged; None
-            without any.
-        tag: Name of the run in its run file; None for a run that comes from no file.
-        without_grade: Smallest relevant grade of a measure -> queries without such a document that
-            count 0.
-    """
-
-    queries: int
-    scored: int
-    missing: int
-    without_judgements: int
-    without_relevant: int
-    duplicates: int
-    judged_share: float | None
-    tag: str | None = optional()
-    without_grade: Mapping[str, int] = optional({})
+    queries: Annotated[int, Meaning("Queries of the qrels.")]
+    scored: Annotated[int, Meaning("Queries that a measure of binary relevance has a value for.")]
+    missing: Annotated[int, Meaning("Judged queries that the run lacks.")]
+    without_judgements: Annotated[
+        int, Meaning("Queries of the run, or of the qrels, without any judgement.")
+    ]
+    without_relevant: Annotated[int, Meaning("Judged queries without a relevant document.")]
+    duplicates: Annotated[
+        int, Meaning("Retrieved documents that were dropped because their query had them already.")
+    ]
+    judged_share: Annotated[
+        float | None,
+        Meaning(
+            "Share of the retrieved documents of judged queries that are judged; null without any."
+        ),
+    ]
+    tag: Annotated[
+        str | None,
+        Meaning("Name of the run in its run file; null for a run that comes from no file."),
+    ] = optional()
+    without_grade: Annotated[
+        Mapping[str, int],
+        Meaning(
+            "Smallest relevant grade of a measure -> queries without such a document that count 0."
+        ),
+    ] = optional({})
 
 
 class BaselineScore(Record):

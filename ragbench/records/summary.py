@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
 from ragbench.records.audit import Audit
@@ -12,7 +12,7 @@ from ragbench.records.gate import Decision, exit_code_of
 from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, RunCounts, SystemScore
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import Prose, Record, optional
+from ragbench.types.json_fields import Meaning, Prose, Record, optional
 from ragbench.types.scores import Cause
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
@@ -27,106 +27,74 @@ SystemType = Literal["retriever", "pair", "control", "app", "recorded"]
 
 
 class TokenCounts(Record):
-    """Numbers of tokens of models.
+    """Numbers of tokens of models."""
 
-    Attributes:
-        input: Tokens that were sent; None if unknown.
-        output: Tokens that were received; None if unknown.
-        reasoning: Tokens among the received ones that are reasoning; 0 where no server reports
-            them.
-    """
-
-    input: int | None = None
-    output: int | None = None
-    reasoning: int = optional(0)
+    input: Annotated[int | None, Meaning("Tokens that were sent; null if unknown.")] = None
+    output: Annotated[int | None, Meaning("Tokens that were received; null if unknown.")] = None
+    reasoning: Annotated[
+        int,
+        Meaning(
+            "Tokens among the received ones that are reasoning; 0 where no server reports them."
+        ),
+    ] = optional(0)
 
 
 class Dataset(Record):
-    """The data set of a run.
+    """The data set of a run."""
 
-    Attributes:
-        name: Its folder or file, with the split.
-        type: Its type in the config.
-        queries: Number of queries of the run.
-        documents: Size of the corpus; None without one.
-        judgements: Pairs of query and document that people judged; None without qrels.
-        answers: Number of queries with a gold answer.
-        notes: How the data were read, in sentences.
-    """
-
-    name: Prose = ""
-    type: str = ""
-    queries: int | None = None
-    documents: int | None = None
-    judgements: int | None = None
-    answers: int | None = None
-    notes: tuple[str, ...] = ()
+    name: Annotated[Prose, Meaning("Its folder or file, with the split.")] = ""
+    type: Annotated[str, Meaning("Its type in the config.")] = ""
+    queries: Annotated[int | None, Meaning("Number of queries of the run.")] = None
+    documents: Annotated[int | None, Meaning("Size of the corpus; null without one.")] = None
+    judgements: Annotated[
+        int | None, Meaning("Pairs of query and document that people judged; null without qrels.")
+    ] = None
+    answers: Annotated[int | None, Meaning("Number of queries with a gold answer.")] = None
+    notes: Annotated[tuple[str, ...], Meaning("How the data were read, in sentences.")] = ()
 
 
 class DeclaredJudge(Record):
-    """A judge as the config declares it.
+    """A judge as the config declares it."""
 
-    Attributes:
-        model: Name of the model in the config.
-        type: Type of the judge, such as `openai`.
-        label: Name for tables; None takes that of the judge.
-    """
-
-    type: str = ""
-    model: str = ""
-    label: str | None = None
+    type: Annotated[str, Meaning("Type of the judge, such as `openai`.")] = ""
+    model: Annotated[str, Meaning("Name of the model in the config.")] = ""
+    label: Annotated[str | None, Meaning("Name for tables; null takes that of the judge.")] = None
 
 
 class Judging(Record):
-    """Models, tokens and cost of the verdicts of a judge, in this run or an earlier one.
+    """Models, tokens and cost of the verdicts of a judge, in this run or an earlier one."""
 
-    Attributes:
-        models: Names of the models, as their servers report them.
-        tokens: Tokens of the verdicts.
-        usd: Cost in US dollars; None if a price is not known.
-    """
-
-    models: tuple[str, ...]
-    tokens: TokenCounts
-    usd: float | None
+    models: Annotated[
+        tuple[str, ...], Meaning("Names of the models, as their servers report them.")
+    ]
+    tokens: Annotated[TokenCounts, Meaning("Tokens of the verdicts.")]
+    usd: Annotated[float | None, Meaning("Cost in US dollars; null if a price is not known.")]
 
 
 class AnswerCounts(Record):
-    """Numbers of answers of a system that answers each query several times.
+    """Numbers of answers of a system that answers each query several times."""
 
-    Attributes:
-        per_query: Number of answers to each query.
-        asked: Number of all answers.
-        failed: Score -> cause -> number of failed answers.
-    """
-
-    per_query: int
-    asked: int
-    failed: Mapping[str, Mapping[str, int]]
+    per_query: Annotated[int, Meaning("Number of answers to each query.")]
+    asked: Annotated[int, Meaning("Number of all answers.")]
+    failed: Annotated[
+        Mapping[str, Mapping[str, int]], Meaning("Score -> cause -> number of failed answers.")
+    ]
 
 
 class Latency(Record):
-    """Milliseconds per query; None if they are not known.
+    """Milliseconds per query; None if they are not known."""
 
-    Attributes:
-        p50: Median.
-        p95: 95th percentile.
-    """
-
-    p50: float | None = None
-    p95: float | None = None
+    p50: Annotated[float | None, Meaning("Median.")] = None
+    p95: Annotated[float | None, Meaning("95th percentile.")] = None
 
 
 class SystemTiming(Record):
-    """Speed of a system; None if it is not known.
+    """Speed of a system; None if it is not known."""
 
-    Attributes:
-        latency_ms: Milliseconds per query.
-        queries_per_second: Throughput of its calls, with the concurrency of the config.
-    """
-
-    latency_ms: Latency | None = None
-    queries_per_second: float | None = None
+    latency_ms: Annotated[Latency | None, Meaning("Milliseconds per query.")] = None
+    queries_per_second: Annotated[
+        float | None, Meaning("Throughput of its calls, with the concurrency of the config.")
+    ] = None
 
 
 # Cost of a query by which systems are compared; `tokens` are those sent and received.
@@ -134,25 +102,26 @@ QueryCost = Literal["usd", "tokens", "latency_ms"]
 
 
 class CheapestSystem(Record):
-    """The cheapest system that is surely not worse than the best one by more than a margin.
+    """The cheapest system that is surely not worse than the best one by more than a margin."""
 
-    Attributes:
-        measure: Name of the measure.
-        margin: Largest loss, in the unit of the measure.
-        best: System with the best mean.
-        system: The cheapest system; None if none that is cheaper than the best one is surely within
-            the margin.
-        cost: Kind of cost.
-        costs: System -> cost of a query, of `system` and then of `best`: mean of US dollars or
-            tokens, or median of milliseconds.
-    """
-
-    measure: str
-    margin: float
-    best: str
-    system: str | None
-    cost: QueryCost
-    costs: Mapping[str, float]
+    measure: Annotated[str, Meaning("Name of the measure.")]
+    margin: Annotated[float, Meaning("Largest loss, in the unit of the measure.")]
+    best: Annotated[str, Meaning("System with the best mean.")]
+    system: Annotated[
+        str | None,
+        Meaning(
+            "The cheapest system; null if none that is cheaper than the best one is surely "
+            "within the margin."
+        ),
+    ]
+    cost: Annotated[QueryCost, Meaning("Kind of cost.")]
+    costs: Annotated[
+        Mapping[str, float],
+        Meaning(
+            "System -> cost of a query, of `system` and then of `best`: mean of US dollars or "
+            "tokens, or median of milliseconds."
+        ),
+    ]
 
 
 def cost_text(cost: QueryCost, *costs: float) -> str:
@@ -173,16 +142,14 @@ class Timing(Record):
     """The part of a summary that differs if the same run is repeated.
 
     `of` returns the speed of a system, an empty record if it is not known.
-
-    Attributes:
-        run_id: Name of the run folder: its start, and a random part.
-        systems: System -> its speed.
-        cheapest: Cheapest system by the first measure of each kind, where costs differ.
     """
 
-    run_id: str = ""
-    systems: Mapping[str, SystemTiming] = {}
-    cheapest: tuple[CheapestSystem, ...] = optional(())
+    run_id: Annotated[str, Meaning("Name of the run folder: its start, and a random part.")] = ""
+    systems: Annotated[Mapping[str, SystemTiming], Meaning("System -> its speed.")] = {}
+    cheapest: Annotated[
+        tuple[CheapestSystem, ...],
+        Meaning("Cheapest system by the first measure of each kind, where costs differ."),
+    ] = optional(())
 
     def of(self, system: str) -> SystemTiming:
         """Return the speed of a system; an empty record if it is not known."""
@@ -194,53 +161,84 @@ class SystemSummary(Record):
 
     `baseline_by` returns the system that it is compared with by a score, None for the baseline
     itself.
-
-    Attributes:
-        name: `bm25`, `bm25/extractive`, `given`.
-        retriever: Name of the retriever; None for a system of the records, and for an app.
-        generator: Name of the generator; None for a retriever alone.
-        role: Whether the system competes, is a whole app, or is a control.
-        type: The parts that it is made of.
-        ranking_of: System whose ranking in `rankings/` it has: its retriever, or itself; None if no
-            ranking is known, as for a control.
-        baseline: System that it is compared with; None for a baseline itself.
-        scores: Score name -> score, in the order of the config.
-        counts: How its run was read; None without rankings that judgements apply to.
-        causes: Cause -> number of queries; they add up to all queries.
-        right_unsupported: Number of right answers in which a judge found claims without support.
-        unjudged: Cause -> number of its queries, without failed ones, that have no value of
-            `right`; of a retriever alone, of `found`.
-        cause_shares: Cause that occurs -> its share of the queries, with an interval.
-        causes_by: Field -> slice -> cause that occurs there -> number of queries.
-        scores_by: Field -> slice -> score name -> score over the queries of the slice.
-        answers: Numbers of answers, if each query has several.
-        tokens: Tokens that its models got and sent; zeros for a retriever alone.
-        usd: Cost of its models in US dollars; 0 for a retriever alone, None if a price is unknown.
-        judging: Judge -> cost of judging this system.
-        noise: Score -> its uncertainty split into questions, app and judge, where these were
-            repeated.
     """
 
-    name: str
-    retriever: str | None
-    generator: str | None
-    role: Role = "system"
-    type: SystemType
-    ranking_of: str | None
-    baseline: str | None = None
-    scores: Mapping[str, SystemScore]
-    counts: RunCounts | None = optional()
-    causes: Mapping[AnswerCause, int] = optional({})
-    right_unsupported: int = optional(0)
-    unjudged: Mapping[AnswerCause, int] = optional({})
-    cause_shares: Mapping[AnswerCause, CauseShare] = optional({})
-    causes_by: Mapping[str, Mapping[str, Mapping[AnswerCause, int]]] = optional({})
-    scores_by: Mapping[str, Mapping[str, Mapping[str, SystemScore]]] = optional({})
-    answers: AnswerCounts | None = optional()
-    tokens: TokenCounts | None = None
-    usd: float | None = None
-    judging: Mapping[str, Judging] = optional({})
-    noise: Mapping[str, Noise] = optional({})
+    name: Annotated[str, Meaning("`bm25`, `bm25/extractive`, `given`.")]
+    retriever: Annotated[
+        str | None,
+        Meaning("Name of the retriever; null for a system of the records, and for an app."),
+    ]
+    generator: Annotated[str | None, Meaning("Name of the generator; null for a retriever alone.")]
+    role: Annotated[
+        Role, Meaning("Whether the system competes, is a whole app, or is a control.")
+    ] = "system"
+    type: Annotated[SystemType, Meaning("The parts that it is made of.")]
+    ranking_of: Annotated[
+        str | None,
+        Meaning(
+            "System whose ranking in `rankings/` it has: its retriever, or itself; null if no "
+            "ranking is known, as for a control."
+        ),
+    ]
+    baseline: Annotated[
+        str | None, Meaning("System that it is compared with; null for a baseline itself.")
+    ] = None
+    scores: Annotated[
+        Mapping[str, SystemScore], Meaning("Score name -> score, in the order of the config.")
+    ]
+    counts: Annotated[
+        RunCounts | None,
+        Meaning("How its run was read; null without rankings that judgements apply to."),
+    ] = optional()
+    causes: Annotated[
+        Mapping[AnswerCause, int],
+        Meaning("Cause -> number of queries; they add up to all queries."),
+    ] = optional({})
+    right_unsupported: Annotated[
+        int, Meaning("Number of right answers in which a judge found claims without support.")
+    ] = optional(0)
+    unjudged: Annotated[
+        Mapping[AnswerCause, int],
+        Meaning(
+            "Cause -> number of its queries, without failed ones, that have no value of "
+            "`right`; of a retriever alone, of `found`."
+        ),
+    ] = optional({})
+    cause_shares: Annotated[
+        Mapping[AnswerCause, CauseShare],
+        Meaning("Cause that occurs -> its share of the queries, with an interval."),
+    ] = optional({})
+    causes_by: Annotated[
+        Mapping[str, Mapping[str, Mapping[AnswerCause, int]]],
+        Meaning("Field -> slice -> cause that occurs there -> number of queries."),
+    ] = optional({})
+    scores_by: Annotated[
+        Mapping[str, Mapping[str, Mapping[str, SystemScore]]],
+        Meaning("Field -> slice -> score name -> score over the queries of the slice."),
+    ] = optional({})
+    answers: Annotated[
+        AnswerCounts | None, Meaning("Numbers of answers, if each query has several.")
+    ] = optional()
+    tokens: Annotated[
+        TokenCounts | None,
+        Meaning("Tokens that its models got and sent; zeros for a retriever alone."),
+    ] = None
+    usd: Annotated[
+        float | None,
+        Meaning(
+            "Cost of its models in US dollars; 0 for a retriever alone, null if a price is unknown."
+        ),
+    ] = None
+    judging: Annotated[Mapping[str, Judging], Meaning("Judge -> cost of judging this system.")] = (
+        optional({})
+    )
+    noise: Annotated[
+        Mapping[str, Noise],
+        Meaning(
+            "Score -> its uncertainty split into questions, app and judge, where these were "
+            "repeated."
+        ),
+    ] = optional({})
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score.
@@ -255,89 +253,64 @@ class SystemSummary(Record):
 
 
 class CostTotal(Record):
-    """Total of dollars and tokens; None if they are not known.
+    """Total of dollars and tokens; None if they are not known."""
 
-    Attributes:
-        usd: US dollars.
-        tokens: Tokens sent and received.
-    """
-
-    usd: float | None
-    tokens: int | None
+    usd: Annotated[float | None, Meaning("US dollars.")]
+    tokens: Annotated[int | None, Meaning("Tokens sent and received.")]
 
 
 class Spending(Record):
-    """Spending of a run with a budget: limits, costs so far, and the cost of the rest.
+    """Spending of a run with a budget: limits, costs so far, and the cost of the rest."""
 
-    Attributes:
-        limits: `usd`, `tokens`, `minutes`: the limits that are set.
-        spent: Cost so far.
-        reached: Whether anything was left out because of a limit.
-        missing: Stage -> number of items that were left out.
-        to_finish: Estimated cost of these items.
-    """
-
-    limits: Mapping[str, float]
-    spent: CostTotal
-    reached: bool
-    missing: Mapping[str, int]
-    to_finish: CostTotal
+    limits: Annotated[
+        Mapping[str, float], Meaning("`usd`, `tokens`, `minutes`: the limits that are set.")
+    ]
+    spent: Annotated[CostTotal, Meaning("Cost so far.")]
+    reached: Annotated[bool, Meaning("Whether anything was left out because of a limit.")]
+    missing: Annotated[Mapping[str, int], Meaning("Stage -> number of items that were left out.")]
+    to_finish: Annotated[CostTotal, Meaning("Estimated cost of these items.")]
 
 
 class FillCounts(Record):
-    """Counts of passages that people judged and a model graded, with the cost.
+    """Counts of passages that people judged and a model graded, with the cost."""
 
-    Attributes:
-        judge: Name of the judge.
-        model_name: Its model, as the server names it.
-        rubric: Name of its rubric.
-        depth: Number of best hits of each retriever in the pool.
-        pairs: Pairs of query and passage in the pool.
-        people: Pairs of these that people judged.
-        model: Pairs of these that the model graded.
-        failed: Cause -> number of pairs that could not be graded.
-        without_text: Number of pairs without a text to grade.
-        judging: Cost of grading.
-    """
-
-    judge: str
-    model_name: str
-    rubric: str
-    depth: int
-    pairs: int
-    people: int
-    model: int
-    failed: Mapping[str, int]
-    without_text: int
-    judging: Judging
+    judge: Annotated[str, Meaning("Name of the judge.")]
+    model_name: Annotated[str, Meaning("Its model, as the server names it.")]
+    rubric: Annotated[str, Meaning("Name of its rubric.")]
+    depth: Annotated[int, Meaning("Number of best hits of each retriever in the pool.")]
+    pairs: Annotated[int, Meaning("Pairs of query and passage in the pool.")]
+    people: Annotated[int, Meaning("Pairs of these that people judged.")]
+    model: Annotated[int, Meaning("Pairs of these that the model graded.")]
+    failed: Annotated[
+        Mapping[str, int], Meaning("Cause -> number of pairs that could not be graded.")
+    ]
+    without_text: Annotated[int, Meaning("Number of pairs without a text to grade.")]
+    judging: Annotated[Judging, Meaning("Cost of grading.")]
 
 
 class PreferredSystem(Record):
-    """A system in a ranking by preference.
+    """A system in a ranking by preference."""
 
-    Attributes:
-        rank: 1 is the strongest; None if comparisons do not connect all systems.
-        strength: Log-odds against the average of the systems; None if it is not defined.
-        interval: Interval of the strength; an end that is not defined is None.
-        win_rate: Wins and half the ties, as a share of all its comparisons; None without any.
-        failed: Cause -> number of failed comparisons.
-        not_applicable: Number of queries without two answers to compare.
-        system: Name of the system.
-        wins: Number of comparisons that it won.
-        ties: Number of comparisons without a winner.
-        losses: Number of comparisons that it lost.
-    """
-
-    system: str
-    rank: int | None
-    strength: float | None
-    interval: Ends
-    win_rate: float | None
-    wins: int
-    ties: int
-    losses: int
-    failed: Mapping[str, int]
-    not_applicable: int
+    system: Annotated[str, Meaning("Name of the system.")]
+    rank: Annotated[
+        int | None, Meaning("1 is the strongest; null if comparisons do not connect all systems.")
+    ]
+    strength: Annotated[
+        float | None,
+        Meaning("Log-odds against the average of the systems; null if it is not defined."),
+    ]
+    interval: Annotated[
+        Ends, Meaning("Interval of the strength; an end that is not defined is null.")
+    ]
+    win_rate: Annotated[
+        float | None,
+        Meaning("Wins and half the ties, as a share of all its comparisons; null without any."),
+    ]
+    wins: Annotated[int, Meaning("Number of comparisons that it won.")]
+    ties: Annotated[int, Meaning("Number of comparisons without a winner.")]
+    losses: Annotated[int, Meaning("Number of comparisons that it lost.")]
+    failed: Annotated[Mapping[str, int], Meaning("Cause -> number of failed comparisons.")]
+    not_applicable: Annotated[int, Meaning("Number of queries without two answers to compare.")]
 
     @property
     def n_failed(self) -> int:
@@ -346,63 +319,41 @@ class PreferredSystem(Record):
 
 
 class Ranking(Record):
-    """Systems in the order in which one judge prefers them by one rubric.
+    """Systems in the order in which one judge prefers them by one rubric."""
 
-    Attributes:
-        pairs: `all` pairs of systems, or each with the `baseline`.
-        baseline: System that all others are compared with; None for all pairs.
-        systems: The systems, strongest first.
-        rule: Method of the strengths.
-        notes: Limits of the ranking, in sentences.
-        name: Name of the score.
-        rubric: Name of the rubric.
-        judge: Name of the judge.
-        model: Models of the judge, joined by `+`.
-    """
-
-    name: str = ""
-    rubric: str = ""
-    judge: str = ""
-    model: str = ""
-    pairs: str = "all"
-    baseline: str | None = None
-    systems: tuple[PreferredSystem, ...]
-    rule: str
-    notes: tuple[str, ...]
+    name: Annotated[str, Meaning("Name of the score.")] = ""
+    rubric: Annotated[str, Meaning("Name of the rubric.")] = ""
+    judge: Annotated[str, Meaning("Name of the judge.")] = ""
+    model: Annotated[str, Meaning("Models of the judge, joined by `+`.")] = ""
+    pairs: Annotated[str, Meaning("`all` pairs of systems, or each with the `baseline`.")] = "all"
+    baseline: Annotated[
+        str | None, Meaning("System that all others are compared with; null for all pairs.")
+    ] = None
+    systems: Annotated[tuple[PreferredSystem, ...], Meaning("The systems, strongest first.")]
+    rule: Annotated[str, Meaning("Method of the strengths.")]
+    notes: Annotated[tuple[str, ...], Meaning("Limits of the ranking, in sentences.")]
 
 
 class PreferenceSummary(Ranking):
-    """Ranking by one judge and one rubric, without the single pairs, with its cost.
+    """Ranking by one judge and one rubric, without the single pairs, with its cost."""
 
-    Attributes:
-        judging: Cost of the comparisons.
-    """
-
-    judging: Judging
+    judging: Annotated[Judging, Meaning("Cost of the comparisons.")]
 
 
 class SelectedSystem(Record):
-    """Combination of a sweep that was chosen by a measure on one split of the data.
+    """Combination of a sweep that was chosen by a measure on one split of the data."""
 
-    Attributes:
-        sweep: Name of the swept retriever.
-        system: The chosen combination.
-        combinations: Number of combinations.
-        on: Split that decided.
-        measure: Measure that decided.
-        score: Score of the chosen combination on that split.
-        tied: Other combinations that are not surely worse there, in the order of the config.
-        run: Folder of the run that decided.
-    """
-
-    sweep: str
-    system: str
-    combinations: int
-    on: str
-    measure: str
-    score: SystemScore
-    tied: tuple[str, ...]
-    run: Prose
+    sweep: Annotated[str, Meaning("Name of the swept retriever.")]
+    system: Annotated[str, Meaning("The chosen combination.")]
+    combinations: Annotated[int, Meaning("Number of combinations.")]
+    on: Annotated[str, Meaning("Split that decided.")]
+    measure: Annotated[str, Meaning("Measure that decided.")]
+    score: Annotated[SystemScore, Meaning("Score of the chosen combination on that split.")]
+    tied: Annotated[
+        tuple[str, ...],
+        Meaning("Other combinations that are not surely worse there, in the order of the config."),
+    ]
+    run: Annotated[Prose, Meaning("Folder of the run that decided.")]
 
 
 class Summary(Record):
@@ -410,60 +361,79 @@ class Summary(Record):
 
     `read_summary` reads it. `system` returns a system by name or None, `exit_code` the exit code of
     the run.
-
-    Attributes:
-        name: Name of the experiment.
-        complete: True if no score has a larger share of failures than the config allows
-            (`max_failed`), and the budget left nothing out.
-        dataset: The data set.
-        budget: Spending; None without a budget.
-        seed: Seed of all random choices.
-        confidence: Level of the intervals.
-        baseline: Retriever that the others are compared with.
-        user_systems: Systems of the user, with which a report starts: apps, retrievers that are
-            code or a service of the user (alone and with each generator), and recorded systems.
-        hits_read: Number of hits that a generator would read; among these, the gold of a question
-            counts as found by a retriever alone. None if it is not known.
-        cluster: Field that names the clusters of queries; None without clusters.
-        judges: Name -> judge that was asked.
-        skipped_judges: Name -> reason why the judge was not asked.
-        unreachable: Components whose server has served no request of the run: `judge 'j'`.
-        fill: Counts of passages that a model graded; None without `fill`.
-        systems: Every system, in the order of the tables.
-        preferences: Rankings by preference.
-        selected: Combinations of sweeps that were chosen on another split.
-        gates: Decisions on gates.
-        audit: Audit of the test set; None without the block `audit` in the config.
-        warnings: Doubts about the numbers, a sentence each.
-        notes: Facts that a reader of the numbers needs, a sentence each.
-        timing: The part that varies from run to run; the rest is equal as long as config, data,
-            code and replies are.
     """
 
     schema: str = SUMMARY_SCHEMA
-    name: str
-    complete: bool = True
-    dataset: Dataset | None = None
-    budget: Spending | None = optional()
-    seed: int | None = None
-    confidence: float = 0.95
-    baseline: str | None = None
-    user_systems: tuple[str, ...] = optional(())
-    hits_read: int | None = optional()
-    cluster: str | None = optional()
-    judges: Mapping[str, DeclaredJudge] = {}
-    skipped_judges: Mapping[str, str] = optional({})
-    unreachable: tuple[str, ...] = optional(())
-    fill: FillCounts | None = optional()
-    systems: tuple[SystemSummary, ...]
-    preferences: tuple[PreferenceSummary, ...] = optional(())
-    selected: tuple[SelectedSystem, ...] = optional(())
-    gates: tuple[Decision, ...] = ()
-    audit: Audit | None = optional()
-    warnings: tuple[Prose, ...] = ()
-    notes: tuple[Prose, ...] = ()
+    name: Annotated[str, Meaning("Name of the experiment.")]
+    complete: Annotated[
+        bool,
+        Meaning(
+            "True if no score has a larger share of failures than the config allows "
+            "(`max_failed`), and the budget left nothing out."
+        ),
+    ] = True
+    dataset: Annotated[Dataset | None, Meaning("The data set.")] = None
+    budget: Annotated[Spending | None, Meaning("Spending; null without a budget.")] = optional()
+    seed: Annotated[int | None, Meaning("Seed of all random choices.")] = None
+    confidence: Annotated[float, Meaning("Level of the intervals.")] = 0.95
+    baseline: Annotated[str | None, Meaning("Retriever that the others are compared with.")] = None
+    user_systems: Annotated[
+        tuple[str, ...],
+        Meaning(
+            "Systems of the user, with which a report starts: apps, retrievers that are code "
+            "or a service of the user (alone and with each generator), and recorded systems."
+        ),
+    ] = optional(())
+    hits_read: Annotated[
+        int | None,
+        Meaning(
+            "Number of hits that a generator would read; among these, the gold of a question "
+            "counts as found by a retriever alone. null if it is not known."
+        ),
+    ] = optional()
+    cluster: Annotated[
+        str | None, Meaning("Field that names the clusters of queries; null without clusters.")
+    ] = optional()
+    judges: Annotated[Mapping[str, DeclaredJudge], Meaning("Name -> judge that was asked.")] = {}
+    skipped_judges: Annotated[
+        Mapping[str, str], Meaning("Name -> reason why the judge was not asked.")
+    ] = optional({})
+    unreachable: Annotated[
+        tuple[str, ...],
+        Meaning("Components whose server has served no request of the run: `judge 'j'`."),
+    ] = optional(())
+    fill: Annotated[
+        FillCounts | None, Meaning("Counts of passages that a model graded; null without `fill`.")
+    ] = optional()
+    systems: Annotated[
+        tuple[SystemSummary, ...], Meaning("Every system, in the order of the tables.")
+    ]
+    preferences: Annotated[tuple[PreferenceSummary, ...], Meaning("Rankings by preference.")] = (
+        optional(())
+    )
+    selected: Annotated[
+        tuple[SelectedSystem, ...],
+        Meaning("Combinations of sweeps that were chosen on another split."),
+    ] = optional(())
+    gates: Annotated[tuple[Decision, ...], Meaning("Decisions on gates.")] = ()
+    audit: Annotated[
+        Audit | None,
+        Meaning("Audit of the test set; null without the block `audit` in the config."),
+    ] = optional()
+    warnings: Annotated[
+        tuple[Prose, ...], Meaning("Doubts about the numbers, a sentence each.")
+    ] = ()
+    notes: Annotated[
+        tuple[Prose, ...], Meaning("Facts that a reader of the numbers needs, a sentence each.")
+    ] = ()
     # last and apart, so that two equal runs differ in this key alone
-    timing: Timing = Timing()
+    timing: Annotated[
+        Timing,
+        Meaning(
+            "The part that varies from run to run; the rest is equal as long as config, data, "
+            "code and replies are."
+        ),
+    ] = Timing()
 
     __repr__ = short_repr
 

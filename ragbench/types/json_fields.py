@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
@@ -26,6 +27,13 @@ class MayHoldSecrets:
 
     The class itself is the mark, as in `Prose`; it has no instances.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Meaning of a field, as `Annotated[type, Meaning("...")]`; the JSON Schema shows it."""
+
+    text: str
 
 
 # Text that may hold a secret, such as the text of an error; `cleaned` masks it before writing.

@@ -33,7 +33,9 @@ def test_every_option_has_a_help(name):
     assert all(command.help for command in commands)
 
 
-@pytest.mark.parametrize("arguments", ["fix --help", "cache prune --help", "list gates"])
+@pytest.mark.parametrize(
+    "arguments", ["fix --help", "cache prune --help", "list gates", "schema summary"]
+)
 def test_help_is_the_same_without_docstrings(arguments):
     def stdout(*flags):
         command = [sys.executable, *flags, "-m", "ragbench", *arguments.split()]

@@ -9,8 +9,8 @@ from jsonschema import Draft202012Validator
 
 import ragbench as rb
 from ragbench.records.codec import to_json
-from ragbench.records.json_schema import field_texts, summary_schema
-from ragbench.records.summary import SUMMARY_SCHEMA, PreferenceSummary, Summary
+from ragbench.records.json_schema import summary_schema
+from ragbench.records.summary import SUMMARY_SCHEMA, Summary
 from tests.records.test_records import records
 
 VALIDATOR = Draft202012Validator(summary_schema())
@@ -131,9 +131,9 @@ def test_every_key_has_a_meaning_in_words_of_json():
             assert "None" not in value["description"]
 
 
-def test_texts_of_a_base_class_count_and_lines_are_joined(assert_message):
-    texts = field_texts(PreferenceSummary)
+def test_fields_of_a_base_class_keep_their_meaning(assert_message):
+    fields = summary_schema()["$defs"]["PreferenceSummary"]["properties"]
 
-    assert texts["judging"] == "Cost of the comparisons."
-    assert_message(texts["baseline"])
-    assert_message(texts["systems"])
+    assert fields["judging"]["description"] == "Cost of the comparisons."
+    assert_message(fields["baseline"]["description"])
+    assert_message(fields["systems"]["description"])

@@ -28,6 +28,8 @@ def read(kind: Any, value: Any) -> Any:
 def whole(hint: Any, value: Any) -> Any:
     """Add the fields that have to be there, empty."""
     origin, inner = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return whole(inner[0], value)
     # times stand in a block of their own, so that all else of a run is the same each time
     if hint is Summary and "timing" not in value:
         value = with_timing(value)
