@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +62,8 @@ class ChatServer:
 
     `received` lists the requests in the order of their arrival. With port 0, `url` has the port
     once the block is entered, which raises an OSError if the port is taken; 404 answers other paths
-    than `/chat/completions`, and is not recorded. A request with `stream` gets a streamed reply.
+    than `/chat/completions`, and is not recorded. A request with `stream` gets a streamed reply. A
+    client that resets its connection leaves a line on stderr.
 
     Args:
         answers: The answers: a text, an `Answer`, a sequence of them (the last is repeated), or a
@@ -125,6 +127,14 @@ class _HttpServer(ThreadingHTTPServer):
     is_closing = False
     daemon_threads = True
     request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print a line for a client that reset its connection, a traceback for other errors."""
+        error = sys.exc_info()[1]
+        if isinstance(error, ConnectionError):
+            sys.stderr.write(f"ChatServer: a client closed its connection: {error}\n")
+        else:
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -140,9 +140,9 @@ def test_results_are_numbers_and_can_be_written_down():
     for result in results:
         assert math.isfinite(float(result))
         assert isinstance(json.loads(json.dumps(result.to_dict())), dict)
-    assert rb.rouge("a", "a") == dict.fromkeys(("rouge1", "rougeL"), (1.0, 1.0, 1.0)) | {
-        "rouge2": (0.0, 0.0, 0.0)
-    }
+    parts = ("precision", "recall", "fmeasure")
+    full, none = dict.fromkeys(parts, 1.0), dict.fromkeys(parts, 0.0)
+    assert rb.rouge("a", "a") == {"rouge1": full, "rouge2": none, "rougeL": full}
     assert repr(rb.exact_match("a", "a")) == "1.0"
     assert rb.recall([], []).to_dict() == {"score": None}
     verdict = rb.Judge(type=context_overlap).score(answer="It is red.")["context_overlap"]

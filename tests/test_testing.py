@@ -1,5 +1,7 @@
 """`ragbench.testing`: the openai package's own client reads the public chat server."""
 
+import socket
+import struct
 import urllib.error
 import urllib.request
 from http.client import HTTPException
@@ -113,3 +115,18 @@ def test_an_error_of_an_answer_function_closes_the_connection(capfd, assert_mess
 
     assert_message(lines_with(capfd.readouterr().err, "ValueError: no"))
     assert len(server.received) == 1
+
+
+def test_a_client_that_resets_leaves_one_line(capfd, assert_message):
+    with ChatServer() as server:
+        host, port = server.url.removesuffix("/v1").removeprefix("http://").split(":")
+        for _ in range(2):
+            connection = socket.create_connection((host, int(port)))
+            connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n")
+            # no wait at the end: the kernel sends a reset
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        text = ""
+        while text.count("\n") < 2:
+            text += capfd.readouterr().err
+    assert_message(text + capfd.readouterr().err)

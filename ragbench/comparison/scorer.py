@@ -84,6 +84,8 @@ class ScoreResult(TypedDict):
 class ScoreFunction:
     """Function that scores one question; `scorer` makes it. Threads may share it.
 
+    A pickle holds the arguments of `scorer`, so that another process makes the function anew.
+
     A call with `inputs`, `outputs` and `expectations` returns a `ScoreResult`. Each is a mapping
     with the names of columns of records as keys, a text (question, answer, reference), or None; for
     a measure also a list of ids. A missing part gives a score of None with its cause, and a part of
@@ -94,10 +96,17 @@ class ScoreFunction:
     """
 
     def __init__(
-        self, name: str, score_row: ScoreRow, parts: Mapping[Argument, tuple[str, ...]]
+        self,
+        name: str,
+        score_row: ScoreRow,
+        parts: Mapping[Argument, tuple[str, ...]],
+        make: Callable[[], ScoreFunction],
     ) -> None:
         self.name = self.__name__ = name
-        self._score_row, self._parts = score_row, parts
+        self._score_row, self._parts, self._make = score_row, parts, make
+
+    def __reduce__(self) -> tuple[Callable[[], ScoreFunction], tuple[()]]:
+        return self._make, ()
 
     def __repr__(self) -> str:
         return f"<ScoreFunction {self.name}>"
@@ -216,21 +225,22 @@ def scorer(
         1.0
     """
     check_reasoning("scorer", reasoning)
-    label = str(name)
+    label, make = str(name), functools.partial(scorer, name, judge=judge, reasoning=reasoning)
     # before the imports below: these measures have to work, and start fast, without NumPy
     if (match := _PLAIN.fullmatch(label)) and (match[2] or match[1] in _UNCUT):
         cutoff = None if match[2] is None else int(match[2])
         function = getattr(single, "average_precision" if match[1] == "map" else match[1])
-        return ScoreFunction(label, _ranking_scorer(_of_list(function, cutoff)), _RANKING_PARTS)
+        score_ranking = _ranking_scorer(_of_list(function, cutoff))
+        return ScoreFunction(label, score_ranking, _RANKING_PARTS, make)
     from ragbench.comparison.evaluate_table import kind_of_score, open_judge
 
     opened = open_judge(judge)
     score_kind = kind_of_score(name, opened, "scorer", "name")
     if score_kind == "retrieval":
-        return ScoreFunction(label, _ranking_scorer(_of_measure(label)), _RANKING_PARTS)
+        return ScoreFunction(label, _ranking_scorer(_of_measure(label)), _RANKING_PARTS, make)
     # a rubric without a judge was refused above
     if score_kind == "generation" or opened is None:
-        return ScoreFunction(label, _metric_scorer(label, reasoning), _TEXT_PARTS)
+        return ScoreFunction(label, _metric_scorer(label, reasoning), _TEXT_PARTS, make)
     expectations = (*_TEXT_PARTS["expectations"], *_RUBRIC_KEYS)
     if isinstance(name, Mapping):
         label = str(name.get("name"))
@@ -238,6 +248,7 @@ def scorer(
         label,
         _rubric_scorer(opened, name, reasoning),
         {**_TEXT_PARTS, "expectations": expectations},
+        make,
     )
 
 

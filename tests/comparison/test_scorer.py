@@ -1,8 +1,11 @@
 """`rb.scorer`: the values of `rb.evaluate`, one question at a time, by the keys of other tools."""
 
 import json
+import multiprocessing
+import pickle
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
@@ -247,3 +250,44 @@ def test_a_rubric_reads_guidelines_of_the_expectations():
 
     assert "Name the year." in "".join(prompts)
     assert score("When?", "In 1932.")["cause"] == "no_guidelines"
+
+
+SCORERS = {
+    "mrr": {},
+    "err(max=3)@4": {},
+    "rougeL": {"reasoning": "keep"},
+    "quoted": {"judge": rb.Judge(type=quoted)},
+}
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_a_pickled_scorer_gives_the_same_scores(name):
+    score = rb.scorer(name, **SCORERS[name])
+    row = {**apart(ROWS[0]), "inputs": {"contexts": ["It opened in 1932."]}}
+
+    again = pickle.loads(pickle.dumps(score))
+
+    assert again.name == name
+    assert again(**row) == score(**row)
+    assert score(**row)["score"] is not None
+
+
+def test_cloudpickle_copies_a_scorer():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    row = apart(ROWS[0])
+    score = rb.scorer("token_f1")
+
+    again = pickle.loads(cloudpickle.dumps(lambda: score(**row)))
+
+    assert again() == score(**row)
+
+
+@pytest.mark.costly
+def test_a_scorer_works_in_a_pool_of_spawned_processes():
+    score, answers = rb.scorer("exact_match"), ["in 1932", "In 1933"]
+    context = multiprocessing.get_context("spawn")
+
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        results = [*pool.map(score, [None] * 2, answers, ["In 1932"] * 2)]
+
+    assert [result["score"] for result in results] == [1.0, 0.0]

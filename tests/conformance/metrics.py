@@ -66,7 +66,7 @@ def _rouge_values(times: int) -> dict[str, list[tuple[tuple, tuple]]]:
             theirs = scorer.score_multi(references, prediction)
             ours = rouge(prediction, references, TYPES, stemmer=stemmer, tokenize="rouge")
             for name in TYPES:
-                values[name].append((tuple(ours[name]), tuple(theirs[name])))
+                values[name].append((tuple(ours[name].values()), tuple(theirs[name])))
     return values
 
 

@@ -443,7 +443,7 @@ def ranks_of_hits(
     """Return the ranks of the hits in the first k, the number of relevant ids and of retrieved.
 
     Ranks count from 1 and rise; None looks at all. The last two numbers are of all distinct ids,
-    whatever k is. OptionError and
+    whatever k is. Arguments are checked as in `grades_of`.
     """
     grades, pool = grades_of(retrieved, judged)
     hits = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= rel]

@@ -55,8 +55,7 @@ class UnseenText(UserWarning):
 class OverlapScore(NamedTuple):
     """Precision, recall and F of one prediction; `float()` gives the F.
 
-    `RougeScore` and `BertScore` are its subclasses. Values are from 0 to 1, and for BERTScore below
-    too.
+    `BertScore` is a subclass. Values are from 0 to 1, and for BERTScore below too.
 
     Attributes:
         precision: Share of the prediction that is in the reference.
@@ -79,17 +78,8 @@ class OverlapScore(NamedTuple):
         """
         return self._asdict()
 
-
-class RougeScore(OverlapScore):
-    """Precision, recall and F of a prediction by a ROUGE type, each 0..1.
-
-    All are 0 if no token or n-gram is shared, as where a text is empty.
-    """
-
-    __slots__ = ()
-
     @classmethod
-    def of_counts(cls, hits: int, n_prediction: int, n_reference: int) -> RougeScore:
+    def of_counts(cls, hits: int, n_prediction: int, n_reference: int) -> OverlapScore:
         """Return the scores of a prediction that shares `hits` units with its reference.
 
         Units are tokens or n-grams; the other two numbers count those of each text. All scores are
@@ -102,7 +92,7 @@ class RougeScore(OverlapScore):
         return cls(precision, recall, 2 * precision * recall / (precision + recall))
 
 
-NO_OVERLAP = RougeScore(0.0, 0.0, 0.0)
+NO_OVERLAP = OverlapScore(0.0, 0.0, 0.0)
 
 
 class BertScore(OverlapScore):
@@ -120,7 +110,48 @@ class BertScore(OverlapScore):
     __slots__ = ()
 
 
-class RougeScores(dict[str, RougeScore]):
+# Names of the ROUGE types, and of the values of each, for type checkers.
+RougeType = Literal[
+    "rouge1", "rouge2", "rouge3", "rouge4", "rouge5", "rouge6", "rouge7", "rouge8", "rouge9",
+    "rougeL", "rougeLsum",
+]  # fmt: skip
+RougePart = Literal["precision", "recall", "fmeasure"]
+TypeName = TypeVar("TypeName", bound=str)
+
+
+class RougeScore(dict[RougePart, float]):
+    """Precision, recall and F of a prediction by a ROUGE type, each 0..1; `float()` gives the F.
+
+    `rouge` returns it: a mapping, so that JSON has the names. All values are 0 if no token or
+    n-gram is shared, as where a text is empty.
+    """
+
+    __slots__ = ()
+
+    @property
+    def precision(self) -> float:
+        """Share of the prediction that is in the reference."""
+        return self["precision"]
+
+    @property
+    def recall(self) -> float:
+        """Share of the reference that is in the prediction."""
+        return self["recall"]
+
+    @property
+    def fmeasure(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return self["fmeasure"]
+
+    def __float__(self) -> float:
+        return self["fmeasure"]
+
+    def to_dict(self) -> dict[RougePart, float]:
+        """Return the values by name, as a plain mapping."""
+        return dict(self)
+
+
+class RougeScores(dict[TypeName, RougeScore]):
     """ROUGE type -> scores, in the order of the request; `float()` gives the F of the first.
 
     `rouge` returns it. `float()` of an empty one raises StopIteration.
@@ -129,7 +160,7 @@ class RougeScores(dict[str, RougeScore]):
     def __float__(self) -> float:
         return next(iter(self.values())).fmeasure
 
-    def to_dict(self) -> dict[str, dict[str, float]]:
+    def to_dict(self) -> dict[TypeName, dict[RougePart, float]]:
         """Return a JSON-ready mapping.
 
         The keys are the types; a value has precision, recall and fmeasure.

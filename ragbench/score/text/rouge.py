@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any, overload
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
@@ -98,7 +98,7 @@ def _open(options: base.Options) -> base.Scorer:
 
     def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
         types = tuple(dict.fromkeys(metric.base for metric in metrics))
-        fields = [(metric.base, base.RougeScore._fields.index(metric.part)) for metric in metrics]
+        fields = [(metric.base, base.OverlapScore._fields.index(metric.part)) for metric in metrics]
 
         def read(prediction: str, references: Sequence[str]) -> Sequence[float | str]:
             try:
@@ -134,6 +134,28 @@ def _check(options: base.Options) -> None:
     _Tokenizers(options["tokenize"], options["stemmer"])
 
 
+# of the default types, a type checker knows the names
+@overload
+def rouge(
+    prediction: str,
+    reference: str | Sequence[str],
+    *,
+    stemmer: bool = False,
+    tokenize: str = AUTO,
+) -> base.RougeScores[base.RougeType]: ...
+
+
+@overload
+def rouge(
+    prediction: str,
+    reference: str | Sequence[str],
+    types: Sequence[base.TypeName],
+    *,
+    stemmer: bool = False,
+    tokenize: str = AUTO,
+) -> base.RougeScores[base.TypeName]: ...
+
+
 @base.metric(
     *TYPES,
     parts=("fmeasure", "precision", "recall"),
@@ -161,7 +183,7 @@ def rouge(
             "tokenizer of bleu."
         ),
     ] = AUTO,
-) -> base.RougeScores:
+) -> base.RougeScores[Any]:
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
     The numbers are those of rouge-score, bit for bit; note that it takes the reference first. A
@@ -208,25 +230,33 @@ def rouge(
     references = base.reference_list("rouge", reference)
     for note in _notes((prediction, *references), {"tokenize": tokenize}):
         warnings.warn(base.UnseenText(note), stacklevel=3)
-    return _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
+    scores = _score(prediction, references, types, _Tokenizers(tokenize, stemmer))
+    by_type = base.RougeScores[Any]()
+    for name, (precision, recall, fmeasure) in scores.items():
+        by_type[name] = base.RougeScore(
+            {"precision": precision, "recall": recall, "fmeasure": fmeasure}
+        )
+    return by_type
 
 
 def _score(
     prediction: str, references: Sequence[str], types: Sequence[str], tokenizers: _Tokenizers
-) -> base.RougeScores:
-    best = base.RougeScores()
+) -> dict[str, base.OverlapScore]:
+    best: dict[str, base.OverlapScore] = {}
     for reference in references:
         tokenize, texts = tokenizers.of(reference)
         mine, theirs = texts(prediction), texts(reference)
         for name in types:
             if name == "rougeL":
-                score = base.RougeScore.of_counts(lcs_length(theirs, mine), len(mine), len(theirs))
+                score = base.OverlapScore.of_counts(
+                    lcs_length(theirs, mine), len(mine), len(theirs)
+                )
             elif name == "rougeLsum":
                 score = _score_lines(_lines(prediction, tokenize), _lines(reference, tokenize))
             else:
                 n = NGRAM_TYPES[name]
                 matches = clipped_matches(mine, [theirs], n)
-                score = base.RougeScore.of_counts(matches, len(mine) - n + 1, len(theirs) - n + 1)
+                score = base.OverlapScore.of_counts(matches, len(mine) - n + 1, len(theirs) - n + 1)
             if name not in best or score.fmeasure > best[name].fmeasure:
                 best[name] = score
     return best
@@ -236,7 +266,7 @@ def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
     return [tokenize(line) for line in text.split("\n") if line]
 
 
-def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeScore:
+def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.OverlapScore:
     """Return the union-LCS scores: common subsequences of each reference line with all lines."""
     # A token counts at most as often as both sides have it.
     # tokens of either side that no line has used yet
@@ -258,7 +288,7 @@ def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.RougeSc
                 hits += 1
                 left_mine[token] -= 1
                 left_theirs[token] -= 1
-    return base.RougeScore.of_counts(hits, n_mine, n_theirs)
+    return base.OverlapScore.of_counts(hits, n_mine, n_theirs)
 
 
 # Bit-parallel dynamic programming (Hyyro 2004, after Crochemore et al. 2001): a row of the table is

@@ -195,10 +195,10 @@ def token_f1(
     return Value(_best(prediction, base.reference_list("token_f1", references), tokens).fmeasure)
 
 
-def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> base.RougeScore:
+def _best(prediction: str, references: Sequence[str], tokens: Tokens) -> base.OverlapScore:
     mine = tokens(prediction)
     scores = []
     for gold in map(tokens, references):
         matches = tokenizers.clipped_matches(mine, [gold], 1)
-        scores.append(base.RougeScore.of_counts(matches, len(mine), len(gold)))
+        scores.append(base.OverlapScore.of_counts(matches, len(mine), len(gold)))
     return max(scores, key=lambda score: score.fmeasure)

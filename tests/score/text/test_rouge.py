@@ -1,6 +1,8 @@
 """ROUGE: equal to rouge-score to the last bit, by hand, and by its definition."""
 
 import functools
+import json
+import pickle
 import random
 import warnings
 
@@ -23,8 +25,9 @@ def scorer(stemmer):
     return rouge_scorer.RougeScorer(list(TYPES), use_stemmer=stemmer)
 
 
-def as_tuples(scores):
-    return {name: tuple(score) for name, score in scores.items()}
+def values_of(scores):
+    """Return the values by name of the scores of rouge-score."""
+    return {name: score._asdict() for name, score in scores.items()}
 
 
 @given(texts, texts, st.booleans())
@@ -34,14 +37,14 @@ def test_equals_rouge_score(prediction, reference, stemmer):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenText)
         ours = rouge(prediction, reference, TYPES, stemmer=stemmer, tokenize="rouge")
-    assert as_tuples(ours) == as_tuples(theirs)
+    assert ours == values_of(theirs)
 
 
 @given(latin_texts, st.lists(latin_texts, min_size=1, max_size=3), st.booleans())
 @settings(max_examples=30)
 def test_equals_rouge_score_on_latin_texts(prediction, references, stemmer):
     theirs = scorer(stemmer).score_multi(references, prediction)
-    assert as_tuples(rouge(prediction, references, TYPES, stemmer=stemmer)) == as_tuples(theirs)
+    assert rouge(prediction, references, TYPES, stemmer=stemmer) == values_of(theirs)
 
 
 @settings(max_examples=30)
@@ -51,7 +54,7 @@ def test_of_several_references_the_best_counts(prediction, references):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenText)
         ours = rouge(prediction, references, TYPES, tokenize="rouge")
-    assert as_tuples(ours) == as_tuples(theirs)
+    assert ours == values_of(theirs)
 
 
 @pytest.mark.costly
@@ -107,6 +110,15 @@ def test_long_texts_equal_rouge_score(stemmer):
 def test_hand_worked(prediction, reference, name, expected):
     score = rouge(prediction, reference, [name])[name]
     assert (score.precision, score.recall) == expected
+
+
+def test_json_has_the_names_of_the_values():
+    scores = rouge("a b c", "a b", ["rouge1"])
+
+    values = {"precision": 2 / 3, "recall": 1.0, "fmeasure": 0.8}
+    assert json.loads(json.dumps(scores)) == {"rouge1": values}
+    assert (scores["rouge1"].to_dict(), float(scores["rouge1"])) == (values, 0.8)
+    assert pickle.loads(pickle.dumps(scores))["rouge1"].recall == 1.0
 
 
 def test_each_type_takes_its_own_best_reference():
