@@ -20,7 +20,7 @@ from ragbench.executors.base import Executor, LostItem, Task, blocks_of
 from ragbench.llm import CallFailure
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.limits import Backoff
-from ragbench.types import Cause, Query, Retrieved, Run, ScoredDocument
+from ragbench.types import Cause, Retrieved, Run, ScoredDocument
 from ragbench.types.rows import Mapped
 
 # Seconds between two checks for Ctrl-C: Python handles a signal only when a wait ends, and a wait
@@ -289,14 +289,14 @@ def call_on(
 
 
 def name_queries(
-    queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
+    query_ids: Sequence[str], outcomes: Iterable[tuple[int, Outcome[Value]]]
 ) -> Iterator[tuple[int, Outcome[Value]]]:
     """Yield the outcomes as they come, with ` (query 'q1')` at the end of a detail.
 
     An outcome without a detail stays without one.
     """
     for position, outcome in outcomes:
-        detail = f"{outcome.detail} (query {queries[position].id!r})" if outcome.detail else ""
+        detail = f"{outcome.detail} (query {query_ids[position]!r})" if outcome.detail else ""
         yield position, replace(outcome, detail=detail)
 
 

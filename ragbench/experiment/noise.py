@@ -132,8 +132,8 @@ def _costs(
     uses = results.judge_uses.get(system, {})
     if judge is not None and judge in uses:
         costs["judge"] = (uses[judge].usage.usd or 0.0) / max(n_answers * repeats[2], 1)
-    is_known = len(prices) == len(paid) and sum(costs.values()) > 0
-    return costs if is_known else dict.fromkeys(costs, 1.0)
+    has_prices = len(prices) == len(paid) and sum(costs.values()) > 0
+    return costs if has_prices else dict.fromkeys(costs, 1.0)
 
 
 def noise_of(
@@ -227,16 +227,16 @@ def find_flips(
         return None, ()
     runs = table.swapaxes(1, 2).reshape(len(table), -1, table.shape[3])
     middle = (column.low + column.high) / 2
-    is_known = ~np.isnan(runs)
-    passes = is_known & ((runs >= middle) if column.direction == "higher" else (runs <= middle))
-    fails, has_votes = is_known & ~passes, is_known.any(axis=2)
+    has_score = ~np.isnan(runs)
+    passes = has_score & ((runs >= middle) if column.direction == "higher" else (runs <= middle))
+    fails, has_votes = has_score & ~passes, has_score.any(axis=2)
     all_pass, all_fail = has_votes & ~fails.any(axis=2), has_votes & ~passes.any(axis=2)
     flips = []
     for row in np.flatnonzero(all_pass.any(axis=1) & all_fail.any(axis=1)).tolist():
         flips.append(
             FlippingQuestion(
                 query_id=query_ids[row],
-                pass_rate=float(passes[row].sum() / is_known[row].sum()),
+                pass_rate=float(passes[row].sum() / has_score[row].sum()),
                 passed=_first(all_pass[row]),
                 failed=_first(all_fail[row]),
             )

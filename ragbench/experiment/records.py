@@ -29,7 +29,6 @@ from ragbench.types import (
     Cause,
     Prediction,
     Qrels,
-    Query,
     Retrieved,
     Run,
     ScoreColumn,
@@ -61,7 +60,7 @@ class RetrieverRun:
 
     Attributes:
         name: Name of the system.
-        queries: Queries of the run.
+        query_ids: Ids of the queries of the run.
         outcomes: Hits or failure of each query, in their order.
         scored: Rankings as they are scored, or a function that reads them; `run` returns them.
         unmatched: Rankings of passages, if `run` has the documents that these were matched with;
@@ -74,7 +73,7 @@ class RetrieverRun:
     """
 
     name: str
-    queries: Sequence[Query]
+    query_ids: Sequence[str]
     outcomes: Sequence[Outcome[Retrieved]]
     scored: Run | Callable[[], Run]
     unmatched: Run | None = None

@@ -228,27 +228,23 @@ async def as_completed(
         size: Most items read and not yet yielded, which bounds the memory.
     """
     numbered_items = enumerate(items)
-    done: asyncio.Queue[tuple[int, asyncio.Task[Value]]] = asyncio.Queue()
-    running: set[asyncio.Task[Value]] = set()
-
-    def start(position: int, item: Item) -> None:
-        task = asyncio.ensure_future(function(item))
-        running.add(task)
-        task.add_done_callback(lambda task: done.put_nowait((position, task)))
-
+    done: asyncio.Queue[asyncio.Task[Value]] = asyncio.Queue()
+    positions: dict[asyncio.Task[Value], int] = {}  # position of each running task
     try:
         while True:
-            while len(running) < size and (entry := next(numbered_items, None)) is not None:
-                start(*entry)
-            if not running:
+            while len(positions) < size and (entry := next(numbered_items, None)) is not None:
+                position, item = entry
+                task = asyncio.ensure_future(function(item))
+                positions[task] = position
+                task.add_done_callback(done.put_nowait)
+            if not positions:
                 return
-            position, task = await done.get()
-            running.discard(task)
-            yield position, task.result()
+            task = await done.get()
+            yield positions.pop(task), task.result()
     finally:
-        for task in running:
+        for task in positions:
             task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.gather(*positions, return_exceptions=True)
 
 
 Ask = Callable[[ChatRequest], Awaitable[ChatReply]]

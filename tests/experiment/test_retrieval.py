@@ -131,14 +131,14 @@ def test_the_order_counts_where_scores_do_not_fall(assert_message):
     retriever = CallableRetriever(lambda question, top_k: [("a", 0.1), ("b", 0.9), ("a", 0.5)])
     outcomes = retrieve(retriever, QUERIES[:2], 10, Calls("x"))
 
-    ranked = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("a")])
+    ranked = rank_outcomes("mine", retriever, ["q0", "q1"], outcomes, [Document("a")])
 
     assert [id for id, _ in ranked.run.ranking("q0")] == ["a", "b"]
     assert_message(ranked.notes)
     unknown = "hits have ids that no document of the corpus has; measures of ids count them as "
     unknown += "unjudged; make the ids equal, or set id_field"
     assert ranked.warnings == [f"mine: 2 of 4 {unknown}"]
-    elsewhere = rank_outcomes("mine", retriever, QUERIES[:2], outcomes, [Document("z")])
+    elsewhere = rank_outcomes("mine", retriever, ["q0", "q1"], outcomes, [Document("z")])
     assert elsewhere.warnings == [f"mine: 4 of 4 {unknown}"]
 
 
@@ -149,4 +149,6 @@ def test_failed_and_missing_queries_are_not_in_the_run():
     retriever = Partial(refuses={"q2"})
     outcomes = retrieve(retriever, QUERIES[:3], 10, Calls("x"))
 
-    assert rank_outcomes("x", retriever, QUERIES[:3], outcomes, None).run.query_ids == ("q1",)
+    assert rank_outcomes("x", retriever, ["q0", "q1", "q2"], outcomes, None).run.query_ids == (
+        "q1",
+    )

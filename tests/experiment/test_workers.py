@@ -222,11 +222,12 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     queries = [Query("q1", "fox"), Query("q2", "hen"), Query("q3", "sea")]
     first = [[[ScoredDocument("d1", 1.0)], [ScoredDocument("d9", 1.0)], []]]
     calls = Calls("retriever 'rm3'")
-    local = dict(name_queries(queries, retrieve(rm3, queries, 2, calls, first)))
+    names = ["q1", "q2", "q3"]
+    local = dict(name_queries(names, retrieve(rm3, queries, 2, calls, first)))
 
     with closing(Local(workers=1)) as executor:
         outcomes = retrieve(rm3, queries, 2, calls, first, executor)
-        remote = dict(name_queries(queries, outcomes))
+        remote = dict(name_queries(names, outcomes))
 
     assert {n: (outcome.value, outcome.cause, outcome.detail) for n, outcome in remote.items()} == {
         n: (outcome.value, outcome.cause, outcome.detail) for n, outcome in local.items()

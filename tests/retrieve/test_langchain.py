@@ -88,7 +88,7 @@ def test_the_order_counts_and_never_the_number():
     retriever = LangchainRetriever(client=Distances())
     outcomes = retrieve(retriever, [QUERY], 10, Calls("r"))
 
-    run = rank_outcomes("mine", retriever, [QUERY], outcomes, None).run
+    run = rank_outcomes("mine", retriever, ["q1"], outcomes, None).run
 
     assert [document for document, _ in run.ranking("q1")] == ["near", "far"]
 
@@ -135,7 +135,7 @@ def test_notes_say_what_the_ids_are_and_reach_the_reader(assert_message):
     retriever = LangchainRetriever(factory="tests.retrieve.foreign:store", id_field="dok")
     outcomes = retrieve(retriever, [QUERY], 10, Calls("r"))
 
-    notes = rank_outcomes("mine", retriever, [QUERY], outcomes, None).notes
+    notes = rank_outcomes("mine", retriever, ["q1"], outcomes, None).notes
 
     assert_message(notes)
 
@@ -145,10 +145,10 @@ def test_a_limit_of_its_own_is_said_once(assert_message):
     queries = [Query("a", "one"), Query("b", "two")]
     outcomes = retrieve(retriever, queries, 100, Calls("r"))
 
-    warnings = rank_outcomes("mine", retriever, queries, outcomes, None, 100).warnings
+    warnings = rank_outcomes("mine", retriever, ["a", "b"], outcomes, None, 100).warnings
 
     assert_message(warnings)
-    assert rank_outcomes("mine", retriever, queries, outcomes, None, 2).warnings == []
+    assert rank_outcomes("mine", retriever, ["a", "b"], outcomes, None, 2).warnings == []
 
 
 def test_the_bad_answers_of_one_query_fail_it_alone(assert_message):

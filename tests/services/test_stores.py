@@ -36,7 +36,7 @@ def check(store, k=10):
     for client, top_k in ((store, k), (store.as_retriever(search_kwargs={"k": k}), 100)):
         retriever = LangchainRetriever(client=client, id_field="doc")
         outcomes = retrieve(retriever, QUERIES, top_k, Calls("retriever 'store'", 30.0))
-        ranked = rank_outcomes("store", retriever, QUERIES, outcomes, None, top_k)
+        ranked = rank_outcomes("store", retriever, ["q1", "q2"], outcomes, None, top_k)
         for query in QUERIES:
             ids = [document for document, _ in ranked.run.ranking(query.id)]
             assert ids == nearest(query.text, k)

@@ -30,6 +30,7 @@ from ragbench.data.loaders import base
 from ragbench.errors import DataError
 from ragbench.registry import Option, nearest, shown
 from ragbench.types import Collection, Query
+from ragbench.types.documents import record_ids
 
 _TEST = "test"
 # Folders of the judgements, of BEIR and of mteb
@@ -90,7 +91,8 @@ class Beir(base.Located):
         documents = None
         if corpus is not None:
             documents = list(read_documents(corpus, self._name))
-        judgements = self._judgements(queries)
+        query_ids = record_ids(queries)
+        judgements = self._judgements(query_ids)
         notes = corpus_notes(documents, "no corpus.jsonl: only stored rankings can be scored")
         judged = queries
         if judgements is None:
@@ -101,7 +103,7 @@ class Beir(base.Located):
                 notes.append(f"{counted(n, 'query')} without a judgement in the split left out")
             notes += judgements.notes()
         answers_file = find_file(self._path, "answers.jsonl")
-        answers = read_answers(answers_file, queries) if answers_file else {}
+        answers = read_answers(answers_file, query_ids) if answers_file else {}
         ids = {query.id for query in judged}
         collection = Collection(
             queries=judged,
@@ -149,11 +151,11 @@ class Beir(base.Located):
                 return {split: list(files) for split, files in tables.items()}
         return {}
 
-    def _judgements(self, queries: list[Query]) -> QrelsTable | None:
+    def _judgements(self, query_ids: Sequence[str]) -> QrelsTable | None:
         """Return the judgements of the split, checked against the queries; None without any."""
         parts = list(map(_read_split, self._qrels_files()))
         for part in parts:
-            part.require_queries((query.id for query in queries), "queries.jsonl")
+            part.require_queries(query_ids, "queries.jsonl")
         return merge_judgements(parts) if parts else None
 
     def _qrels_files(self) -> list[Sequence[Path]]:
@@ -192,13 +194,13 @@ def _read_split(files: Sequence[Path]) -> QrelsTable:
     return judgements_of_rows(rows, str(files[0]))
 
 
-def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
+def read_answers(path: Path, query_ids: Sequence[str]) -> dict[str, list[str]]:
     """Read `answers.jsonl` as query -> gold answers; queries with an empty list are left out.
 
     The order is that of the lines. A text instead of a list is one answer.
 
     Raises:
-        DataError: The file cannot be read, or a line is wrong or has no query of `queries`.
+        DataError: The file cannot be read, or a line is wrong or has no query of `query_ids`.
     """
     answers: dict[str, list[str]] = {}
     entries: dict[str, Entry] = {}
@@ -210,8 +212,8 @@ def read_answers(path: Path, queries: Sequence[Query]) -> dict[str, list[str]]:
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise entry.error(f"'answers' is {shown(value)}", allowed="a list of texts")
         answers[query_id] = texts
-    query_ids = {query.id for query in queries}
-    missing = [(entry.line or 0, name) for name, entry in entries.items() if name not in query_ids]
+    names = set(query_ids)
+    missing = [(entry.line or 0, name) for name, entry in entries.items() if name not in names]
     if missing:
-        raise unknown_query(str(path), missing, query_ids, "queries.jsonl")
+        raise unknown_query(str(path), missing, names, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}

@@ -33,7 +33,6 @@ from ragbench.score.text.base import Metric
 from ragbench.secrets import redactor
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Query
-from ragbench.types.documents import record_ids
 from ragbench.types.scores import Verdict
 
 Entry = TypeVar("Entry")
@@ -434,27 +433,27 @@ def build_judge(block: schema.JudgeBlock, *, calls: bool = True) -> PlannedJudge
     return PlannedJudge(block.type, judge, single, pairwise, block, nuggets)
 
 
-def nugget_warnings(name: str, planned: PlannedJudge, queries: Sequence[Query]) -> list[str]:
+def nugget_warnings(name: str, planned: PlannedJudge, query_ids: Sequence[str]) -> list[str]:
     """Return a list with one warning if queries lack nuggets in the file of a judge, else [].
 
     Args:
         name: Name of the judge, for messages.
         planned: Judge with the nuggets of its file.
-        queries: Queries of the data set.
+        query_ids: Ids of the queries of the data set.
 
     Raises:
         ConfigError: The file has nuggets for none of the queries.
     """
-    nuggets, block, names = planned.nuggets, planned.block, record_ids(queries)
-    n_without = 0 if nuggets is None else sum(not nuggets.get(name) for name in names)
-    if nuggets is not None and n_without == len(queries):
+    nuggets, block = planned.nuggets, planned.block
+    n_without = 0 if nuggets is None else sum(not nuggets.get(name) for name in query_ids)
+    if nuggets is not None and n_without == len(query_ids):
         problem = block.place.problem(
             f"none of its {len(nuggets)} queries has nuggets and is in the data set",
             f"{_path_of(block)}.nuggets",
-            f"qid of a query, such as '{names[0]}' (file: {block.nuggets})",
+            f"qid of a query, such as '{query_ids[0]}' (file: {block.nuggets})",
         )
         raise errors.ConfigError([problem], block.place.file or "the config")
-    warning = f"{n_without} of {len(queries)} queries have no nuggets in the file, and no score"
+    warning = f"{n_without} of {len(query_ids)} queries have no nuggets in the file, and no score"
     return [f"judge {name}: {warning} over nuggets"] if n_without else []
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.plan.components import (
     build,
     check_startup,
@@ -30,7 +30,6 @@ from ragbench.experiment.plan.systems import (
     choose_systems,
     complete_systems,
     names_of,
-    sample,
 )
 from ragbench.gates.base import check_names, read_baselines
 from ragbench.generate.base import Generator
@@ -39,6 +38,7 @@ from ragbench.registry import PYTHON
 from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.signature import fingerprint
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.documents import record_ids
 
@@ -164,12 +164,23 @@ def make_plan(
 def _choose_queries(
     collection: Collection, choices: Choices, seed: int
 ) -> tuple[Sequence[Query], list[str]]:
-    """Return the queries of the run, and warnings about a sample."""
-    queries, sampled = sample(collection.queries, choices.limit, seed)
+    """Return the queries of the run in the order of the file, and a warning about a sample.
+
+    A random sample of `limit` queries depends on the seed and the query ids alone. An OptionError
+    if `limit` is below 1.
+    """
+    queries, limit, warnings = collection.queries, choices.limit, list[str]()
+    if limit is not None and limit < len(queries):
+        if limit < 1:
+            raise OptionError("run", "limit", limit, "an integer >= 1")
+        by_chance = sorted(record_ids(queries), key=lambda name: fingerprint([str(seed), name]))
+        warnings = [f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"]
+        sampled_ids = frozenset(by_chance[:limit])
+        queries = [query for query in queries if query.id in sampled_ids]
     if choices.queries:
         chosen = frozenset(choices.queries)
         queries = [query for query in queries if query.id in chosen]
-    return queries, sampled
+    return queries, warnings
 
 
 def _check_repeats(plan: Plan) -> None:

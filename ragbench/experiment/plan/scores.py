@@ -23,6 +23,7 @@ from ragbench.score.text import DEFAULT_METRICS
 from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Answered, Collection
+from ragbench.types.documents import record_ids
 
 # Default measures behind `found`; those with k above `top_k` are left out.
 DEFAULT_MEASURES = (
@@ -318,7 +319,7 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
     fill, remarks = fit_measures(fill, measures, config.metrics.retrieval.top_k)
     warnings = [*([no_fill] if no_fill and ranked else []), *remarks]
     for name, judge in judges.items():
-        warnings += components.nugget_warnings(name, judge, collection.queries)
+        warnings += components.nugget_warnings(name, judge, record_ids(collection.queries))
     for name, reason in skipped.items():
         warnings.append(f"judge {name} was skipped: {reason} (when: available)")
     is_unasked = config.metrics.judges is not None and not inputs.choices.judge

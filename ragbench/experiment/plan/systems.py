@@ -18,30 +18,6 @@ from ragbench.generate.base import Generator
 from ragbench.records.summary import SystemType
 from ragbench.registry import PYTHON, check_allowed
 from ragbench.retrieve.base import Retriever
-from ragbench.signature import fingerprint
-from ragbench.types import Query
-from ragbench.types.documents import record_ids
-
-
-def sample(
-    queries: Sequence[Query], limit: int | None, seed: int
-) -> tuple[Sequence[Query], list[str]]:
-    """Draw a random sample of `limit` queries; return (queries, list with one warning).
-
-    The sample depends on the seed and the query ids alone, and keeps the order of the file. All
-    queries and no warning if `limit` is None or not below their number.
-
-    Raises:
-        OptionError: `limit` is below 1.
-    """
-    if limit is None or limit >= len(queries):
-        return queries, []
-    if limit < 1:
-        raise OptionError("run", "limit", limit, "an integer >= 1")
-    by_chance = sorted(record_ids(queries), key=lambda name: fingerprint([str(seed), name]))
-    warning = f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"
-    sampled_ids = frozenset(by_chance[:limit])
-    return [query for query in queries if query.id in sampled_ids], [warning]
 
 
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:

@@ -549,6 +549,7 @@ class AskApp(AnswerQueries):
         """
         order, name = in_random_order(self.plan, todo), self.system.name
         queries = [self.plan.queries[row % len(self.plan.queries)] for row in order]
+        names = [query.id for query in queries]
         app, corpus = self.plan.apps[name], self.plan.corpus
         calls = self._resources.calls("app", name)
 
@@ -561,7 +562,7 @@ class AskApp(AnswerQueries):
             return replace(prediction, contexts=contexts)
 
         answers = ((row, with_latency(outcome)) for row, outcome in calling(ask, queries, calls))
-        keep_all(name_queries(queries, answers), order, keep, advance)
+        keep_all(name_queries(names, answers), order, keep, advance)
 
     def step(self, outputs: Outputs, work: Work | None) -> Step:
         """Return a step with the number of stored answers; the cost of an app is unknown."""

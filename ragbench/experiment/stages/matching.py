@@ -25,7 +25,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval import passage_matching
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Document, Qrels, Query, Retrieved, Run, ScoredDocument
+from ragbench.types import Document, Qrels, Retrieved, Run, ScoredDocument
 from ragbench.types.documents import record_ids
 from ragbench.types.rows import Mapped
 
@@ -159,8 +159,8 @@ def drop_excluded(
     if not excluded:
         return outcomes, 0
     scored, n_dropped = list[Outcome[Retrieved]](), 0
-    for query, outcome in zip(plan.queries, outcomes, strict=True):
-        names = excluded.get(query.id)
+    for query, outcome in zip(plan.ids, outcomes, strict=True):
+        names = excluded.get(query)
         if names and outcome.value is not None:
             hits = outcome.value.documents
             allowed = [hit for hit in hits if hit.id not in names and hit.document not in names]
@@ -173,7 +173,7 @@ def drop_excluded(
 def rank_outcomes(
     name: str,
     retriever: Retriever,
-    queries: Sequence[Query],
+    query_ids: Sequence[str],
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
     top_k: int | None = None,
@@ -189,20 +189,20 @@ def rank_outcomes(
     Args:
         name: Name of the system, for messages.
         retriever: Retriever, whose scores or whose order rank the hits.
-        queries: The n queries.
+        query_ids: Ids of the n queries.
         outcomes: Outcome of each query; failed ones are not in the run, empty ones are.
         corpus: Documents, to count hits that it lacks; None if hits have other ids.
         top_k: Number of hits that a shorter list gets a warning for; None gives none.
         own_notes: Notes of the retriever; None takes those of `retriever`.
     """
-    run, n_unknown, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
+    run, n_unknown, is_cut = _run_of(name, retriever, query_ids, outcomes, corpus)
     notes, warnings = list[str](), list[str]()
     # an index of all other names of the documents is only worth its time for other ids
     if corpus is not None and n_unknown:
         document_of_hit, n_hits = document_resolver(corpus), len(run)
         if any(map(document_of_hit, _unknown_hits(outcomes, run, corpus))):
             outcomes = Mapped(partial(_name_documents, document_of_hit=document_of_hit), outcomes)
-            run, n_left, is_cut = _run_of(name, retriever, queries, outcomes, corpus)
+            run, n_left, is_cut = _run_of(name, retriever, query_ids, outcomes, corpus)
             notes.append(
                 f"{n_unknown - n_left} of {n_hits} hits were matched with documents of the corpus "
                 "by path, file name or title"
@@ -234,7 +234,7 @@ def rank_outcomes(
         (warnings if n_unknown > len(run) / 10 else notes).append(remark)
     return RetrieverRun(
         name,
-        queries,
+        query_ids,
         outcomes,
         partial(outcomes.run, name) if isinstance(outcomes, FileRankings) else run,
         notes=[f"{name}: {note}" for note in notes],
@@ -271,7 +271,7 @@ def _name_documents(
 def _run_of(
     name: str,
     retriever: Retriever,
-    queries: Sequence[Query],
+    query_ids: Sequence[str],
     outcomes: Sequence[Outcome[Retrieved]],
     corpus: Sequence[Document] | None,
 ) -> tuple[Run, int, bool]:
@@ -284,13 +284,13 @@ def _run_of(
         return run, sum(document not in corpus_ids for document in run.documents), False
     n_unknown, is_cut, parts = 0, False, []
     # some queries at a time, so that not all hits are in memory
-    for start in range(0, len(queries), _BLOCK):
+    for start in range(0, len(query_ids), _BLOCK):
         rankings = {}
-        for row, query in enumerate(queries[start : start + _BLOCK], start):
+        for row, query in enumerate(query_ids[start : start + _BLOCK], start):
             value = outcomes[row].value
-            is_stored = retriever.query_ids is None or query.id in retriever.query_ids
+            is_stored = retriever.query_ids is None or query in retriever.query_ids
             if value is not None and is_stored:
-                rankings[query.id] = value.documents
+                rankings[query] = value.documents
         for hits in rankings.values():
             # a repeated hit counts once, as in the run
             documents = {hit.id if hit.document is None else hit.document for hit in hits}
@@ -561,9 +561,9 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
 def _hits(ranking: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
     """Yield id and hits of each query in the run; failed and missing queries are left out."""
     query_index = ranking.run.query_index
-    for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
-        if query.id in query_index and outcome.value is not None:
-            yield query.id, outcome.value.documents
+    for query, outcome in zip(ranking.query_ids, ranking.outcomes, strict=True):
+        if query in query_index and outcome.value is not None:
+            yield query, outcome.value.documents
 
 
 def _document_of_hit(

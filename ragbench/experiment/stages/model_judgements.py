@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from ragbench.config.schema import RetrievalMetrics
 from ragbench.experiment.plan.records import Plan, PlannedFill
 from ragbench.experiment.records import Filled, Results, RetrieverRun, Work, judge_use
 from ragbench.experiment.stages.base import Outputs, Stage, Step, example_item
@@ -25,24 +24,21 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import JudgeResults, levels_note, mixed_rubrics
 from ragbench.score.retrieval.ranking import ranked_documents
-from ragbench.types import Document, Qrels, Verdict
+from ragbench.types import Qrels, Verdict
 
 # Parts of a judge's signature that the fingerprint of the grades replaces.
 _REPLACED_PARTS = ("queries", "gold", "v")
 
 
 def _pool(
-    rankings: Sequence[RetrieverRun],
-    depth: int,
-    corpus: Mapping[str, Document],
-    rules: RetrievalMetrics,
+    plan: Plan, rankings: Sequence[RetrieverRun], depth: int
 ) -> Iterator[tuple[str, JudgedItem]]:
     """Yield id and item of the first `depth` hits of all retrievers, query by query."""
+    rules, corpus = plan.config.metrics.retrieval, plan.corpus
     # an average over ties has no single order; the pool needs one
     ties = "docid" if rules.ties == "average" else rules.ties
     orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
-    queries = rankings[0].queries if rankings else ()
-    for row, query in enumerate(queries):
+    for row, query in enumerate(plan.queries if rankings else ()):
         pool: dict[str, str] = {}
         for ranking, order in zip(rankings, orders, strict=True):
             best = order.get(query.id, [])[:depth]
@@ -175,8 +171,7 @@ class PoolPassages(Stage[PassagePool]):
         """Return the pool; each pair is in it once, however many retrievers returned it."""
         plan, people = self.plan, _grades_of_people(self.plan)
         rankings = [r for rank in self._ranks if (r := inputs[rank]) is not None]
-        rules, depth = plan.config.metrics.retrieval, self.fill.rules.depth
-        pool = list(_pool(rankings, depth, plan.corpus, rules))
+        pool = list(_pool(plan, rankings, self.fill.rules.depth))
         unjudged = [(d, item) for d, item in pool if d not in people.get(item.query_id, {})]
         with_text = [(d, item) for d, item in unjudged if "".join(item.contexts or ()).strip()]
         return PassagePool(len(pool), len(unjudged), with_text)

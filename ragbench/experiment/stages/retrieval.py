@@ -310,12 +310,13 @@ class Retrieve(base.Stage[HitOutcomes]):
         """Retrieve hits for the queries of some slots, in their order."""
         _, rankings = self._source_hits(inputs)
         queries = [self.plan.queries[row] for row in todo]
+        names = [query.id for query in queries]
         calls = self._resources.calls("retriever", self.name)
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
         executor = self._resources.executor
         answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
         outcomes = ((row, _with_remedy(outcome, self.top_k)) for row, outcome in answered)
-        base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
+        base.keep_all(name_queries(names, outcomes), todo, keep, advance)
 
     def notes(self) -> Sequence[str]:
         """Return the notes of the retriever on all hits that it returned so far."""
@@ -402,7 +403,7 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         if n_excluded:
             top_k = None
             notes.append(EXCLUDED_NOTE.format(n_excluded))
-        ranking = rank_outcomes(self.name, retriever, plan.queries, outcomes, corpus, top_k, notes)
+        ranking = rank_outcomes(self.name, retriever, plan.ids, outcomes, corpus, top_k, notes)
         ranking = replace(ranking, number=self.number)
         ranking = meet_gold(match_hits(ranking, plan), plan)
         return check_ids(ranking, plan, is_app=self.retrieve is None)

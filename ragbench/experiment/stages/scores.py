@@ -520,8 +520,8 @@ def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
         for ids in (ranking.outcomes.query_ids, run.query_ids, run.documents):
             yield from _bytes_of(as_bytes(ids))
         return
-    for query, outcome in zip(ranking.queries, ranking.outcomes, strict=True):
-        yield from (query.id, outcome.cause.word, outcome.detail)
+    for query, outcome in zip(ranking.query_ids, ranking.outcomes, strict=True):
+        yield from (query, outcome.cause.word, outcome.detail)
         for hit in () if outcome.value is None else outcome.value.documents:
             yield from (hit.id, repr(hit.score), hit.title or "", hit.text or "")
             if hit.metadata:
