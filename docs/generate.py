@@ -73,7 +73,7 @@ def metrics() -> str:
             ("range", _range(entry)),
             ("equal to", entry["equals"]),
             ("not for", entry["not_for"]),
-            ("signature", f"`{_cell(_signature(entry['name']))}`"),
+            ("signature", _signature_cell(entry["name"])),
         ]
         table = "".join(f"| {key} | {value} |\n" for key, value in rows)
         parts.append(f"## {names}\n\n{entry['help']}.\n\n| | |\n|---|---|\n{table}")
@@ -83,6 +83,12 @@ def metrics() -> str:
 def _range(entry: dict[str, Any]) -> str:
     low, high = (f"{end:g}" if end is not None else "unbounded" for end in entry["range"])
     return f"{low} to {high}, {entry['direction']} is better"
+
+
+def _signature_cell(name: str) -> str:
+    if name in ("pass^k", "pass@k"):
+        return "that of `right`, with the number of repetitions"
+    return f"`{_cell(_signature(name))}`"
 
 
 def _signature(name: str) -> str:

@@ -8,12 +8,15 @@ import math
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from ragbench.cli import output
 from ragbench.registry import Family, declared_options, summary_line
+
+if TYPE_CHECKING:
+    from ragbench.score.text.base import Declaration
 
 # Kind of component, in the order of the list -> place of its family.
 _FAMILIES = {
@@ -77,7 +80,7 @@ def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) 
         for name, entries in catalog.items():
             output.echo(f"{name} ({len(entries)})", bold=True)
             names = ", ".join(entry["name"] for entry in entries)
-            output.echo(textwrap.fill(names, 100, initial_indent="  ", subsequent_indent="  "))
+            output.echo(_wrap(f"  {names}", "  "))
         output.echo(f"\noptions and their meaning: ragbench list {next(iter(catalog))}")
         return
     for name, entries in catalog.items():
@@ -204,9 +207,24 @@ def _list_components(kind: str, *, with_rare: bool) -> list[_Entry]:
         options = _describe_options(component, k_is_required=needs_k)
         facts = _further_facts(kind, name, component)
         entries.append({**group, "name": name, "help": summary, "options": options, **facts})
+    if kind == "metrics":
+        entries += _pass_metrics()
     if kind == "measures":
         groups = get_args(Group)
         entries.sort(key=lambda entry: groups.index(entry["group"]))
+    return entries
+
+
+def _pass_metrics() -> list[_Entry]:
+    """Return the entries of `pass^k` and `pass@k`, which stand in no table: k is part of a name."""
+    from ragbench.score.text.pass_rate import PASS_METRICS, parse_pass
+
+    entries = []
+    for name, summary in PASS_METRICS.items():
+        metric = parse_pass(name.replace("k", "1"))
+        declared = {} if metric is None else _declared_facts(metric.declaration, metric.range)
+        text = f"{summary}; {name.replace('k', '3')} needs `repeat: 3` or more"
+        entries.append({"name": name, "help": text, "options": [], **declared})
     return entries
 
 
@@ -222,9 +240,13 @@ def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
     declared = declaration_of(component)
     if declared is None:
         return {}
+    return _declared_facts(declared, parse_metric(name).range)
+
+
+def _declared_facts(declared: Declaration, limits: Sequence[float]) -> dict[str, Any]:
     return {
         "parts": list(declared.parts),
-        "range": [None if math.isinf(limit) else limit for limit in parse_metric(name).range],
+        "range": [None if math.isinf(limit) else limit for limit in limits],
         "direction": declared.direction,
         "equals": declared.equals,
         "not_for": declared.not_for,

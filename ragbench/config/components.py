@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from ragbench.config.schema import (
     Component,
     Tail,
 )
-from ragbench.config.tree import KeyEntry, Node, Report
+from ragbench.config.tree import RENAMED, KeyEntry, Node, Report
 from ragbench.data.loaders.base import ReasoningOption
 from ragbench.errors import DataError, OptionError, Place
 from ragbench.registry import (
@@ -170,6 +170,7 @@ def check_component(
     chunking = check_chunk(node, type_name, cls, context) if is_chunked else None
     # checked above, so that the options of the type do not report it
     node = node.without(CHUNK) if is_chunked else node
+    node = without_useless_repeat(node, cls, options, report)
     common_options = {key: option for key, option in common.items() if key not in options}
     declared = {**options, **common_options}
     is_built_in = type_name in family.table
@@ -187,6 +188,26 @@ def check_component(
     context.try_component(entry, cls, values, options)
     component = _build(name, loaded, values, [*options, *undeclared], entry.place)
     return replace(component, chunk=chunking)
+
+
+def without_useless_repeat(node: Node, cls: Any, options: Collection[str], report: Report) -> Node:
+    """Return an entry without `repeat` and its earlier name where all results are the same.
+
+    Each of them is reported with the reason, but for `repeat: 1`. `options` are those of the class.
+    """
+    reason = getattr(cls, "same_results", "")
+    if not isinstance(reason, str) or not reason or "repeat" in options:
+        return node
+    repeat = node.get("repeat")
+    if repeat is not None and repeat.value != 1:
+        report.wrong(repeat, f"found {repeat.quote()}", f"1: {reason}")
+        node = node.without("repeat")
+    for key, name in RENAMED.items():
+        if name == "repeat" and key in node.entries and key not in options:
+            problem = f"unknown key '{key}'"
+            report.add(node.entries[key].place, node.path, problem, f"no 'repeat': {reason}")
+            node = node.without(key)
+    return node
 
 
 def retriever_family(node: Node) -> Family:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ragbench.config.components import load_type, options_of
+from ragbench.config.components import load_type, options_of, without_useless_repeat
 from ragbench.config.first_guesses import report_listed_scores
 from ragbench.config.options import Context, resolve_path
 from ragbench.config.schema import JudgeBlock, RubricSource
@@ -52,6 +52,9 @@ class JudgeCommon(OptionSet):
             refers_to="path",
         ),
     ] = None
+    repeat: Annotated[
+        int, Option("How often each item is judged; its score is the mean.", ge=1)
+    ] = 1
 
 
 def check_judges(node: Node, place: Place, context: Context) -> dict[str, JudgeBlock] | None:
@@ -87,14 +90,19 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
 
     node, report = entry.node, context.report
     n_problems = len(report)
-    common = declared_options(JudgeCommon)
     loaded = load_type(entry, JUDGES, context)
     # of a judge of an unknown type, the keys that all judges have are checked: all mistakes at once
     if loaded is None and not node.entries:
         return None
     options = options_of(loaded[1]) if loaded else {}
+    # a judge that repeats its requests by itself, as models do, gets the number
+    common = {**declared_options(JudgeCommon)}
+    if "repeat" in options:
+        del common["repeat"]
     options = {key: option for key, option in options.items() if key not in common}
     declared = {**common, **options}
+    if loaded is not None:
+        node = without_useless_repeat(node, loaded[1], options, report)
     values = context.check(
         node,
         declared,
@@ -113,7 +121,7 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
         if isinstance(rubrics[row], Path):
             sources[row] = WrittenPath(escaped(str(part.value)))
     context.fill(node, "rubrics", sources)
-    _check_combination(node, values, rubrics, context)
+    _check_combination(node, values, rubrics, common, context)
     if loaded is None or len(report) > n_problems or not values.keys() >= declared.keys():
         return None
     return JudgeBlock(
@@ -165,9 +173,13 @@ def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSo
 
 
 def _check_combination(
-    node: Node, values: dict[str, Any], rubrics: Sequence[RubricSource], context: Context
+    node: Node,
+    values: dict[str, Any],
+    rubrics: Sequence[RubricSource],
+    common: Collection[str],
+    context: Context,
 ) -> None:
-    """Report `nuggets` and `pairs` if the judge has no rubric that uses them."""
+    """Report `nuggets`, `pairs` and `repeat` if the judge has no rubric that uses them."""
     from ragbench.score.judge.rubric import load_rubric
 
     methods = [load_rubric(name).method for name in rubrics]
@@ -177,6 +189,9 @@ def _check_combination(
     if node.get("pairs") is not None and "pairwise" not in methods:
         problem = "'pairs' has no effect without a rubric that compares two answers"
         context.report.wrong(node.entries["pairs"], problem, "rubrics: [pairwise]")
+    if "repeat" in common and values.get("repeat", 1) > 1 and "pairwise" in methods:
+        problem = "own code compares two answers once in each order"
+        context.report.wrong(node.entries["repeat"], problem, "repeat: 1")
 
 
 # Kind of score -> its description, and the place of its names in a config

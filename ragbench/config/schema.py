@@ -307,6 +307,8 @@ class JudgeBlock:
         when: `available`: the judge is skipped if its key or a package is missing.
         pairs: Systems that rubrics of pairs compare; None depends on the number of systems.
         nuggets: File of the queries' nuggets; None if the judge makes them.
+        repeat: Number of times that it is asked about each item; 1 for a judge that repeats its
+            requests by itself.
         place: Where it stands, for later errors.
     """
 
@@ -318,6 +320,7 @@ class JudgeBlock:
     when: Literal["always", "available"] = "always"
     pairs: Literal["all", "baseline"] | None = None
     nuggets: str | None = None
+    repeat: int = 1
     place: Place = field(default_factory=Place, compare=False, repr=False)
 
 

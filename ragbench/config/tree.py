@@ -18,7 +18,7 @@ KeyPath = tuple[str, ...]
 
 _SHOWN_NAMES = 20
 # Earlier name of a key -> its name.
-_RENAMED = {"samples": "repeat"}
+RENAMED = {"samples": "repeat"}
 _PLAIN_KEY = re.compile(r"[^\s.\"'=]+")
 
 
@@ -99,7 +99,7 @@ class Report:
         `path` is that of the mapping; the nearest allowed key, or its new name, is suggested.
         """
         names = list(allowed)
-        if (renamed := _RENAMED.get(key)) in names:
+        if (renamed := RENAMED.get(key)) in names:
             self.add(place, path, f"unknown key '{key}'", f"'{renamed}', which has its meaning")
             return
         allowed_names = ", ".join(names) or "no keys"

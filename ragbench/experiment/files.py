@@ -141,6 +141,7 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
         kept_failures=results.kept_failures,
         used=results.used,
         unseen=results.unseen,
+        token=results.token,
     )
 
 

@@ -93,7 +93,8 @@ def _judgements(
     # in another way than by a mean has one judgement.
     name, planned, rubric = judge
     n, n_answers, _ = values.shape
-    if planned.repeat == 1 or planned.block.options.get("combine", "mean") != "mean":
+    combine = planned.block.options.get("combine", "mean") if planned.judge.asks else "mean"
+    if planned.repeat == 1 or combine != "mean":
         return values
     rows = results.judgements[system][name]
     table = np.full((n, n_answers, planned.repeat), np.nan)

@@ -289,6 +289,7 @@ class Results:
         unreachable: Components whose server served no request of this run.
         used: File of the project that the run imported or read -> hash of its content.
         unseen: Components that ask code that no file of the project describes.
+        token: Token of the run, if it called code of the user.
     """
 
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)
@@ -312,6 +313,7 @@ class Results:
     unreachable: tuple[str, ...] = ()
     used: Mapping[str, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
+    token: str = ""
 
     @property
     def compared_systems(self) -> list[SystemScores]:

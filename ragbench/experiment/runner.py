@@ -30,6 +30,7 @@ from ragbench.errors import FolderLocked, OptionError
 from ragbench.executors.base import Executor
 from ragbench.experiment.files import write_run
 from ragbench.experiment.gates import gate_run
+from ragbench.experiment.kept_results import kept_token
 from ragbench.experiment.plan.components import (
     build_executor,
     calls_own_code,
@@ -130,7 +131,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         budget = Budget(**asdict(config.budget))
         replies = stack.enter_context(_open_models(plan, budget))
         if repetition is None:
-            run_state = stack.enter_context(lock_experiment(experiment_folder))
+            run_state = stack.enter_context(lock_experiment(experiment_folder, kept_token(plan)))
             stage_store = StageStore(files.cache_folder(config.cache), config.cache_also)
         else:  # a repetition resumes no run, and does not block other runs of the experiment
             run_state, stage_store = RunState(), StageStore(repetition.stages)
@@ -147,7 +148,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             executor=executor,
         )
         results = _run_stages(resources, store, progress, run_state)
-        _add_code(results, plan, watch)
+        _add_code(results, plan, watch, run_state.token)
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
             experiment = write_run(plan, results, summary, started, repetition)
@@ -163,7 +164,7 @@ def _open_models(plan: Plan, budget: Budget) -> AbstractContextManager[Replies |
     return open_models(judges, plan.config, plan.generators, replay=replay, budget=budget)
 
 
-def _add_code(results: Results, plan: Plan, watch: UsedFiles) -> None:
+def _add_code(results: Results, plan: Plan, watch: UsedFiles, token: str) -> None:
     """Add the files that the run used, and the components whose code no file describes."""
     config = plan.config
     results.unseen = unseen_components(plan)
@@ -172,7 +173,7 @@ def _add_code(results: Results, plan: Plan, watch: UsedFiles) -> None:
     if any(calls_own_code(component) for component in components):
         root = project_root(config.path.parent if config.path else Path())
         excluded = [Path(config.output), files.cache_folder(config.cache)]
-        results.used = watch.digests(root, excluded)
+        results.used, results.token = watch.digests(root, excluded), token
         results.unseen += ("code",) if watch.hidden or watch.calls_others(root) else ()
 
 
@@ -269,13 +270,13 @@ class RunState:
 
 
 @contextmanager
-def lock_experiment(folder: Path) -> Iterator[RunState]:
+def lock_experiment(folder: Path, token: str | None = None) -> Iterator[RunState]:
     """Lock the folder of an experiment, `<output>/<name>`, for one run, and yield its state.
 
     Missing folders are created, that of the output with a `.gitignore`. The token of an unfinished
-    run is used again, so that the new run resumes it. The lock is one of the operating system and
-    ends with the process. The lock file is removed at the end. The token file stays unless the run
-    sets `finished`, also after an error.
+    run is used again, so that the new run resumes it, or else `token`. The lock is one of the
+    operating system and ends with the process. The lock file is removed at the end. The token file
+    stays unless the run sets `finished`, also after an error.
 
     Raises:
         FolderLocked: Another process holds the lock.
@@ -291,8 +292,7 @@ def lock_experiment(folder: Path) -> Iterator[RunState]:
     run_state = RunState()
     try:
         with files.naming_unwritable(folder):
-            token = unfinished_token(folder)
-            run_state.token = token or run_state.token
+            run_state.token = unfinished_token(folder) or token or run_state.token
             files.write_atomically(token_file, run_state.token + "\n")
         yield run_state
     finally:

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +87,14 @@ class UsedFiles:
             is_foreign = any(part in _FOREIGN or part.startswith(".") for part in parts)
             if not is_foreign and not any(file.is_relative_to(folder) for folder in folders):
                 yield name, file
+
+
+def are_unchanged(root: Path, digests: Mapping[str, str]) -> bool:
+    """Return True if all files of a folder have the digests of `UsedFiles.digests` still."""
+    try:
+        return all(_digest(root / name) == digest for name, digest in digests.items())
+    except OSError:
+        return False  # a file is gone
 
 
 def _digest(file: Path) -> str:

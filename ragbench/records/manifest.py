@@ -124,6 +124,7 @@ class Manifest(Record):
             without code of the user.
         unseen: Components that ask other code, such as a server, which no file of the project
             describes.
+        token: Random word in the keys of stored results of own code.
     """
 
     # most keys have defaults, since runs of older versions lack them
@@ -152,6 +153,7 @@ class Manifest(Record):
     kept_failures: Mapping[str, int] = optional({})
     used: Mapping[str, str] = optional({})
     unseen: tuple[str, ...] = optional(())
+    token: str = optional("")
 
 
 class UnscoredRow(Record):

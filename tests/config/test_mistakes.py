@@ -308,7 +308,7 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
     retrievers = []
     answers = tmp_path / "answers.jsonl"
     answers.write_text('{"query_id": "q1", "answer": "a"}\n')
-    text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}, repeat: 2}}}}\n"
+    text = HEAD + f"generators: {{told: {{type: predictions, path: {answers}}}}}\n"
     init = Predictions.__init__
 
     @functools.wraps(init)  # its options are read off its signature
@@ -322,13 +322,9 @@ def test_a_file_is_read_for_that_only_where_the_config_is_refused_anyway(tmp_pat
     load_config(tmp_path / "c.yaml")
     assert not retrievers
     (tmp_path / "c.yaml").write_text(f"{text}seed: x\n")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError):
         load_config(tmp_path / "c.yaml")
-
-    assert [problem.path for problem in caught.value.problems] == [
-        "generators.told.repeat",
-        "seed",
-    ]
+    assert retrievers
 
 
 def test_several_judges_that_refuse_are_one_error(tmp_path):

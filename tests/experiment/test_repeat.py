@@ -54,6 +54,11 @@ def rerank(question, hits):
     """The order of the hits in even calls, else the reverse."""
     return hits[::-1] if called("rerank", question) % 2 else hits
 
+def rate(question, answer):
+    """1 each time, but for volcanoes: 1, 0, 0."""
+    number = called("rate", question)
+    return 0 if "volcanoes" in question and number % 3 else 1
+
 def generate(question, contexts):
     """The id of the first passage, with the number of the call."""
     return f"{contexts[0].id} {called('generate', question)}"
@@ -197,6 +202,38 @@ def test_more_repetitions_ask_for_the_further_ones_alone(config, tmp_path):
     assert calls(tmp_path) == {"app": 15}
 
 
+def unversioned(name, repeat):
+    return {"type": f"python:flaky:{name}", "repeat": repeat}
+
+
+def test_more_repetitions_of_unchanged_code_ask_for_the_further_ones_alone(config, tmp_path):
+    path = tmp_path / "exp.yaml"
+    for repeat in (2, 3):
+        path.write_text(
+            yaml.safe_dump(with_parts(config, apps={"mine": unversioned("app", repeat)}))
+        )
+        planned = CliRunner().invoke(group, ["plan", str(path)]).stdout
+        assert f"{5 * (repeat if repeat == 2 else 1)} answers to do" in " ".join(planned.split())
+        run_experiment(path)
+
+    assert calls(tmp_path) == {"app": 15}
+
+
+def test_the_same_repetitions_ask_own_code_again(config, tmp_path):
+    for _ in range(2):
+        run_experiment(with_parts(config, apps={"mine": unversioned("app", 2)}))
+
+    assert calls(tmp_path) == {"app": 20}
+
+
+def test_more_repetitions_of_changed_code_ask_for_all_of_them(config, tmp_path):
+    run_experiment(with_parts(config, apps={"mine": unversioned("app", 2)}))
+    (tmp_path / "flaky.py").write_text(f"{CODE}# another prompt")
+    run_experiment(with_parts(config, apps={"mine": unversioned("app", 3)}))
+
+    assert calls(tmp_path) == {"app": 10 + 15}
+
+
 def test_a_plan_lists_each_repetition(config, tmp_path, assert_message):
     parts = {
         "retrievers": {"mine": entry("retrieve")},
@@ -257,6 +294,14 @@ def test_a_component_without_chance_refuses_a_repeat(config, block, part, reason
     assert f"1: {reason}" in str(error.value)
 
 
+def test_the_earlier_key_of_a_component_without_chance_is_refused_at_once(config, assert_message):
+    config["retrievers"] = {"sure": {"type": "bm25", "samples": 3}}
+    with pytest.raises(ConfigError) as error:
+        run_experiment(config)
+
+    assert_message(error.value)
+
+
 @pytest.mark.parametrize("block", ["generators", "judge"])
 def test_the_earlier_key_names_the_new_one(config, block):
     part = {"type": "openai", "model": "m", "samples": 3}
@@ -268,6 +313,78 @@ def test_the_earlier_key_names_the_new_one(config, block):
         run_experiment(config)
 
     assert "'repeat'" in str(error.value)
+
+
+def judged(config, repeat, n_answers=1):
+    """Return a config with an own app and an own judge, both of which may be repeated."""
+    judge = {"type": "python:flaky:rate", "repeat": repeat}
+    parts = with_parts(config, apps={"mine": entry("app", n_answers)})
+    return {**parts, "metrics": {**parts["metrics"], "judge": judge}}
+
+
+def test_an_own_judge_judges_each_answer_three_times(config, tmp_path):
+    experiment = run_experiment(judged(config, 3))
+
+    assert calls(tmp_path)["rate"] == 15
+    # one of three verdicts on q1 is good: (1/3 + 4) / 5
+    assert experiment.record.systems[0].scores["rate"].mean == pytest.approx((1 / 3 + 4) / 5)
+    assert experiment.noise["mine"]["rate"].judge.share > 0
+    [verdict] = experiment.queries["q1"].system("mine").verdicts
+    assert verdict.samples == (1, 0, 0)
+    assert verdict.spread == pytest.approx((1 / 3) ** 0.5)
+
+
+def test_more_repetitions_of_an_own_judge_ask_for_the_further_ones_alone(config, tmp_path):
+    for repeat in (1, 2, 3):
+        run_experiment(judged(config, repeat))
+
+    assert calls(tmp_path)["rate"] == 15
+
+
+def test_an_own_judge_of_an_app_judges_each_repetition_three_times(config, tmp_path):
+    experiment = run_experiment(judged(config, 3, n_answers=2))
+
+    assert calls(tmp_path)["rate"] == 5 * 2 * 3
+    noise = experiment.noise["mine"]["rate"]
+    assert (noise.app is not None, noise.judge is not None) == (True, True)
+
+
+SERVED = {"type": "classifier", "model": "m", "base_url": "http://127.0.0.1:9"}
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        {"type": "nli"},
+        SERVED,
+        {"type": "python:flaky:rate", "rubrics": ["pairwise"]},
+    ],
+    ids=["nli", "classifier", "pairs"],
+)
+def test_a_judge_without_chance_refuses_a_repeat(config, judge):
+    config["metrics"]["judge"] = {**judge, "repeat": 2}
+    with pytest.raises(ConfigError) as error:
+        run_experiment(config)
+
+    assert "metrics.judge.repeat" in [problem.path for problem in error.value.problems]
+
+
+def test_an_own_judge_that_says_so_refuses_a_repeat(config, tmp_path):
+    (tmp_path / "sure.py").write_text(
+        "class Sure:\n"
+        "    label, model, options = 'a rule', 'rule', {}\n"
+        "    same_results = 'it counts words'\n"
+        "    def judge(self, item, rubric): return 1.0\n"
+    )
+    config["metrics"]["judge"] = {
+        "type": "python:sure:Sure",
+        "repeat": 2,
+        "rubrics": ["answer_relevancy"],
+    }
+    with pytest.raises(ConfigError, match="1: it counts words") as error:
+        run_experiment(config)
+
+    assert [problem.path for problem in error.value.problems] == ["metrics.judge.repeat"]
 
 
 def test_right_is_the_share_of_right_answers(config):

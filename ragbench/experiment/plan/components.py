@@ -426,6 +426,8 @@ def build_judge(block: schema.JudgeBlock, *, calls: bool = True) -> PlannedJudge
     if (missing_part := missing_members(judge)) is not None:
         raise errors.AdapterError(f"{_path_of(block)}: {block.type} {missing_part}")
     judge = as_judge(judge)
+    with _errors_at(block.place, _path_of(block)):
+        check_repeat(judge, block.repeat)
     rubrics = load_rubrics(block.rubrics, block.type, judge)
     pairwise = [rubric for rubric in rubrics if rubric.method == "pairwise"]
     single = [rubric for rubric in rubrics if rubric.method != "pairwise"]

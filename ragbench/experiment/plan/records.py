@@ -82,6 +82,9 @@ class PlannedJudge:
     @property
     def repeat(self) -> int:
         """Number of times that the judge judges each answer; 1 by default."""
+        if not self.judge.asks:
+            return self.block.repeat
+        # models repeat their requests by themselves
         return int(self.block.options.get("repeat") or 1)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits
+from ragbench.experiment.kept_results import kept_token
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.answers import (
@@ -281,7 +282,7 @@ def plan_run(plan: Plan) -> PlannedRun:
     """
     config = plan.config
     with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
-        token = unfinished_token(Path(config.output) / config.name) or "none"
+        token = unfinished_token(Path(config.output) / config.name) or kept_token(plan) or "none"
         resources = Resources(plan=plan, run_token=token, prompts=PromptWords(plan, store))
         stages = stages_of(resources).stages
         engine = Engine(resources, store, Progress(quiet=True))

@@ -43,7 +43,7 @@ from ragbench.records.codec import to_json
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.markers import marker_note
-from ragbench.score.judge.model_judge import ModelJudge, rehearse
+from ragbench.score.judge.model_judge import ModelJudge, combine_repeats, rehearse
 from ragbench.score.judge.verdicts import (
     JudgeResults,
     collect_verdicts,
@@ -85,7 +85,7 @@ class Verdicts(Stage[Output_co]):
     """Stage that judges items by each rubric of a judge; each rubric has stored items of its own.
 
     A judgement that fails is a verdict with a cause. It has a slot per item and rubric, item by
-    item.
+    item. A judge of own code that is repeated has these slots for each repetition of an item.
 
     Attributes:
         name: Name of the judge.
@@ -107,6 +107,8 @@ class Verdicts(Stage[Output_co]):
         super().__init__(resources.plan, title, inputs, under)
         self._resources, self.name, self.judge = resources, name, judge
         self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
+        # models repeat their requests by themselves
+        self._repeat = 1 if judge.judge.asks else judge.repeat
 
     @abstractmethod
     def judged_items(self, inputs: Outputs) -> Sequence[JudgedItem]:
@@ -124,14 +126,22 @@ class Verdicts(Stage[Output_co]):
         return False
 
     def by_item(self, values: Sequence[Verdict | None]) -> Sequence[Mapping[str, Verdict]]:
-        """Return rubric -> verdict of each item, in their order; a pending one has no entry."""
-        names = list(self._rubrics)
+        """Return rubric -> verdict of each item, in their order; a pending one has no entry.
+
+        The verdict of a repeated judge is that of all its repetitions together.
+        """
+        n = len(self._rubrics)
 
         def of_item(start: int) -> dict[str, Verdict]:
-            part = zip(names, values[start : start + len(names)], strict=True)
-            return {name: verdict for name, verdict in part if verdict is not None}
+            verdicts = {}
+            for number, (name, rubric) in enumerate(self._rubrics.items()):
+                repeats = values[start + number : start + n * self._repeat : n]
+                present = [verdict for verdict in repeats if verdict is not None]
+                if len(present) == self._repeat:
+                    verdicts[name] = combine_repeats(present, rubric)
+            return verdicts
 
-        return Mapped(of_item, range(0, len(values), len(names)))
+        return Mapped(of_item, range(0, len(values), n * self._repeat))
 
     def results_of(
         self,
@@ -170,7 +180,10 @@ class Verdicts(Stage[Output_co]):
             # repeats of a judge measure its noise: equal answers must not share a verdict
             sample = item.sample if judge.repeat > 1 else 0
             key = None if self.is_pending(inputs, row) else stored_items.item_key(item, sample)
-            slots += [Slot(group, key, row) for group in groups]
+            for number in range(self._repeat):
+                # the first repetition has the key of a single one, so that it is kept
+                of_repeat = key if key is None or not number else f"{key}-{number}"
+                slots += [Slot(group, of_repeat, row * self._repeat + number) for group in groups]
         return slots
 
     def totals(self) -> Totals:
@@ -199,7 +212,10 @@ class Verdicts(Stage[Output_co]):
         return {**to_json(value), "prompts": rows}
 
     def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
-        """Return the rows of the items to judge, by the names of the rubrics that judge them."""
+        """Return the rows of the items to judge, by the names of the rubrics that judge them.
+
+        Repetitions of an item have rows of their own, one after the other.
+        """
         # Rubrics of one method share replies, and the tokens of a reply count for the first verdict
         # that uses it. So where a verdict is missing, all rubrics of its method judge the item
         # again, from stored replies.
@@ -232,7 +248,9 @@ class Verdicts(Stage[Output_co]):
         names, seed = list(self._rubrics), self.plan.config.seed
         items, bare, unjudged = self.judged_items(inputs), self.bare_items(inputs), set(todo)
         for rubric_names, rows in self._groups(todo).items():
-            order = sorted(rows, key=lambda row: order_key(seed, bare[row].query_id))
+            order = sorted(
+                rows, key=lambda row: order_key(seed, bare[row // self._repeat].query_id)
+            )
             rubrics = [self._rubrics[name] for name in rubric_names]
             for row, verdicts in self._judge(items, order, rubrics, advance):
                 for name, verdict in verdicts.items():
@@ -264,7 +282,8 @@ class Verdicts(Stage[Output_co]):
                 yield rows[number], verdicts
             return
         # read one by one, so that not all answers are in memory
-        items = (judged[row] for row in takewhile(lambda _: not budget.time_is_up, rows))
+        in_time = takewhile(lambda _: not budget.time_is_up, rows)
+        items = (judged[row // self._repeat] for row in in_time)
         if executor is not None and judge.computes:
             options = self.judge.block.options
             blocks = judge_on(executor, items, rubrics, judge, self.judge.type, options)

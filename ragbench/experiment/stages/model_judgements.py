@@ -208,7 +208,8 @@ class JudgePassages(Verdicts[Judgements]):
         plan, fill, pool = self.plan, self.fill, inputs[self._pool]
         items = self.judged_items(inputs)
         if None in values:
-            ungraded = [item for item, value in zip(items, values, strict=True) if value is None]
+            verdicts = self.by_item(values)
+            ungraded = [item for item, graded in zip(items, verdicts, strict=True) if not graded]
             return Judgements(plan.qrels, GoldFacts(plan, plan.qrels), ungraded=ungraded)
         judged = self.results_of(items, values)
         people = _grades_of_people(plan)

@@ -182,8 +182,11 @@ class RubricJudge:
         asks: True if the judge calls models: their replies are stored, paid from a budget, and
             arrive one by one.
         citations: Forms of citation markers that the judge reads.
+        same_results: Reason why equal items have equal verdicts, so that a `repeat` tells nothing;
+            empty for a judge that may answer differently.
     """
 
+    same_results: str = ""
     served: Sequence[str] | None = None
     served_note: str = ""
     own_rubric: Mapping[str, object] | None = None

@@ -139,6 +139,8 @@ class Classifier(RubricJudge):
     preset.
     """
 
+    same_results = "its model scores a text the same each time"
+
     declares = ClassifierOptions
     served: Sequence[str] = ("supported", "faithfulness")
     label = "a classifier: it gives probabilities, without reasons"

@@ -39,6 +39,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
     """
 
     computes = takes_many = True
+    same_results = "its model scores a text the same each time"
     _blank: Value  # value of a pair while pairs are only recorded
     _kind = "a model that classifies texts"  # allowed models, in messages
     _form = InputForm()

@@ -330,12 +330,9 @@ class ModelJudge(llm.Connected, RubricJudge):
 
     def _combine_votes(self, verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
         n, jury = self.jury.repeat, self.jury
-        labels = [f"repeat {number}" for number in range(1, n + 1)]
         by_model = []
         for start in range(0, len(verdicts), n):
-            by_model.append(
-                combine_verdicts(verdicts[start : start + n], labels, rubric, may_fail=True)
-            )
+            by_model.append(_combine_repeats(verdicts[start : start + n], rubric))
         return combine_verdicts(by_model, jury.models, rubric, jury.combine)
 
 
@@ -411,6 +408,29 @@ def combine_verdicts(
         samples=tuple(samples),
         spread=deviation_of(scores) if len(scores) > 1 else None,
     )
+
+
+def combine_repeats(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
+    """Return the verdict of a judge of own code on an item from its repetitions, at least one.
+
+    Its score is the mean, and its usage the sum. If the rubric does not apply to the item, the
+    first verdict says so.
+    """
+    if len(verdicts) == 1 or all(verdict.status == "not_applicable" for verdict in verdicts):
+        return verdicts[0]
+    combined = _combine_repeats(verdicts, rubric)
+    replies = [verdict.raw for verdict in verdicts if verdict.raw]
+    return structs.replace(
+        combined,
+        raw="\n\n".join(replies),
+        model=verdicts[0].model,
+        usage=add_usage(verdict.usage for verdict in verdicts),
+    )
+
+
+def _combine_repeats(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
+    labels = [f"repeat {number}" for number in range(1, len(verdicts) + 1)]
+    return combine_verdicts(verdicts, labels, rubric, may_fail=True)
 
 
 def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:

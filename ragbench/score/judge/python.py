@@ -81,6 +81,15 @@ class FunctionJudge(RubricJudge):
 
 # Members without which an object is no judge.
 _REQUIRED = ("judge", "label", "model", "options")
+_OPTIONAL = (
+    "computes",
+    "missing_key",
+    "judge_all",
+    "ajudge_all",
+    "check",
+    "close",
+    "same_results",
+)
 
 
 class OwnJudge(registry.OwnComponent, RubricJudge):
@@ -91,9 +100,7 @@ class OwnJudge(registry.OwnComponent, RubricJudge):
     passed on.
     """
 
-    takes = frozenset(
-        (*_REQUIRED, "computes", "missing_key", "judge_all", "ajudge_all", "check", "close")
-    )
+    takes = frozenset((*_REQUIRED, *_OPTIONAL))
 
     def __init__(self, judge: Any) -> None:
         super().__init__(judge)

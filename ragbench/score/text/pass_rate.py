@@ -16,6 +16,13 @@ from ragbench.score.text.base import Declaration, Metric
 _FORM = re.compile(r"(?P<rule>pass[\^@])(?P<k>.*)", re.DOTALL)
 
 
+# Name for a reader -> its meaning.
+PASS_METRICS = {
+    "pass^k": "Return the probability that all of k repetitions of a question are right",
+    "pass@k": "Return the probability that one of k repetitions of a question is right",
+}
+
+
 def _has_no_answer_value(prediction: str, references: Sequence[str]) -> float:
     """Raise OptionError: a value needs all repetitions of a question."""
     raise OptionError("metric", "name", "pass^k", "a metric of one answer; pass^k needs `repeat`")
@@ -23,7 +30,11 @@ def _has_no_answer_value(prediction: str, references: Sequence[str]) -> float:
 
 def _declare(rule: str) -> Declaration:
     return Declaration(
-        (f"{rule}k",), _has_no_answer_value, equals="counting by hand", reads="repetitions"
+        (f"{rule}k",),
+        _has_no_answer_value,
+        equals="counting by hand",
+        not_for="the quality of a single answer: `right`",
+        reads="repetitions",
     )
 
 
