@@ -18,7 +18,8 @@ _ASCII_WORD = re.compile(
     r"|[a-z0-9]+(?:'[a-z0-9]+)*"
 )
 _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
-_UNSPACED_RUN = re.compile(f"[{UNSPACED}]{{2}}")
+# not `{2}`: only a pattern that begins with a plain class is searched for fast
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}][{UNSPACED}]")
 # Curly and full-width apostrophes become apostrophes; soft hyphens and joiners are removed.
 _CLEAN = {0x2019: "'", 0xFF07: "'", 0x00AD: None, 0x200C: None, 0x200D: None}
 _ELIDING = frozenset({"ca", "fr", "it"})

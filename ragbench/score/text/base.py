@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -298,7 +299,7 @@ class Scorer(Protocol):
     """Scorer of rows by the metrics of one declaration, alive as long as the run.
 
     A call `scorer(rows, metrics, advance)` returns a `Column` per metric, in order; `advance` gets
-    the number of further scored rows. `Declaration.open` or `row_scorer` makes it. A scorer may
+    the number of further scored rows. `Declaration.open` or `block_scorer` makes it. A scorer may
     cache computations on references, since every system is scored against the same ones.
     """
 
@@ -312,8 +313,10 @@ class Scorer(Protocol):
         ...
 
 
-# Function that returns a value per metric for a prediction and its references.
+# Function that returns a value per metric, or the reason why there is none.
 RowReader = Callable[[str, Sequence[str]], Sequence[float | str]]
+# Function that returns for each of several rows what a `RowReader` returns.
+BlockReader = Callable[[Sequence[Row]], Iterable[Sequence[float | str]]]
 
 
 @contextmanager
@@ -334,10 +337,26 @@ def row_scorer(
     """Return a scorer that scores one row at a time: a function of rows, metrics and `advance`.
 
     `reader_of(metrics)` returns the function of a prediction and its references that returns a
-    value per metric, or the reason why there is none. The scorer returns a column per metric, and
-    calls `advance` after each 50 rows; no rows give empty columns. A function that returns another
-    number of values raises ValueError. `makes_cycles`: the function may make reference cycles, as
-    code of users may.
+    value per metric, or the reason why there is none. Everything else is as for `block_scorer`.
+    """
+
+    def block_reader(metrics: Sequence[Metric]) -> BlockReader:
+        read = reader_of(metrics)
+        return lambda rows: itertools.starmap(read, rows)
+
+    return block_scorer(block_reader, makes_cycles=makes_cycles)
+
+
+def block_scorer(
+    reader_of: Callable[[Sequence[Metric]], BlockReader], *, makes_cycles: bool = False
+) -> Scorer:
+    """Return a scorer that scores 50 rows at a time: a function of rows, metrics and `advance`.
+
+    `reader_of(metrics)` returns the function of rows that returns for each of them a value per
+    metric, or the reason why there is none. The scorer returns a column per metric, and calls
+    `advance` after each block; no rows give empty columns. A function that returns another number
+    of values raises ValueError. `makes_cycles`: the function may make reference cycles, as code of
+    users may.
     """
 
     def score(rows: Sequence[Row], metrics: Sequence[Metric], advance: Advance) -> list[Column]:
@@ -347,8 +366,8 @@ def row_scorer(
         with nullcontext() if makes_cycles else _paused_collector():
             for start in range(0, len(rows), _REPORTED_AT_ONCE):
                 block = rows[start : start + _REPORTED_AT_ONCE]
-                for prediction, references in block:
-                    for column, value in zip(columns, read(prediction, references), strict=True):
+                for values in read(block):
+                    for column, value in zip(columns, values, strict=True):
                         column.append(value)
                 advance(len(block))
         return [*map(Column.of, columns)]

@@ -22,20 +22,27 @@ Smoothing = Literal["exp", "floor", "add-k", "none"]
 
 
 def count(prediction: Sequence[str], references: Sequence[Sequence[str]], order: int) -> list[int]:
-    """Return the statistics of sacrebleu: lengths, clipped matches and totals for n = 1 to `order`.
-
-    They are one list of 2 + 2 * order numbers: tokens of the prediction, tokens of the reference of
-    the closest length, `order` matches, `order` totals. There is at least one reference.
-    """
-    length = len(prediction)
+    """Return the statistics of one row; see `statistics_of`. There is at least one reference."""
     matches = [0] * order
     for n in range(1, order + 1):
         matches[n - 1] = clipped_matches(prediction, references, n)
         if not matches[n - 1]:  # then no longer n-gram can match either
             break
+    return statistics_of(prediction, references, matches)
+
+
+def statistics_of(
+    prediction: Sequence[str], references: Sequence[Sequence[str]], matches: Sequence[int]
+) -> list[int]:
+    """Return the statistics of sacrebleu for a row with these clipped matches for n = 1, 2, ...
+
+    They are one list: tokens of the prediction, tokens of the reference of the closest length, the
+    matches, and the number of n-grams for each n.
+    """
+    length = len(prediction)
     # of two references equally close, the shorter one, as in sacrebleu
     closest = min(map(len, references), key=lambda other: (abs(length - other), other))
-    return [length, closest, *matches, *(max(length - n, 0) for n in range(order))]
+    return [length, closest, *matches, *(max(length - n, 0) for n in range(len(matches)))]
 
 
 def bleu_of(
@@ -62,19 +69,29 @@ def bleu_of(
 
 def _open(options: base.Options) -> base.Scorer:
     """Return a scorer that counts a row once, and computes from it a value per metric."""
+    # here: one text is scored without NumPy, by `count`
+    from ragbench.score.text.ngram_matches import clipped_matches_of_rows
+
     texts = remember_texts(tokenizer("bleu", options["tokenize"], options["lowercase"]))
 
-    def reader_of(metrics: Sequence[base.Metric]) -> base.RowReader:
+    def reader_of(metrics: Sequence[base.Metric]) -> base.BlockReader:
         readers = [_reader(metric, options["max_order"]) for metric in metrics]
         longest = max(order for order, _ in readers)
 
-        def read(prediction: str, references: Sequence[str]) -> list[float]:
-            statistics = count(texts(prediction), [texts(t) for t in references], longest)
-            return [value(bleu_of(statistics, order, options)) for order, value in readers]
+        def read(rows: Sequence[base.Row]) -> list[list[float]]:
+            tokens = [(texts(text), [*map(texts, references)]) for text, references in rows]
+            matches = clipped_matches_of_rows(tokens, longest).tolist()
+            values = []
+            for (prediction, references), row_matches in zip(tokens, matches, strict=True):
+                statistics = statistics_of(prediction, references, row_matches)
+                values.append(
+                    [value(bleu_of(statistics, order, options)) for order, value in readers]
+                )
+            return values
 
         return read
 
-    return base.row_scorer(reader_of)
+    return base.block_scorer(reader_of)
 
 
 def _check(options: base.Options) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Annotated
 
 from ragbench.errors import MissingExtra, OptionError
@@ -137,10 +138,7 @@ def by_word(tokenize: Tokenize, across: tuple[str, ...] = ()) -> Tokenize:
         for mark in across:
             if mark in text:
                 return tokenize(text)
-        pieces: list[str] = []
-        for word in text.split():
-            pieces += tokens(word)
-        return pieces
+        return list(chain.from_iterable(map(tokens, text.split())))
 
     return tokenize_words
 
