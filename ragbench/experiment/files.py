@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import platform
 import sys
 import time
@@ -33,7 +34,6 @@ from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
     csv_tables,
     file_name,
-    metadata_rows,
     to_json,
     write_run_folder,
 )
@@ -60,6 +60,7 @@ from ragbench.records.manifest import (
     AnswerRow,
     FailedPrediction,
     Manifest,
+    MetadataRow,
     Passage,
     PredictionRow,
     PromptForm,
@@ -74,7 +75,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.page.html import write_page
 from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor
-from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
+from ragbench.types import Cause, Document, Query, ScoreColumn, ScoredDocument
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -215,7 +216,7 @@ def _query_files(
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
     }
     texts = _lines(_text_rows(plan, results), clean)
-    metadata = map(clean, (f"{codec.to_line(row)}\n" for row in metadata_rows(plan.queries)))
+    metadata = map(clean, (f"{codec.to_line(row)}\n" for row in _metadata_rows(plan.queries)))
     for name, lines in ((QUERIES_FILE, metadata), (TEXTS_FILE, texts)):
         if (first := next(lines, None)) is not None:
             contents[name] = chain([first], lines)
@@ -237,6 +238,27 @@ def _query_files(
         prompts = (PromptForm(id=form, system=system, user=user) for form, (system, user) in forms)
         contents[PROMPTS_FILE] = _lines(prompts, clean)
     return contents
+
+
+def _metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
+    """Yield a row of plain metadata for each query; nothing if no query has any."""
+    if any(_plain_metadata(query.metadata) for query in queries):
+        for query in queries:
+            yield MetadataRow(query_id=query.id, metadata=_plain_metadata(query.metadata))
+
+
+def _plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the texts, finite numbers and truth values of metadata, also in mappings."""
+    # results cannot be grouped by lists, null, NaN and infinities
+    plain: dict[str, Any] = {}
+    for key, value in metadata.items():
+        if isinstance(value, Mapping):
+            plain[str(key)] = _plain_metadata(value)
+        elif isinstance(value, (str, bool, int)) or (
+            isinstance(value, float) and math.isfinite(value)
+        ):
+            plain[str(key)] = value
+    return plain
 
 
 def _ranking_files(results: Results, clean: Callable[[str], str]) -> dict[str, str | Iterable[str]]:

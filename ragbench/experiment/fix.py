@@ -27,6 +27,7 @@ from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
 from ragbench.records.causes import CAUSE_CHANGES, NOT_LOST, AnswerCause
+from ragbench.records.codec import from_lines
 from ragbench.records.fixes import FixList, PricedChange, RemainingLoss
 from ragbench.records.manifest import HitsRow, QuestionRow, TextRow
 from ragbench.records.summary import Summary, SystemSummary
@@ -147,7 +148,7 @@ class RunReader:
     def rows(self) -> Sequence[QuestionRow]:
         """All questions of the run; DataError if the file is missing or damaged."""
         path = self.folder / QUESTIONS_FILE
-        return [row for _, row in run_folder.read_records(path, QuestionRow, "a question")]
+        return [row for _, row in from_lines(path, QuestionRow, "a question")]
 
     @property
     def unanswerable(self) -> list[str]:
@@ -161,7 +162,7 @@ class RunReader:
         for name in self.rankings:
             file = self._hits_file(name)
             if file.is_file():
-                rows = run_folder.read_records(file, HitsRow, "the hits of a question")
+                rows = from_lines(file, HitsRow, "the hits of a question")
                 hits[name] = {row.query_id: row for _, row in rows}
         return hits
 
@@ -325,7 +326,7 @@ class RunReader:
         # missing.
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return []
-        return [row for _, row in run_folder.read_records(path, TextRow, "a text")]
+        return [row for _, row in from_lines(path, TextRow, "a text")]
 
     @cached_property
     def texts(self) -> Mapping[str, str]:

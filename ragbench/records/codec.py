@@ -1,7 +1,8 @@
 """Records as JSON and back, by msgspec: here are errors with their place, and flat records.
 
 `to_json` and `from_json` convert a record to a JSON object and back; `to_line` and `from_line` do
-so for a line of JSON, far faster. `types/json_fields.py` declares records and their fields.
+so for a line of JSON, far faster, and `from_lines` reads a file of such lines.
+`types/json_fields.py` declares records and their fields.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -18,7 +20,7 @@ from msgspec import structs
 
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
-from ragbench.registry import nearest
+from ragbench.registry import nearest, shown
 from ragbench.types.json_fields import MayHoldSecrets, Record
 
 T = TypeVar("T", bound=Record)
@@ -210,6 +212,34 @@ def from_line(
         # msgspec refuses half of a surrogate pair, and does not name the place in a list
         value = load_json(text, parse_float=_finite, parse_constant=_finite)
         return from_json(record, value, file=file, line=line)
+
+
+def from_lines(path: Path, record: type[T], allowed: str) -> Iterator[tuple[int, T]]:
+    """Yield the line number and the record of each line of a JSON Lines file of a run folder.
+
+    Line numbers are from 1; an empty file yields nothing.
+
+    Args:
+        path: The file.
+        record: Class of the records.
+        allowed: Fields of a line, for the message.
+
+    Raises:
+        DataError: The file is missing or cannot be read, or a line is no such record.
+    """
+    try:
+        # a text may hold other line ends than \n, which JSON does not escape
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            for number, line in enumerate(lines, start=1):
+                try:
+                    yield number, from_line(record, line)
+                except (ValueError, DataError) as error:
+                    problem = f"not a line that a run writes: {shown(line.rstrip())}"
+                    raise DataError(problem, file=path, line=number, allowed=allowed) from error
+    except FileNotFoundError as error:
+        raise DataError("no such file", file=path, allowed="a whole run folder") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", file=path) from error
 
 
 def _finite(text: str) -> float:

@@ -20,33 +20,17 @@ from ragbench.data.files.rows import no_constant, unique_keys
 from ragbench.errors import DataError, storage_error
 from ragbench.files import check_writable, folder_written_atomically, names_in, odd_file, point_at
 from ragbench.json_yaml import load_json
-from ragbench.records.codec import from_file, from_line
+from ragbench.records.codec import from_file, from_lines
 from ragbench.records.comparison import Comparisons, no_comparisons
 from ragbench.records.manifest import Manifest, MetadataRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
-from ragbench.types import FloatArray, Query
+from ragbench.types import FloatArray
 from ragbench.types.byte_ids import distinct
 from ragbench.types.json_fields import Record
 
 QUERIES_FILE = "queries.jsonl"
 R = TypeVar("R", bound=Record)
-
-
-def metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
-    """Yield a row of plain metadata for each query; nothing if no query has any.
-
-    Texts, numbers and truth values stay, also in mappings; results cannot be grouped by other
-    values, such as lists. Then rows of queries without plain metadata have an empty mapping.
-
-    Example:
-        >>> query = Query("q1", "?", {"topic": "law", "tags": ["a"]})
-        >>> [row.metadata for row in metadata_rows([query])]
-        [{'topic': 'law'}]
-    """
-    if any(plain_metadata(query.metadata) for query in queries):
-        for query in queries:
-            yield MetadataRow(query_id=query.id, metadata=plain_metadata(query.metadata))
 
 
 def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
@@ -57,53 +41,8 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
     Raises:
         DataError: The file is missing, or a line is no such row.
     """
-    rows = read_records(path, MetadataRow, "query_id and metadata")
+    rows = from_lines(path, MetadataRow, "query_id and metadata")
     return {row.query_id: row.metadata for _, row in rows}
-
-
-def read_records(path: Path, record_type: type[R], allowed: str) -> Iterator[tuple[int, R]]:
-    """Yield the line number and the record of each line of a JSON Lines file of a run folder.
-
-    Line numbers are from 1; an empty file yields nothing.
-
-    Args:
-        path: The file.
-        record_type: Class of the records.
-        allowed: Fields of a line, for the message.
-
-    Raises:
-        DataError: The file is missing or cannot be read, or a line is no such record.
-    """
-    try:
-        # a text may hold other line ends than \n, which JSON does not escape
-        with path.open(encoding="utf-8", newline="\n") as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    yield number, from_line(record_type, line)
-                except (ValueError, DataError) as error:
-                    problem = f"not a line that a run writes: {shown(line.rstrip())}"
-                    raise DataError(problem, file=path, line=number, allowed=allowed) from error
-    except FileNotFoundError as error:
-        raise DataError("no such file", file=path, allowed="a whole run folder") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", file=path) from error
-
-
-def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the texts, finite numbers and truth values of a query's metadata, also in mappings.
-
-    Keys become text; lists, null, NaN and infinities are left out. An inner mapping may become
-    empty.
-    """
-    plain: dict[str, Any] = {}
-    for key, value in metadata.items():
-        if isinstance(value, Mapping):
-            plain[str(key)] = plain_metadata(value)
-        elif isinstance(value, (str, bool, int)) or (
-            isinstance(value, float) and math.isfinite(value)
-        ):
-            plain[str(key)] = value
-    return plain
 
 
 LATEST = "latest"

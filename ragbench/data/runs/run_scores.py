@@ -34,7 +34,7 @@ from ragbench.data.runs.run_folder import read_record, to_json_line
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import write_file
-from ragbench.records.codec import to_json
+from ragbench.records.codec import from_lines, to_json
 from ragbench.records.manifest import UnscoredRow
 from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind, SystemScore
 from ragbench.records.summary import SystemSummary
@@ -104,7 +104,7 @@ class _ScoreReader:
         # the file is empty, not missing, if all was scored
         path, words = self._unscored_file, {cause.word: cause for cause in Cause}
         allowed = f"system, query_id, measure and a cause: {', '.join(words)}"
-        for number, row in run_folder.read_records(path, UnscoredRow, allowed):
+        for number, row in from_lines(path, UnscoredRow, allowed):
             key = (row.system, row.measure)
             if row.cause not in words:
                 problem = f"not a cause: {shown(row.cause)}"
