@@ -25,7 +25,7 @@ from ragbench.comparison.sources import (
 )
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.experiment.plan.groups import common_clusters, shared_cluster
+from ragbench.experiment.plan.queries import common_clusters, shared_cluster
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns

@@ -20,7 +20,7 @@ from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE, TEXTS_FIL
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_gold import StoredGold
-from ragbench.experiment.plan.groups import clusters_by
+from ragbench.experiment.plan.queries import clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
 from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings

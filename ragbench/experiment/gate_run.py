@@ -46,7 +46,7 @@ from ragbench.experiment.gate_noise import (
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
-from ragbench.experiment.plan.groups import common_clusters
+from ragbench.experiment.plan.queries import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.used_files import UsedFiles, watch_files

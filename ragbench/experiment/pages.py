@@ -24,7 +24,7 @@ from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
-from ragbench.experiment.plan.groups import common_clusters, shared_cluster
+from ragbench.experiment.plan.queries import common_clusters, shared_cluster
 from ragbench.experiment.result import load_experiment
 from ragbench.files import naming_unwritable, write_file
 from ragbench.records.comparison import ComparedRuns, Comparisons, MovedQueries, no_comparisons

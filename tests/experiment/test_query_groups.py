@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.groups import cluster_labels, slicings
+from ragbench.experiment.plan.queries import cluster_labels, slicings
 from ragbench.types import Qrels, Query
 
 QUERIES = [

@@ -12,7 +12,7 @@ from ragbench.config.schema import AuditRules, ExperimentConfig
 from ragbench.data.loaders.base import Located, Places
 from ragbench.experiment.audit import gold, questions
 from ragbench.experiment.audit.audited import AuditedSet
-from ragbench.experiment.plan.groups import slicings
+from ragbench.experiment.plan.queries import slicings
 from ragbench.records.audit import FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.planning import typical_detectable

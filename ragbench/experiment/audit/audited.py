@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragbench.config.schema import AuditRules
 from ragbench.data.loaders.base import Places
-from ragbench.experiment.plan.groups import look_up
+from ragbench.experiment.plan.queries import look_up
 from ragbench.records.audit import FINDING_KINDS, Finding
 from ragbench.types import Document, Query
 

@@ -8,13 +8,19 @@ from dataclasses import replace
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
-from ragbench.errors import ConfigError, DataError, OptionError
+from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.components import (
     build,
     check_startup,
     require_method,
 )
-from ragbench.experiment.plan.groups import cluster_labels, document_id, slicings
+from ragbench.experiment.plan.queries import (
+    choose_queries,
+    cluster_labels,
+    coverage_warnings,
+    document_id,
+    slicings,
+)
 from ragbench.experiment.plan.records import LiveComponents, Plan, PlanInputs, System
 from ragbench.experiment.plan.scores import (
     DEFAULT_MEASURES,
@@ -35,11 +41,9 @@ from ragbench.gates.base import check_names, read_baselines
 from ragbench.generate.base import Generator
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
-from ragbench.retrieve.base import Retriever
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
-from ragbench.signature import fingerprint
-from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types import Collection, Document, Qrels
 from ragbench.types.documents import record_ids
 
 # Level of `match` -> what is wrong with judged documents that no hit can match.
@@ -111,7 +115,7 @@ def make_plan(
     inputs = PlanInputs(config, collection, choices, live, calls)
     check_live_names(inputs)
     gate_baselines = read_baselines(config.gates)
-    queries, sampled = _choose_queries(collection, choices, config.seed)
+    queries, sampled = choose_queries(collection, choices, config.seed)
     systems = choose_systems(inputs)
     scores = choose_scores(inputs, systems)
     qrels, query_ids = collection.qrels, frozenset(record_ids(queries))
@@ -126,8 +130,8 @@ def make_plan(
     retrievers = build_retrievers(inputs, systems)
     generators = _build_generators(inputs, systems)
     warnings += _generator_warnings(config, generators, systems)
-    warnings += _coverage_warnings("retriever", retrievers, collection.queries, queries)
-    warnings += _coverage_warnings("generator", generators, collection.queries, queries)
+    warnings += coverage_warnings("retriever", retrievers, collection.queries, queries)
+    warnings += coverage_warnings("generator", generators, collection.queries, queries)
     baseline = choose_baseline(inputs, systems)
     apps = {}
     for name in names_of(systems, "app"):
@@ -159,28 +163,6 @@ def make_plan(
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
-
-
-def _choose_queries(
-    collection: Collection, choices: Choices, seed: int
-) -> tuple[Sequence[Query], list[str]]:
-    """Return the queries of the run in the order of the file, and a warning about a sample.
-
-    A random sample of `limit` queries depends on the seed and the query ids alone. An OptionError
-    if `limit` is below 1.
-    """
-    queries, limit, warnings = collection.queries, choices.limit, list[str]()
-    if limit is not None and limit < len(queries):
-        if limit < 1:
-            raise OptionError("run", "limit", limit, "an integer >= 1")
-        by_chance = sorted(record_ids(queries), key=lambda name: fingerprint([str(seed), name]))
-        warnings = [f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"]
-        sampled_ids = frozenset(by_chance[:limit])
-        queries = [query for query in queries if query.id in sampled_ids]
-    if choices.queries:
-        chosen = frozenset(choices.queries)
-        queries = [query for query in queries if query.id in chosen]
-    return queries, warnings
 
 
 def _check_repeats(plan: Plan) -> None:
@@ -336,30 +318,6 @@ def _score_names(plan: Plan) -> list[str]:
     names = [metric.name for metric in plan.metrics]
     names += [entry.metric.name for entry in plan.pass_metrics()]
     return [*plan.measures, "right", *names, *judge_scores]
-
-
-def _coverage_warnings(
-    noun: str,
-    components: Mapping[str, Retriever] | Mapping[str, Generator],
-    queries: Sequence[Query],
-    run_queries: Sequence[Query],
-) -> Iterator[str]:
-    """Yield a warning for each component whose stored results lack queries of the run."""
-    for name, component in components.items():
-        stored = component.query_ids
-        if stored is None:
-            continue
-        # stored results are found by the id or the text of a query
-        if not any(query.id in stored or query.text in stored for query in queries):
-            example = min(stored, default="nothing")
-            raise DataError(
-                f"{noun} '{name}' has none of the {len(queries)} queries of the data set; it has "
-                f"'{example}'",
-                allowed=f"queries such as '{queries[0].id}'",
-            )
-        absent = sum(query.id not in stored and query.text not in stored for query in run_queries)
-        if absent:
-            yield f"{noun} '{name}' has nothing for {absent} of {len(run_queries)} queries"
 
 
 def _lost_span_warning(collection: Collection, measures: Sequence[str]) -> list[str]:

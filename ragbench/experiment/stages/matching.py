@@ -17,7 +17,7 @@ from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome, values_of
-from ragbench.experiment.plan.groups import document_id, keys_of
+from ragbench.experiment.plan.queries import document_id, keys_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
 from ragbench.registry import nearest

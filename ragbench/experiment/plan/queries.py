@@ -1,11 +1,11 @@
-"""Clusters and slices of the queries, by their metadata, judgements and gold answers.
+"""Queries of a run, and their clusters and slices by metadata, judgements and gold answers.
 
-The YAML names both: `statistics: {cluster: metadata.topic, slices: [query_length]}`.
+The YAML names the latter: `statistics: {cluster: metadata.topic, slices: [query_length]}`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -19,9 +19,13 @@ from ragbench.data.runs.run_folder import read_query_metadata
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.data.traces.spans import read_time
 from ragbench.errors import DataError, OptionError
+from ragbench.generate.base import Generator
+from ragbench.records.manifest import Choices
 from ragbench.registry import nearest
+from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval.passage_matching import before_last
-from ragbench.types import Document, Qrels, Query, ScoredDocument
+from ragbench.signature import fingerprint
+from ragbench.types import Collection, Document, Qrels, Query, ScoredDocument
 from ragbench.types.conversation import Entries
 from ragbench.types.documents import record_ids
 from ragbench.types.rows import Mapped
@@ -56,6 +60,68 @@ def _nested_value(metadata: Mapping[str, Any], path: str) -> Any:
     key, dot, inner_path = path.partition(".")
     inner = metadata.get(key)
     return _nested_value(inner, inner_path) if dot and isinstance(inner, Mapping) else None
+
+
+def choose_queries(
+    collection: Collection, choices: Choices, seed: int
+) -> tuple[Sequence[Query], list[str]]:
+    """Return (queries of the run in the order of the file; a warning about a sample, or none).
+
+    Args:
+        collection: Data set with all queries.
+        choices: `limit` takes a random sample, which depends on the seed and the query ids alone;
+            `queries` takes those of these ids.
+        seed: Seed of the sample.
+
+    Raises:
+        OptionError: `limit` is below 1.
+    """
+    queries, limit, warnings = collection.queries, choices.limit, list[str]()
+    if limit is not None and limit < len(queries):
+        if limit < 1:
+            raise OptionError("run", "limit", limit, "an integer >= 1")
+        by_chance = sorted(record_ids(queries), key=lambda name: fingerprint([str(seed), name]))
+        warnings = [f"a random sample of {limit} of {len(queries)} queries (--limit, seed {seed})"]
+        sampled_ids = frozenset(by_chance[:limit])
+        queries = [query for query in queries if query.id in sampled_ids]
+    if choices.queries:
+        chosen = frozenset(choices.queries)
+        queries = [query for query in queries if query.id in chosen]
+    return queries, warnings
+
+
+def coverage_warnings(
+    noun: str,
+    components: Mapping[str, Retriever] | Mapping[str, Generator],
+    queries: Sequence[Query],
+    run_queries: Sequence[Query],
+) -> Iterator[str]:
+    """Yield a warning for each component whose stored results lack queries of the run.
+
+    Args:
+        noun: "retriever" or "generator", for messages.
+        components: Components by name; those without stored results are left out.
+        queries: Queries of the data set.
+        run_queries: Queries of the run.
+
+    Raises:
+        DataError: A component has none of the queries of the data set.
+    """
+    for name, component in components.items():
+        stored = component.query_ids
+        if stored is None:
+            continue
+        # stored results are found by the id or the text of a query
+        if not any(query.id in stored or query.text in stored for query in queries):
+            example = min(stored, default="nothing")
+            raise DataError(
+                f"{noun} '{name}' has none of the {len(queries)} queries of the data set; it has "
+                f"'{example}'",
+                allowed=f"queries such as '{queries[0].id}'",
+            )
+        absent = sum(query.id not in stored and query.text not in stored for query in run_queries)
+        if absent:
+            yield f"{noun} '{name}' has nothing for {absent} of {len(run_queries)} queries"
 
 
 _NO_VALUE = "(none)"  # slice of the queries without a value
