@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -17,7 +19,7 @@ from ragbench.llm.cut_prompts import CutPrompts
 from ragbench.llm.limits import Limits
 from ragbench.llm.replies import Replies, request_key
 from ragbench.llm.threads import LoopThread
-from ragbench.llm.usage import Budget, Prices, Reservation, Totals, upper_bound
+from ragbench.llm.usage import Budget, Prices, ReplySizes, Reservation, Totals, upper_bound
 from ragbench.types import Usage
 
 Item = TypeVar("Item")
@@ -59,7 +61,7 @@ class ChatEngine:
         self.prices = prices or Prices.load()
         self.totals = Totals()
         self._sender, self._first = Sender(model, self.limits), FirstCalls()
-        self._longest: dict[str, int] = {}
+        self._sizes = defaultdict[str, ReplySizes](ReplySizes)
         self._unlimited: set[str] = set()
         self._loop = LoopThread("ragbench-chat")
         self._shared_calls: dict[str, _SharedCall] = {}
@@ -209,12 +211,15 @@ class ChatEngine:
 
     async def _send(self, key: str, request: ChatRequest) -> ChatReply:
         """Send a request within the budget, and return its reply as stored."""
-        bound = None if self.budget is None else await self.budget.reserve(self._bound(request))
+        bound = None
+        if self.budget is not None:
+            renew = partial(self._bound, request)
+            bound = await self.budget.reserve(renew(), renew)
 
         async def store(reply: ChatReply) -> ChatReply:
             nonlocal bound
             paid = self._priced(request, reply)
-            self._note_length(request, paid.usage, paid.left_out)
+            self._note_size(request, paid.usage, paid.left_out)
             if self.budget is not None and bound is not None:
                 self.budget.settle(bound, paid.usage)
                 bound = None  # settled: the `finally` below must not release it again
@@ -227,7 +232,8 @@ class ChatEngine:
             return await self._sender.send(request, store, overrun)
         except CallFailure as failure:
             usage = self._cost_of(request, failure.usage or Usage(0, 0))
-            self._note_length(request, usage)
+            if failure.usage is not None:
+                self._note_size(request, usage)
             self.totals.add_failure(failure, usage)
             # An unreadable reply is paid for as well.
             if self.budget is not None and bound is not None and failure.usage is not None:
@@ -238,19 +244,17 @@ class ChatEngine:
             if self.budget is not None and bound is not None:
                 self.budget.release(bound)
 
-    def _note_length(
-        self, request: ChatRequest, usage: Usage, left_out: Sequence[str] = ()
-    ) -> None:
-        """Record the longest reply of a model, and models that exceed or refuse a token limit."""
-        length, model = usage.output_tokens or 0, request.model
-        self._longest[model] = max(length, self._longest.get(model, 0))
+    def _note_size(self, request: ChatRequest, usage: Usage, left_out: Sequence[str] = ()) -> None:
+        """Record the size of a reply, and models that exceed or refuse a token limit."""
+        self._sizes[request.model].add(request, usage)
+        length = usage.output_tokens or 0
         if "max_tokens" in left_out or length > (request.max_tokens or length):
-            self._unlimited.add(model)
+            self._unlimited.add(request.model)
 
     def _bound(self, request: ChatRequest) -> Reservation:
         """Return the upper bound of a call; its cost is 0 if the budget has no limit on cost."""
         sent = replace(request, max_tokens=None) if request.model in self._unlimited else request
-        usage = upper_bound(sent, self._longest.get(request.model, 0))
+        usage = upper_bound(sent, self._sizes[request.model])
         if self.budget is None or self.budget.usd is None:
             usd: float | None = 0.0
         else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ _BUILT_IN = Path(__file__).with_name("prices.yaml")
 _DATED = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _TOKENS_PER_MESSAGE = 16  # upper bound for a chat template; real ones add 3 to 8 a message
 _TOKENS_PER_SCHEMA = 96  # of the sentences that ask for a schema
-_LONGEST_REPLY = 4096  # tokens expected of a reply without a limit
+_LONGEST_REPLY = 4096  # tokens expected of a reply without a limit, before any is known
+_INPUT_MARGIN = 1.5  # other texts may have more tokens per byte than those so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +106,61 @@ class Prices:
         return None if price is None else price.cost_usd(usage)
 
 
-def upper_bound(request: ChatRequest, longest: int = 0) -> Usage:
+@dataclass(slots=True)
+class ReplySizes:
+    """Sizes of the replies of one model so far, from which those of the next call are estimated.
+
+    Attributes:
+        n: Number of replies.
+        longest: Output tokens of the longest reply.
+        input_share: Largest share of the input bound of a request that its input tokens were.
+    """
+
+    n: int = 0
+    longest: int = 0
+    input_share: float = 0.0
+
+    def add(self, request: ChatRequest, usage: Usage) -> None:
+        """Add a reply; tokens that its server does not report count as the bound."""
+        most = _input_bound(request)
+        sent = most if usage.input_tokens is None else usage.input_tokens
+        self.n += 1
+        self.longest = max(self.longest, usage.output_tokens or 0)
+        self.input_share = max(self.input_share, sent / max(most, 1))
+
+
+def upper_bound(request: ChatRequest, sizes: ReplySizes | None = None) -> Usage:
     """Return an upper bound on the tokens of a call, to reserve before it is sent.
 
-    The input bound is the number of bytes in UTF-8, and 16 for each message and 96 for a schema:
-    no tokeniser in use makes more than one token of a byte. The output bound is `max_tokens` if
-    set. Otherwise it is an expectation, the larger of 4096 and twice the `longest` reply of the
-    model so far, since reasoning may exceed the visible text. A request without messages and schema
-    has 0 input tokens. The cost is None.
+    With `max_tokens`, no call takes more: the output bound is `max_tokens`, and the input bound the
+    number of bytes in UTF-8, and 16 for each message and 96 for a schema. No tokeniser in use makes
+    more than one token of a byte. Without it the bound is an expectation: 4096 output tokens before
+    the first reply. After n replies it is 2 + 18 / n times the longest one, but no more than 4096
+    or twice the longest one; and of the input bound 1.5 times the largest share so far. The factor
+    falls because few replies do not show how long others are; it is 2 since reasoning may exceed
+    the visible text. The cost is None.
 
     Args:
         request: Request with its schema, which counts as input.
-        longest: Output tokens of the longest reply of the model so far; 0 if there is none.
+        sizes: Replies of the model so far; None for none.
     """
+    sent, expected = _input_bound(request), _LONGEST_REPLY
+    if request.max_tokens is not None:
+        return Usage(sent, request.max_tokens)
+    if sizes is not None and sizes.n:
+        sent = min(sent, ceil(_INPUT_MARGIN * sizes.input_share * sent))
+        longest = max(sizes.longest, 1)
+        expected = min(max(_LONGEST_REPLY, 2 * longest), longest * 2 + longest * 18 // sizes.n)
+    return Usage(sent, expected)
+
+
+def _input_bound(request: ChatRequest) -> int:
+    """Return the most input tokens of a request: one for each byte, and those of the template."""
     sent = sum(len(message.content.encode("utf-8", "replace")) for message in request.messages)
     sent += _TOKENS_PER_MESSAGE * len(request.messages)
     if request.schema is not None:
         sent += _TOKENS_PER_SCHEMA + len(json.dumps(dict(request.schema)).encode())
-    expected = max(_LONGEST_REPLY, 2 * longest)
-    return Usage(sent, expected if request.max_tokens is None else request.max_tokens)
+    return sent
 
 
 @dataclass(slots=True)
@@ -361,11 +399,11 @@ class Reservation:
 class Budget:
     """Limits on cost, tokens and time, shared by the calls of several engines and threads.
 
-    A call reserves its upper bound before it is sent, and settles its usage afterwards. A call that
-    does not fit waits for running calls, which mostly use less than they reserved. Without running
-    calls it fails with a CallFailure, `over_budget`, and so does every later call: letting in
-    smaller calls would bias the sample. Spending exceeds a limit only if a call uses more than its
-    bound; no call is sent after that.
+    A call reserves its upper bound before it is sent, by the replies so far, and settles its usage
+    afterwards. A call that does not fit waits for running calls, which mostly use less than they
+    reserved. Without running calls it fails with a CallFailure, `over_budget`, and so does every
+    later call: letting in smaller calls would bias the sample. Spending exceeds a limit only if a
+    call uses more than its bound; no call is sent after that.
 
     Args:
         usd: Limit in US dollars.
@@ -400,11 +438,17 @@ class Budget:
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
 
-    async def reserve(self, bound: Reservation) -> Reservation:
+    async def reserve(
+        self, bound: Reservation, renew: Callable[[], Reservation] | None = None
+    ) -> Reservation:
         """Reserve the upper bound of a call, waiting for running calls if it does not fit.
 
-        It returns `bound`, which the caller must settle or release. After one refusal, every later
-        call is refused.
+        It returns the reservation, which the caller must settle or release. After one refusal,
+        every later call is refused.
+
+        Args:
+            bound: Upper bound of the call.
+            renew: Returns the bound by the replies so far, after a wait; None keeps `bound`.
 
         Raises:
             CallFailure: The budget or the time is spent; its cause is `over_budget`.
@@ -424,6 +468,7 @@ class Budget:
                 change: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, change))
             await change
+            bound = bound if renew is None else renew()
 
     def overrun(self) -> CallFailure | None:
         """Return the failure of a reserved call that is not sent any more; None if it may be.

@@ -24,7 +24,7 @@ from ragbench.llm import (
     Usage,
 )
 from ragbench.llm.completions import ask_json
-from ragbench.llm.usage import Reservation, upper_bound
+from ragbench.llm.usage import ReplySizes, Reservation, upper_bound
 from ragbench.types import Cause
 from ragbench.types.records import add_usage
 from tests.chat_server import Answer, ChatServer, ReasoningModel
@@ -94,6 +94,47 @@ def test_a_budget_holds_for_reasoning_that_nobody_limited(serve):
     used = engine.totals.input_tokens + engine.totals.output_tokens
     assert budget.spent_tokens == used <= 100_000
     assert 5 <= sum(not isinstance(outcome, CallFailure) for outcome in outcomes) < 12
+
+
+@pytest.mark.parametrize("limit", [0.05, 0.25])
+def test_a_budget_buys_nearly_all_of_it(serve, limit, tmp_path):
+    # GOOD has some 20 tokens: 20 * 10 = 200 per million, beside some 260 * 2.5 of the prompt
+    (tmp_path / "prices.yaml").write_text("models: {m: {input: 2.5, output: 10}}")
+    budget = Budget(usd=limit)
+    options = {"budget": budget, "prices": Prices.load(tmp_path / "prices.yaml")}
+    _, engine = serve(GOOD, engine={**options, "limits": Limits(concurrency=16)})
+
+    outcomes = ask_many(
+        engine, [asking(f"question {i} " + "of many words " * 85) for i in range(400)]
+    )
+
+    assert any(isinstance(outcome, CallFailure) for outcome in outcomes)
+    assert 0.88 * limit < budget.spent_usd <= limit
+    assert budget.spent_usd == pytest.approx(engine.totals.cost_usd)
+
+
+@pytest.mark.parametrize(
+    ("usages", "expected"),
+    [
+        pytest.param([], (116, 4096), id="100 bytes, 16 a message, and 4096"),
+        pytest.param([Usage(29, 17)], (44, 340), id="1.5 * 29 of 116; 17 * (2 + 18)"),
+        pytest.param([Usage(29, 17)] * 18, (44, 51), id="17 * (2 + 1)"),
+        pytest.param([Usage(29, 3000)], (44, 6000), id="20 * 3000, at most twice the longest"),
+        pytest.param([Usage(29, 300)], (44, 4096), id="20 * 300, at most 4096"),
+        pytest.param([Usage()], (116, 20), id="tokens that no server reports"),
+    ],
+)
+def test_the_bound_follows_the_replies_so_far(usages, expected):
+    request = asking("x" * 100)
+    sizes = ReplySizes()
+    for usage in usages:
+        sizes.add(request, usage)
+
+    bound = upper_bound(request, sizes)
+
+    assert (bound.input_tokens, bound.output_tokens) == expected
+    limited = upper_bound(asking("x" * 100, max_tokens=9), sizes)
+    assert (limited.input_tokens, limited.output_tokens) == (116, 9), "no call takes more"
 
 
 def test_a_longest_reply_that_is_refused_bounds_nothing(serve):
