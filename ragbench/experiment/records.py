@@ -21,7 +21,14 @@ from ragbench.llm import Totals
 from ragbench.records.comparison import Comparisons, Preference, PreferredPair, no_comparisons
 from ragbench.records.manifest import HitsRow, JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
-from ragbench.records.summary import FillCounts, Judging, PreferenceSummary, Spending, TokenCounts
+from ragbench.records.summary import (
+    FillCounts,
+    Judging,
+    PreferenceSummary,
+    RunCost,
+    Spending,
+    TokenCounts,
+)
 from ragbench.score.judge.verdicts import JudgeResults
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
@@ -286,6 +293,7 @@ class Results:
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
         spending: Limits, costs so far and missing items; None without a budget.
+        cost: Dollars that this run paid; None if it asks no model.
         unreachable: Components whose server served no request of this run.
         used: File of the project that the run imported or read -> hash of its content.
         unseen: Components that ask code that no file of the project describes.
@@ -310,6 +318,7 @@ class Results:
     work: Mapping[str, Work] = field(default_factory=dict)
     kept_failures: Mapping[str, int] = field(default_factory=dict)
     spending: Spending | None = None
+    cost: RunCost | None = None
     unreachable: tuple[str, ...] = ()
     used: Mapping[str, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()

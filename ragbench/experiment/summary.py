@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.experiment.selection import sweep_notes
 from ragbench.gates.cheapest import CostComparison, scored_by
 from ragbench.gates.drop import NOT_WORSE_MARGIN
-from ragbench.llm import Budget
+from ragbench.llm import Budget, Connected
 from ragbench.llm.failures import one_line
 from ragbench.records import summary as records
 from ragbench.records.causes import RIGHT, AnswerCause, Loss, counted_cause
@@ -66,6 +67,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         complete=within and not (spending is not None and spending.reached),
         dataset=_describe_dataset(plan),
         budget=spending,
+        cost=results.cost,
         seed=plan.config.seed,
         confidence=plan.config.statistics.confidence,
         baseline=plan.baseline,
@@ -442,6 +444,47 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
         missing={name: n_missing for name, n_missing, _ in left_out},
         to_finish=total_cost(usage for *_, usage in left_out),
     )
+
+
+def run_cost(plan: Plan, payments: Mapping[str, Fraction]) -> records.RunCost | None:
+    """Return what a run paid, by component; None without a component that calls models.
+
+    A model without a known price makes the cost of its component unknown, also where all its
+    replies were stored. Dollars have six decimals.
+
+    Args:
+        plan: Plan of the run.
+        payments: Component, as `judge openai` -> US dollars, as far as known.
+
+    Raises:
+        DataError: A file of prices cannot be read.
+    """
+    if not payments:
+        return None
+    missing_prices = unpriced_models(plan)
+    by: dict[str, float | None] = {}
+    unpriced: dict[str, str] = {}
+    for name, paid in payments.items():
+        models = missing_prices.get(name, {})
+        by[name] = None if models else round(float(paid), 6)
+        unpriced |= models
+    usd = None if unpriced else round(float(sum(payments.values(), Fraction())), 6)
+    return records.RunCost(usd=usd, by=by, unpriced=unpriced)
+
+
+def unpriced_models(plan: Plan) -> dict[str, dict[str, str]]:
+    """Return component -> model without a known price -> file and key to write a price.
+
+    Components are named as in `RunCost`. A DataError if a file of prices cannot be read.
+    """
+    components: dict[str, object] = {}
+    components |= {f"generator {name}": entry for name, entry in plan.generators.items()}
+    components |= {f"judge {name}": entry.judge for name, entry in plan.all_judges.items()}
+    unpriced = {}
+    for name, component in components.items():
+        if isinstance(component, Connected) and (models := component.unpriced()):
+            unpriced[name] = models
+    return unpriced
 
 
 def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:

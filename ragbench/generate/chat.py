@@ -278,6 +278,11 @@ class ChatGenerator(llm.Connected, Generator):
         """Temperature of the requests; None leaves it to the server."""
         return self._request.temperature
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Name of the model, as in requests."""
+        return (self._request.model,)
+
     def prompt_text(self, question: str, contexts: Sequence[Document]) -> str | None:
         """Return the prompt for people; None if the prompt is in the user's code."""
         return None if self.prompt_hash is None else self.prompt.text(question, contexts)

@@ -263,8 +263,7 @@ class ChatEngine:
             usd = None if usual is None else usual * getattr(self.model, "price_share", 1.0)
         if usd is None:
             problem = Phrase(f"a limit, with {request.model!r}, whose price is not known")
-            allowed = "models with a price: `prices` names a file of prices and `free` models"
-            raise OptionError("budget", "usd", problem, allowed)
+            raise OptionError("budget", "usd", problem, self.prices.entry_to_write(request.model))
         return Reservation((usage.input_tokens or 0) + (usage.output_tokens or 0), usd)
 
 

@@ -214,6 +214,20 @@ class Connected:
                 weakref.finalize(self, self._engine.close)
             return self._engine
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, as in requests; a subclass has them."""
+        return ()
+
+    def unpriced(self) -> dict[str, str]:
+        """Return model -> what to write for a price, for the models without a known price.
+
+        A DataError if the prices cannot be read.
+        """
+        prices = self.load_prices()
+        models = (model for model in self.models if prices.of(model) is None)
+        return {model: prices.entry_to_write(model) for model in models}
+
     def totals(self) -> Totals:
         """Return a copy of the totals of the engine so far; connects if there is no engine yet.
 

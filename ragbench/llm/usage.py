@@ -65,6 +65,7 @@ class Prices:
 
     Attributes:
         models: Price by name of the model.
+        file: File of the user with further prices; None without one.
 
     Example:
         >>> prices = Prices.load()
@@ -75,6 +76,7 @@ class Prices:
     """
 
     models: Mapping[str, Price]
+    file: str | None = None
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Prices:
@@ -88,7 +90,9 @@ class Prices:
             DataError: The file cannot be read, or has an entry that is no price.
         """
         built_in = _read(_BUILT_IN)
-        return cls(built_in if path is None else {**built_in, **_read(Path(path))})
+        if path is None:
+            return cls(built_in)
+        return cls({**built_in, **_read(Path(path))}, str(path))
 
     def of(self, model: str) -> Price | None:
         """Return the price of a model, or of its name without a date; None if it is unknown.
@@ -96,6 +100,18 @@ class Prices:
         The date has the form `-YYYY-MM-DD` at the end of the name.
         """
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
+
+    def entry_to_write(self, model: str) -> str:
+        """Return what a user writes, and into which file, to give a model a price.
+
+        Example:
+            >>> Prices({}, "prices.yaml").entry_to_write("m")
+            'in prices.yaml (USD per million tokens) models: {m: {input: 1, output: 2}}'
+        """
+        entry = f"(USD per million tokens) models: {{{model}: {{input: 1, output: 2}}}}"
+        if self.file is not None:
+            return f"in {self.file} {entry}"
+        return f"prices: FILE.yaml beside the model, and in FILE.yaml {entry}"
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         """Return the cost of tokens in US dollars; None if the price or a number is unknown.

@@ -271,6 +271,22 @@ class Spending(Record):
     to_finish: Annotated[CostTotal, Meaning("Estimated cost of these items.")]
 
 
+class RunCost(Record):
+    """Cost of the calls of models that a run paid; replies that were stored before cost nothing."""
+
+    usd: Annotated[
+        float | None, Meaning("US dollars; null if a model of the run has no known price.")
+    ]
+    by: Annotated[
+        Mapping[str, float | None],
+        Meaning("Component, such as `judge openai` -> US dollars; null without a known price."),
+    ]
+    unpriced: Annotated[
+        Mapping[str, str],
+        Meaning("Model without a known price -> file and key to write a price."),
+    ] = optional({})
+
+
 class FillCounts(Record):
     """Counts of passages that people judged and a model graded, with the cost."""
 
@@ -374,6 +390,10 @@ class Summary(Record):
     ] = True
     dataset: Annotated[Dataset | None, Meaning("The data set.")] = None
     budget: Annotated[Spending | None, Meaning("Spending; null without a budget.")] = optional()
+    cost: Annotated[
+        RunCost | None,
+        Meaning("What this run paid for models; null if it asks none."),
+    ] = optional()
     seed: Annotated[int | None, Meaning("Seed of all random choices.")] = None
     confidence: Annotated[float, Meaning("Level of the intervals.")] = 0.95
     baseline: Annotated[str | None, Meaning("Retriever that the others are compared with.")] = None
@@ -426,12 +446,12 @@ class Summary(Record):
     notes: Annotated[
         tuple[Prose, ...], Meaning("Facts that a reader of the numbers needs, a sentence each.")
     ] = ()
-    # last and apart, so that two equal runs differ in this key alone
+    # last and apart, so that two equal runs differ in this key and in what they paid alone
     timing: Annotated[
         Timing,
         Meaning(
-            "The part that varies from run to run; the rest is equal as long as config, data, "
-            "code and replies are."
+            "The part that varies from run to run, as `cost` and `budget` do; the rest is equal "
+            "as long as config, data, code and replies are."
         ),
     ] = Timing()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from ragbench.records.comparison import Comparisons
-from ragbench.records.summary import Summary
+from ragbench.records.summary import RunCost, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Layout, Section
 from ragbench.report.causes import cause_tables
@@ -194,6 +194,8 @@ def render_terminal(
     screen = screen or Screen()
     page = lay_out(summary, comparisons, narrow=True)
     closing = [Paragraph((f"report: {printable(report)}",))] if report else []
+    if summary.cost is not None and not head:
+        closing.insert(0, Paragraph((cost_line(summary.cost),)))
     blocks = list(_first_blocks(page, verbose=verbose))
     if not head:
         blocks.append(Paragraph((f"{page.name}: {page.subject}",)))
@@ -216,6 +218,29 @@ def render_terminal(
         text = f"left out: {fmt.listed(omitted)}; pass --verbose, or open the report"
         closing.insert(0, Paragraph((text,)))
     return draw([*blocks, Paragraph(tuple(remarks[:room])), *closing])
+
+
+def cost_line(cost: RunCost) -> str:
+    """Return the line on what a run paid for models, with the parts of several components.
+
+    Example:
+        >>> cost_line(RunCost(usd=0.25, by={"generator gpt": 0.05, "judge openai": 0.2}))
+        'cost: 0.250 USD paid by this run (generator gpt 0.0500, judge openai 0.200)'
+        >>> cost_line(RunCost(usd=0.0, by={"judge openai": 0.0}))
+        'cost: 0 USD paid by this run'
+    """
+    known = {name: usd for name, usd in cost.by.items() if usd is not None}
+    total = sum(known.values()) if cost.usd is None else cost.usd
+    line = f"cost: {_dollars(total)} USD paid by this run"
+    if len(known) > 1 and total:
+        line += f" ({', '.join(f'{printable(n)} {_dollars(usd)}' for n, usd in known.items())})"
+    for model, entry in cost.unpriced.items():
+        line += f"; {printable(model)} has no known price: write {printable(entry)}"
+    return line
+
+
+def _dollars(usd: float) -> str:
+    return fmt.significant(usd) if usd else "0"
 
 
 def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from itertools import chain
 from random import Random
@@ -50,6 +51,7 @@ from ragbench.generate import GENERATORS
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
+from ragbench.llm import Totals
 from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
@@ -293,6 +295,10 @@ class AnswerQueries(Stage[Answers]):
         outcomes = [Outcome(None) if value is None else value for value in values]
         return Answers(self.system.name, outcomes, self.samples, self.rankings)
 
+    def reported(self, values: Sequence[Outcome[Prediction]]) -> Totals:
+        """Return the cost that new answers report: an app or code of the user may count it."""
+        return Totals(cost=sum(map(Fraction, map(_reported_cost, values)), Fraction()))
+
     def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers and the system to the results; warn of failed answers among several."""
         answers = outputs[self]
@@ -427,6 +433,24 @@ class Generate(AnswerQueries):
             slots += [None if s is None else _slot_of_sample(s, sample, n) for s in first]
         return slots
 
+    def payer(self, outputs: Outputs) -> str:
+        """Return the generator, if it calls models or its answers report a cost."""
+        generator = self.plan.generators[self.generator]
+        pays = isinstance(generator, ChatGenerator) or (
+            not generator.is_stored and any(map(_reported_cost, outputs[self].outcomes))
+        )
+        return f"generator {self.generator}" if pays else ""
+
+    def totals(self) -> Totals:
+        """Return calls, tokens and cost of the model so far."""
+        generator = self.plan.generators[self.generator]
+        return generator.totals() if isinstance(generator, ChatGenerator) else Totals()
+
+    def reported(self, values: Sequence[Outcome[Prediction]]) -> Totals:
+        """Return the cost that new answers report; a chat model has it in `totals`."""
+        is_chat = isinstance(self.plan.generators[self.generator], ChatGenerator)
+        return Totals() if is_chat else super().reported(values)
+
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Generate the answers of some slots in random order, on workers where there are some.
 
@@ -494,6 +518,12 @@ class Generate(AnswerQueries):
         return self._injected(row, Outcome(list(passages))).value or []
 
 
+def _reported_cost(outcome: Outcome[Prediction]) -> float:
+    """Return the dollars that an answer reports; 0 for a failed one and an unknown cost."""
+    usd = None if outcome.value is None else outcome.value.usage.usd
+    return usd or 0.0
+
+
 # Cause of a query that gets the relevant documents, and has none.
 _NO_GOLD = Cause.NO_RELEVANT
 
@@ -541,6 +571,11 @@ class AskApp(AnswerQueries):
         for sample in range(1, self.samples):
             slots += [_slot_of_sample(slot, sample, n) for slot in first]
         return [*slots]
+
+    def payer(self, outputs: Outputs) -> str:
+        """Return the app, if its answers report a cost."""
+        pays = any(map(_reported_cost, outputs[self].outcomes))
+        return f"app {self.system.name}" if pays else ""
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the app the queries of some slots in random order.

@@ -233,6 +233,14 @@ class Stage(ABC, Generic[Output_co]):
         """Return calls, tokens and cost of its models so far; by default zeros."""
         return Totals()
 
+    def payer(self, outputs: Outputs) -> str:
+        """Return the component whose calls it pays: `judge openai`; by default none, as empty."""
+        return ""
+
+    def reported(self, values: Sequence[Any]) -> Totals:
+        """Return the cost that new items report themselves, besides `totals`; by default zeros."""
+        return Totals()
+
     def notes(self) -> Sequence[str]:
         """Return the notes of its component on all items that it made; by default none."""
         return ()

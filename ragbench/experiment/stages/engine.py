@@ -189,6 +189,8 @@ class Engine:
         with self.timed(stage.title, *stage.progress_total(inputs, todo)) as progress:
             stage.make(inputs, todo, keep, progress.advance)
         items.paid = _add(items.paid, _add(stage.totals(), previous, -1))
+        new_values = [items.values[position] for position in todo]
+        items.paid = _add(items.paid, stage.reported(new_values))
         items.new += todo
         if stage.has_notes:
             self._store_notes(stage, items)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -37,7 +39,7 @@ from ragbench.experiment.stages.preferences import JudgePairs
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
-from ragbench.experiment.summary import costs_of, spending_of
+from ragbench.experiment.summary import costs_of, run_cost, spending_of
 from ragbench.files import cache_folder
 from ragbench.llm import Estimate
 from ragbench.report.progress import Progress
@@ -186,8 +188,18 @@ def run_stages(resources: Resources, store: StageStore, progress: Progress) -> R
     results.kept_failures = engine.counters.count_kept_failures()
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
     results.spending = spending_of(plan, results, resources.budget)
+    results.cost = run_cost(plan, _payments(graph.stages, outputs))
     results.unreachable = resources.unreachable()
     return results
+
+
+def _payments(stages: Sequence[Stage[Any]], outputs: Outputs) -> dict[str, Fraction]:
+    """Return component -> US dollars that this run paid for its calls; 0 where all was stored."""
+    payments = defaultdict[str, Fraction](Fraction)
+    for stage in stages:
+        if name := stage.payer(outputs):
+            payments[name] += outputs.paid(stage).cost
+    return dict(payments)
 
 
 def _rounds(plan: Plan) -> Iterator[list[int]]:

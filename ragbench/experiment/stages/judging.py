@@ -186,6 +186,10 @@ class Verdicts(Stage[Output_co]):
                 slots += [Slot(group, of_repeat, row * self._repeat + number) for group in groups]
         return slots
 
+    def payer(self, outputs: Outputs) -> str:
+        """Return the judge, if it calls models."""
+        return f"judge {self.name}" if self.judge.judge.asks else ""
+
     def totals(self) -> Totals:
         """Return calls, tokens and cost of the judge so far."""
         return judge_totals(self.judge)

@@ -95,6 +95,10 @@ class JudgePairs(Stage[JudgeResults | None]):
         pairs = self._pair_answers(inputs)
         return list(chain.from_iterable(_items(self.plan, one, other) for one, other in pairs))
 
+    def payer(self, outputs: Outputs) -> str:
+        """Return the judge, if it calls models."""
+        return f"judge {self.name}" if self.judge.judge.asks else ""
+
     def totals(self) -> Totals:
         """Return calls, tokens and cost of the judge so far."""
         return records.judge_totals(self.judge)
