@@ -323,9 +323,11 @@ def _cost(planned: PlannedRun) -> Iterator[str]:
     cost = planned.cost
     usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
     yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
+    unpriced: dict[str, str] = {}
     for models in unpriced_models(planned.plan).values() if cost.usd is None else ():
-        for model, entry in models.items():
-            yield f"{printable(model)} has no known price: write {printable(entry)}"
+        unpriced |= models
+    for model, entry in unpriced.items():
+        yield f"{printable(model)} has no known price: write {printable(entry)}"
     if cost.usd is not None and cost.usd[1] > 0:
         most = format(cost.usd[1], ".2g")
         yield f"gate: a second look at a loss that is not sure costs at most {most} USD a side"

@@ -447,7 +447,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
 
 
 def run_cost(plan: Plan, payments: Mapping[str, Fraction]) -> records.RunCost | None:
-    """Return what a run paid, by component; None without a component that calls models.
+    """Return the dollars that a run paid for each component; None without calls of models.
 
     A model without a known price makes the cost of its component unknown, also where all its
     replies were stored. Dollars have six decimals.

@@ -338,15 +338,26 @@ class ChatGenerator(llm.Connected, Generator):
             left_out=reply.left_out,
         )
 
-    def estimate(self, questions: Sequence[tuple[Query, Sequence[Document]]]) -> llm.Estimate:
-        """Return an estimate of calls, tokens and cost for queries with passages; send nothing."""
+    def estimate(
+        self,
+        questions: Sequence[tuple[Query, Sequence[Document], int]],
+        counted: llm.CountedRequests | None = None,
+        salt: str = "",
+    ) -> llm.Estimate:
+        """Return an estimate of calls, tokens and cost; send nothing.
+
+        Args:
+            questions: Queries with their passages, and the number of the sample.
+            counted: Requests that other components make as well; None for none.
+            salt: Word that tells passages that stand for others from those of other stages.
+        """
 
         def ask(model: llm.ChatModel) -> None:
-            for query, contexts in questions:
+            for query, contexts, sample in questions:
                 request = self._request_for(query, fit(contexts, self._context_tokens))
-                asyncio.run(model.complete(request))
+                asyncio.run(model.complete(replace(request, sample=sample)))
 
-        return llm.estimate(ask, self.load_prices())
+        return llm.estimate(ask, self.load_prices(), counted, f"{self.address} {salt}")
 
     def _request_for(self, query: Query, passages: Sequence[Document]) -> llm.ChatRequest:
         messages = self.prompt.messages(query.text, passages, query.turns)
@@ -402,6 +413,11 @@ class OpenAIGenerator(ChatGenerator):
             limits=chosen,
             prices=chosen.load_prices,
         )
+
+    @property
+    def address(self) -> str:
+        """URL of the server; empty for that of OpenAI, or of its variable."""
+        return self._server.address or ""
 
     @property
     def missing_key(self) -> str | None:

@@ -38,6 +38,7 @@ from ragbench.llm.openai import OpenAIChat as OpenAIChat
 from ragbench.llm.replies import Replies as Replies
 from ragbench.llm.server import Connected as Connected
 from ragbench.llm.usage import Budget as Budget
+from ragbench.llm.usage import CountedRequests as CountedRequests
 from ragbench.llm.usage import Estimate as Estimate
 from ragbench.llm.usage import Price as Price
 from ragbench.llm.usage import Prices as Prices

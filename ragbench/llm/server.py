@@ -219,8 +219,16 @@ class Connected:
         """Names of the models, as in requests; a subclass has them."""
         return ()
 
+    @property
+    def address(self) -> str:
+        """Address of the server: equal requests to one address are sent once.
+
+        By default it is a word for this object alone, whose server is not known.
+        """
+        return f"client {id(self)}"
+
     def unpriced(self) -> dict[str, str]:
-        """Return model -> what to write for a price, for the models without a known price.
+        """Return model without a known price -> entry to write, and its file.
 
         A DataError if the prices cannot be read.
         """

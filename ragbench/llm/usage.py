@@ -18,6 +18,7 @@ from typing import Any
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
+from ragbench.llm.replies import request_key
 from ragbench.types import Cause, Usage
 
 _BUILT_IN = Path(__file__).with_name("prices.yaml")
@@ -102,7 +103,7 @@ class Prices:
         return self.models.get(model) or self.models.get(_DATED.sub("", model))
 
     def entry_to_write(self, model: str) -> str:
-        """Return what a user writes, and into which file, to give a model a price.
+        """Return the entry for the price of a model, and the file to write it into.
 
         Example:
             >>> Prices({}, "prices.yaml").entry_to_write("m")
@@ -320,19 +321,44 @@ class Estimate:
         return Estimate(calls, (self.tokens[0] * factor, self.tokens[1] * factor), usd)
 
 
-def estimate(rehearse: Callable[[ChatModel], None], prices: Prices) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class CountedRequests:
+    """Requests that a plan has counted: an equal one of another stage is sent once by a run.
+
+    Attributes:
+        low: Keys of the requests of the low estimate; follow-up requests quote its replies.
+        high: Keys of those of the high estimate.
+    """
+
+    low: set[str] = field(default_factory=set)
+    high: set[str] = field(default_factory=set)
+
+
+def estimate(
+    rehearse: Callable[[ChatModel], None],
+    prices: Prices,
+    counted: CountedRequests | None = None,
+    server: str = "",
+) -> Estimate:
     """Return the estimate of the requests that `rehearse` sends; nothing reaches a server.
 
     The low estimate assumes five bytes per token, one entry per list of a reply and 40 tokens per
     reply; the high one three bytes, two entries and 200 tokens. Each pair is (low, high). Without
-    requests, all numbers are 0; `usd` is None if the price of a requested model is unknown.
+    requests, all numbers are 0; `usd` is None if the price of a requested model is unknown. Equal
+    requests count once.
 
     Args:
         rehearse: Sends all requests to the model that it is given; called twice.
         prices: Prices of the models.
+        counted: Requests that were counted before, and count no more; this call adds its own. None
+            counts from the start.
+        server: Address of the server: equal requests to another server are sent as well.
     """
+    counted = counted or CountedRequests()
     low = CountingModel(prices, items=1, reply=40, bytes_a_token=5)
     high = CountingModel(prices, items=2, reply=200, bytes_a_token=3)
+    low.skip_equal(counted.low, server)
+    high.skip_equal(counted.high, server)
     rehearse(low)
     rehearse(high)
     usd = None if low.usd is None or high.usd is None else (low.usd, high.usd)
@@ -359,6 +385,12 @@ class CountingModel(ChatModel):
         self._reply, self._bytes = reply, bytes_a_token
         self.calls, self.tokens = 0, 0.0
         self.usd: float | None = 0.0
+        self._counted: set[str] | None = None
+        self._server = ""
+
+    def skip_equal(self, counted: set[str], server: str) -> None:
+        """Count no request whose key is in `counted`, and add the keys of those that count."""
+        self._counted, self._server = counted, server
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Count a request and return a reply that fits its schema.
@@ -366,6 +398,11 @@ class CountingModel(ChatModel):
         The text of the reply is JSON, a string without a schema; its usage is unknown.
         """
         text = json.dumps(self._example(request.schema or {"type": "string"}))
+        if self._counted is not None:
+            key = request_key({"server": self._server}, request)
+            if key in self._counted:
+                return ChatReply(text)
+            self._counted.add(key)
         size = sum(len(part.content.encode("utf-8", "replace")) for part in request.messages)
         sent = size / self._bytes
         received = max(self._reply, len(text) / self._bytes)

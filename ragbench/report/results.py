@@ -229,11 +229,11 @@ def cost_line(cost: RunCost) -> str:
         >>> cost_line(RunCost(usd=0.0, by={"judge openai": 0.0}))
         'cost: 0 USD paid by this run'
     """
-    known = {name: usd for name, usd in cost.by.items() if usd is not None}
-    total = sum(known.values()) if cost.usd is None else cost.usd
+    priced = {name: usd for name, usd in cost.by.items() if usd is not None}
+    total = sum(priced.values()) if cost.usd is None else cost.usd
     line = f"cost: {_dollars(total)} USD paid by this run"
-    if len(known) > 1 and total:
-        line += f" ({', '.join(f'{printable(n)} {_dollars(usd)}' for n, usd in known.items())})"
+    if len(priced) > 1 and total:
+        line += f" ({', '.join(f'{printable(n)} {_dollars(usd)}' for n, usd in priced.items())})"
     for model, entry in cost.unpriced.items():
         line += f"; {printable(model)} has no known price: write {printable(entry)}"
     return line

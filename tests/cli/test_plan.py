@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ragbench import testing
 from tests.chat_server import ChatServer
+from tests.messages import lines_with
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -60,3 +62,83 @@ def test_calls_are_those_that_a_run_sends(quickstart, monkeypatch, rubrics):
             assert low == high == 2
         again = json.loads(quickstart("plan", "exp.yaml", "--json")[1])
         assert again["cost"]["calls"] == [0, 0]
+
+
+PRICES = """\
+models:
+  m: {input: 2.5, output: 10}
+  n: {input: 1, output: 4}
+"""
+
+
+def priced_config(address, **judges):
+    """Return a config of two systems with 30 answers each, of which they share 20."""
+    rows = []
+    for n in range(30):
+        for system, end in (("old", "moons"), ("new", "moons" if n < 20 else "stars")):
+            answer = f"It is {n} {end}."
+            rows.append({"question": f"What is {n}?", "system": system, "answer": answer})
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    Path("prices.yaml").write_text(PRICES, encoding="utf-8")
+    common = {"type": "openai", "base_url": address, "prices": "prices.yaml"}
+    blocks = {name: {**common, **judge} for name, judge in judges.items()}
+    dataset = {"type": "records", "path": "rows.jsonl"}
+    return {"dataset": dataset, "metrics": {"generation": [], "judge": blocks}}
+
+
+def last_cost(name):
+    """Return `cost` of the newest run of an experiment."""
+    folder = max(path for path in Path("runs", name).iterdir() if path.is_dir())
+    return json.loads((folder / "summary.json").read_text())["cost"]
+
+
+def test_equal_prompts_count_once_and_the_bill_is_within_its_range(quickstart, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer(Script(), model="m") as server:
+        config = priced_config(
+            server.url,
+            single={"model": "m", "rubrics": ["fluency", "answer_relevancy"]},
+            jury={"models": ["m", "n"], "rubrics": ["fluency"]},
+        )
+        Path("exp.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        plan = json.loads(quickstart("plan", "exp.yaml", "--json")[1])["cost"]
+        assert quickstart("run", "exp.yaml", "--quiet")[0] == 0
+        sent = server.counters.requests
+
+    # 40 different answers: two rubrics of `single`, and `n` of the jury; `m` has its replies
+    assert sent == 40 * 3
+    assert [0.9 * sent <= calls <= 1.1 * sent for calls in plan["calls"]] == [True, True]
+    cost = last_cost("exp")
+    assert plan["usd"][0] <= cost["usd"] <= plan["usd"][1]
+    assert set(cost["by"]) == {"judge single", "judge jury"}
+    assert cost["usd"] == pytest.approx(sum(cost["by"].values()), abs=2e-6)
+
+
+def test_the_sum_that_a_run_paid_is_printed(quickstart, monkeypatch, assert_message):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    lines, paid = [], []
+    reply = testing.Answer('{"reasoning": "It reads well.", "level": 4}', prompt_tokens=400)
+    with testing.ChatServer(reply) as server:
+        config = priced_config(server.url, single={"model": "m", "rubrics": ["fluency"]})
+        Path("exp.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        for _ in range(2):
+            lines += lines_with(quickstart("run", "exp.yaml")[1], "cost:")
+            paid.append(last_cost("exp")["usd"])
+
+    # 40 different answers, each with 400 tokens at 2.5 and 18 at 10 per million
+    assert paid == [pytest.approx(40 * (400 * 2.5 + 18 * 10) / 1e6), 0.0]
+    assert_message(lines)
+
+
+def test_a_missing_price_is_told_with_its_file_and_key(quickstart, monkeypatch, assert_message):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer(Script(), model="own") as server:
+        config = priced_config(server.url, single={"model": "own", "rubrics": ["fluency"]})
+        Path("exp.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        plan = quickstart("plan", "exp.yaml")[1]
+        run = quickstart("run", "exp.yaml")[1]
+
+    assert_message(lines_with(plan, "models:"))
+    assert_message(lines_with(run, "cost:"))
+    cost = last_cost("exp")
+    assert (cost["usd"], cost["by"], [*cost["unpriced"]]) == (None, {"judge single": None}, ["own"])

@@ -500,14 +500,20 @@ class Generate(AnswerQueries):
         generator, n = self.plan.generators[self.generator], len(self.plan.queries)
         if not isinstance(generator, ChatGenerator):
             return node
-        requests = []
+        requests, examples = [], []
         for position, outcome in enumerate(outputs[self].outcomes):
             if outcome.is_pending:
-                row = position % n
+                sample, row = divmod(position, n)
+                query = self.plan.queries[row]
                 passages = self._passages_at(contexts, position).value
-                expected = self._example_passages(row) if passages is None else passages
-                requests.append((self.plan.queries[row], expected))
-        node.cost = generator.estimate(requests)
+                if passages is None:
+                    examples.append((query, self._example_passages(row), sample))
+                else:
+                    requests.append((query, passages, sample))
+        counted = self._resources.counted
+        # other systems have the same examples, and other passages in the run
+        of_examples = generator.estimate(examples, counted, self.system.name)
+        node.cost = generator.estimate(requests, counted) + of_examples
         return node
 
     def _example_passages(self, row: int) -> Sequence[Document]:

@@ -420,16 +420,23 @@ class JudgeAnswers(Verdicts[JudgedAnswers]):
         node, judge = self.node(work, 0), self.judge.judge
         if not isinstance(judge, ModelJudge):
             return node
-        items, verdicts = self._expected_items(outputs), self.by_item(outputs[self].verdicts)
+        outcomes, verdicts = outputs[self.answer].outcomes, self.by_item(outputs[self].verdicts)
+        todo, examples, partly_judged = list[JudgedItem](), list[JudgedItem](), list[JudgedItem]()
+        for row, item in enumerate(self._expected_items(outputs)):
+            if outcomes[row].is_pending:
+                examples.append(item)
+            else:
+                (partly_judged if verdicts[row] else todo).append(item)
         # an upper limit: of items with some verdicts, each rubric that any item lacks
-        todo = [item for item, stored in zip(items, verdicts, strict=True) if not stored]
-        partly_judged = [item for item, stored in zip(items, verdicts, strict=True) if stored]
         rubrics = []
         for rubric in self.judge.rubrics:
             if any(stored and rubric.name not in stored for stored in verdicts):
                 rubrics.append(rubric)
-        cost = rehearse(judge, todo, self.judge.rubrics)
-        node.cost = cost + rehearse(judge, partly_judged, rubrics)
+        counted = self._resources.counted
+        cost = rehearse(judge, todo, self.judge.rubrics, counted)
+        # other systems have the same examples, and other answers in the run
+        cost += rehearse(judge, examples, self.judge.rubrics, counted, self.system.name)
+        node.cost = cost + rehearse(judge, partly_judged, rubrics, counted)
         return node
 
     def _expected_items(self, outputs: Outputs) -> list[JudgedItem]:

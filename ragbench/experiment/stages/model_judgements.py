@@ -261,13 +261,15 @@ class JudgePassages(Verdicts[Judgements]):
         if self in outputs:
             node = self.node(work, 0)
             if isinstance(model, ModelJudge):
-                node.cost = rehearse(model, outputs[self].ungraded, [fill.rubric])
+                node.cost = rehearse(
+                    model, outputs[self].ungraded, [fill.rubric], self._resources.counted
+                )
             return node
         items = [example_item(plan, row, 1) for row in range(len(plan.queries))]
         count = len(items) * fill.rules.depth * max(len(plan.scored_retrievers), 1)
         node = Step(self.title, count, 0, "passages", at_most=True)
         if isinstance(model, ModelJudge):
-            cost = rehearse(model, items, [fill.rubric])
+            cost = rehearse(model, items, [fill.rubric], self._resources.counted)
             node.cost = cost.times(count / max(len(items), 1))
         return node
 

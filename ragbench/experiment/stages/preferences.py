@@ -200,7 +200,7 @@ class JudgePairs(Stage[JudgeResults | None]):
         if isinstance(judge.judge, ModelJudge):
             items = [example_item(plan, row, 0) for row in range(len(plan.queries))]
             items = [replace(item, other=f"{item.answer} or not") for item in items]
-            cost = rehearse(judge.judge, items, judge.pairwise)
+            cost = rehearse(judge.judge, items, judge.pairwise, self._resources.counted)
             node.cost = cost.times(count / max(len(items), 1))
         return node
 

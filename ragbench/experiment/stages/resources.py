@@ -13,7 +13,7 @@ from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import judge_totals
 from ragbench.experiment.stages import stored_items
-from ragbench.llm import Budget, Replies
+from ragbench.llm import Budget, CountedRequests, Replies
 from ragbench.records.manifest import form_id
 from ragbench.secrets import redactor
 from ragbench.signature import fingerprint
@@ -78,6 +78,7 @@ class Resources:
         replies: Stored replies of models; None if the run asks no model.
         executor: Workers, which compute what needs no store and no server; None without any.
         ready: Names of the retrievers that are indexed.
+        counted: Requests that a plan has counted, so that equal ones count once.
         reached: Component -> whether the calls of this run reached its server, as in `Calls`.
     """
 
@@ -88,6 +89,7 @@ class Resources:
     replies: Replies | None = None
     executor: Executor | None = None
     ready: set[str] = field(default_factory=set)
+    counted: CountedRequests = field(default_factory=CountedRequests)
     reached: dict[str, set[bool]] = field(default_factory=dict)
 
     def component_key(self, noun: Noun, name: str, **inputs: Any) -> str:

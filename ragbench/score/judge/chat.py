@@ -81,6 +81,11 @@ class OpenAIJudge(ModelJudge):
             self.price_share = PRICE_SHARE
 
     @property
+    def address(self) -> str:
+        """URL of the server; empty for that of OpenAI, or of its variable."""
+        return self._server.address or ""
+
+    @property
     def missing_key(self) -> str | None:
         """Name of the environment variable that should hold the key and is not set, or None.
 

@@ -79,7 +79,7 @@ _METHODS: Mapping[str, Method] = {
     "ragas": apply_ragas,
 }
 
-_MOST = 20  # items of a rehearsal; the estimate scales their mean to all items
+_MOST = 100  # items of a rehearsal; the estimate scales their mean to all items
 
 
 def majority(values: Sequence[float]) -> float:
@@ -494,15 +494,26 @@ def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
 
 
 def rehearse(
-    judge: ModelJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
+    judge: ModelJudge,
+    items: Sequence[JudgedItem],
+    rubrics: Sequence[Rubric],
+    counted: llm.CountedRequests | None = None,
+    salt: str = "",
 ) -> llm.Estimate:
     """Estimate requests, tokens and cost of applying rubrics to items; nothing is sent.
 
-    A counting model receives the real prompts of the first 20 items, and the sums are scaled to all
-    items. Number and length of these prompts are exact unless they depend on replies: the low
-    estimate assumes one claim a sentence, the high one two. Without items or rubrics the estimate
-    is zero; without a price the cost is None. Cost is in US dollars; an estimate is a pair (low,
-    high).
+    A counting model receives the real prompts of up to 100 items, at equal distances, and the sums
+    are scaled to all items. Number and length of these prompts are exact unless they depend on
+    replies: the low estimate assumes one claim a sentence, the high one two. Without items or
+    rubrics the estimate is zero; without a price the cost is None. Cost is in US dollars; an
+    estimate is a pair (low, high).
+
+    Args:
+        judge: Judge of the items.
+        items: Items to judge.
+        rubrics: Rubrics of the judge.
+        counted: Requests that other judges make as well, and a run sends once; None for none.
+        salt: Word that tells items that stand for others from those of other stages.
 
     Raises:
         RagbenchError: The prices cannot be read, or a rubric's embedding model is missing.
@@ -517,8 +528,9 @@ def rehearse(
     """
     if not items or not rubrics:
         return llm.Estimate()
-    # the first items, not a draw: equal calls give equal estimates
-    some = items[:_MOST]
+    # no draw: equal calls give equal estimates, and two judges get the same items
+    n = min(len(items), _MOST)
+    some = [items[number * len(items) // n] for number in range(n)]
 
     def ask(model: llm.ChatModel) -> None:
         rehearsal = judge.rehearsal(model)
@@ -527,7 +539,8 @@ def rehearse(
         finally:
             rehearsal.close()
 
-    total = llm.estimate(ask, judge.load_prices()).times(len(items) / len(some))
+    server = f"{judge.address} {salt}"
+    total = llm.estimate(ask, judge.load_prices(), counted, server).times(len(items) / n)
     if total.usd is None:
         return total
     low, high = total.usd
