@@ -157,9 +157,9 @@ def _certify_score(
     mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
     corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
     corrected = {system: corrector.estimate(system) for system in run.systems}
-    differences = {
-        system: corrector.estimate(system, run.against[system]) for system in run.against
-    }
+    differences = {}
+    for system in run.against:
+        differences[system] = corrector.estimate(system, run.against[system])
     return certificate.CertifiedRubric(
         **_facts(score),
         scale=(scale.low, scale.high),

@@ -138,8 +138,12 @@ def read_judged_run(path: Path) -> JudgedRun:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
     rubrics = _rubrics_in(folder)
     scores = {score.name: score for score in _scores(summary, rows, rubrics)}
-    judged = {key for score in scores.values() for key in (*score.scores, *score.unscored)}
-    answers = {key: answer for name in rows for key, answer in _answers(folder, name)}
+    judged: set[Key] = set()
+    for score in scores.values():
+        judged.update(score.scores, score.unscored)
+    answers: dict[Key, JudgedItem] = {}
+    for name in rows:
+        answers.update(_answers(folder, name))
     # predictions may have been deleted: a verdict without its answer still counts
     return JudgedRun(
         folder=folder,
@@ -215,8 +219,10 @@ def _scores(
 def _joined(signatures: Sequence[Signature]) -> Signature:
     """Return the signature of the scores of all systems: parts that differ are mixtures."""
     joined = signatures[0]
-    parts = [part for other in signatures for part, *_ in signatures[0].differences(other)]
-    for part in dict.fromkeys(parts):
+    parts: dict[str, None] = {}
+    for other in signatures:
+        parts |= dict.fromkeys(part for part, *_ in signatures[0].differences(other))
+    for part in parts:
         values = dict.fromkeys(signature.part(part) or "none" for signature in signatures)
         mixed = {part: mixture(values)}
         has_part = joined.part(part) is not None
@@ -264,9 +270,15 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
     lists = [_entry(block, "rubrics") for block in blocks]
     entries = [*chain.from_iterable(names for names in lists if isinstance(names, list))]
     texts = [entry for entry in entries if isinstance(entry, str)]
-    paths = [folder / name for name in texts if name.endswith((".yaml", ".yml"))]
+    paths = []
+    for name in texts:
+        if name.endswith((".yaml", ".yml")):
+            paths.append(folder / name)
     try:
-        rubrics = [load_rubric(entry) for entry in entries if isinstance(entry, Mapping)]
+        rubrics = []
+        for entry in entries:
+            if isinstance(entry, Mapping):
+                rubrics.append(load_rubric(entry))
     except DataError as error:
         raise DataError(str(error), file=folder / CONFIG_FILE) from error
     return [*rubrics, *(read_rubric(path) for path in paths if path.is_file())]

@@ -71,7 +71,10 @@ def probe_position(
     """
     reasons = {rubric.name: why_not(rubric) for rubric in rubrics}
     probed = [rubric for rubric in rubrics if reasons[rubric.name] is None]
-    turned = {key: new for key, item in items.items() if (new := reverse_passages(item))}
+    turned = {}
+    for key, item in items.items():
+        if new := reverse_passages(item):
+            turned[key] = new
     both = [items[key] for key in turned] + list(turned.values()) if probed else []
     with progress(len(both)) as advance:
         verdicts = count_alike(judge_all(judge, both, probed, advance), probed)
@@ -128,9 +131,14 @@ def _compare(
 ) -> ProbeFound:
     """Return the shift and the flips of one rubric's verdicts between the two orders."""
     pairs = {key: (a[rubric.name], b[rubric.name]) for key, (a, b) in verdicts.items()}
-    failed = [[v.cause for v in pair if v.score is None] for pair in pairs.values()]
+    failed = []
+    for pair in pairs.values():
+        failed.append([v.cause for v in pair if v.score is None])
     unscored = dict(sorted(Counter(causes[0] for causes in failed if causes).items()))
-    both = {k: (a.score, b.score) for k, (a, b) in pairs.items() if None not in (a.score, b.score)}
+    both = {}
+    for k, (a, b) in pairs.items():
+        if None not in (a.score, b.score):
+            both[k] = (a.score, b.score)
     if not both:
         causes = ", ".join(f"{count} {cause}" for cause, count in unscored.items())
         reason = f"no answer has a verdict both ways ({causes or 'nothing to change'})"

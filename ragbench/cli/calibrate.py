@@ -178,7 +178,10 @@ def command(
         return
     judged_run = read_judged_run(run)
     seed, sample = choices.pop("seed", judged_run.seed), choices.pop("sample", _SAMPLE)
-    shared = {key: choices.pop(key) for key in _SHARED if key in choices}
+    shared = {}
+    for key in _SHARED:
+        if key in choices:
+            shared[key] = choices.pop(key)
     request = certificate.Request(
         judged_run, seed, sample, target, rubrics, probes=probe is not None, **shared
     )

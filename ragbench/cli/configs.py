@@ -209,7 +209,10 @@ def _sizes(collection: Collection) -> str:
     from ragbench.report.text import counted
 
     parts = {"queries": collection.queries, "documents": collection.documents}
-    sizes = {noun: len(part) for noun, part in parts.items() if part is not None}
+    sizes = {}
+    for noun, part in parts.items():
+        if part is not None:
+            sizes[noun] = len(part)
     if collection.qrels is not None:
         sizes["judgements"] = sum(map(len, collection.qrels.to_dict().values()))
     texts = [f"{n:,} {counted(n, noun).partition(' ')[2]}" for noun, n in sizes.items()]

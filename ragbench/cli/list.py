@@ -69,10 +69,9 @@ def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) 
         _print_prompts(name, as_json)
         return
     kinds = [kind] if kind else list(_FAMILIES)
-    catalog = {
-        k: _list_rubrics() if k == "rubrics" else _list_components(k, with_rare=with_rare)
-        for k in kinds
-    }
+    catalog = {}
+    for k in kinds:
+        catalog[k] = _list_rubrics() if k == "rubrics" else _list_components(k, with_rare=with_rare)
     if as_json:
         output.write_json(json.dumps(catalog, indent=2, ensure_ascii=False))
         return

@@ -103,7 +103,10 @@ def command(
     if quiet and verbose:
         raise click.UsageError("pass --quiet or --verbose, not both")
     # `--only a,b`, `--only a b` and `--only a --only b` mean the same
-    names = [name.strip() for part in choices.pop("only") for name in part.split(",")]
+    names = []
+    for part in choices.pop("only"):
+        for name in part.split(","):
+            names.append(name.strip())
     chosen = Choices(judge=judge, judge_replay=judge_replay, only=tuple(names), **choices)
     with watch_imports():
         settings = load_config(config, overrides=overrides)

@@ -183,7 +183,10 @@ def _predictions(
 ) -> None:
     """Check the arguments of a score of predictions, and print the scores."""
     shared = ("predictions", "references", "measures", "reasoning")
-    names = {p.name: p.opts[0] for p in command.params if p.name not in shared}
+    names = {}
+    for p in command.params:
+        if p.name not in shared:
+            names[p.name] = p.opts[0]
     of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]
     is_complete = "predictions" in options and "references" in options
     missing = "references" if "predictions" in options else "predictions"

@@ -80,7 +80,10 @@ def score_runs(
     )
     parsed = {measure.name: measure for measure in parsed_measures}
     judged = read_qrels(qrels)
-    lengths = [int(match[1] or 10) for fact in facts if (match := _RELSTRING.fullmatch(fact))]
+    lengths = []
+    for fact in facts:
+        if match := _RELSTRING.fullmatch(fact):
+            lengths.append(int(match[1] or 10))
     length = next(iter(lengths), None)
     systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]
     tags = Counter(scored.name for scored in systems)
@@ -118,7 +121,9 @@ def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:
     if strings and not per_query:
         allowed = "a measure; relstring is text of single queries: -q --format trec"
         raise OptionError("measure", "", strings[0], allowed)
-    set_facts = [fact for name in names for fact in _OF_SETS.get(name, ())]
+    set_facts: list[str] = []
+    for name in names:
+        set_facts += _OF_SETS.get(name, ())
     # relstring.20 takes the place of relstring
     set_facts = [fact for fact in set_facts if not (strings and fact == "relstring")]
     return list(dict.fromkeys([*set_facts, *facts]))

@@ -84,7 +84,9 @@ def cause_flows(
 
     `baselines` has pairs of a system and its baseline; those without a baseline are left out.
     """
-    of_queries = {name: [loss.cause for loss in system.losses] for name, system in causes.items()}
+    of_queries = {}
+    for name, of_system in causes.items():
+        of_queries[name] = [loss.cause for loss in of_system.losses]
     flows = []
     for system, baseline in baselines:
         if baseline is not None:

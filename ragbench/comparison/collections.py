@@ -77,7 +77,10 @@ def compare_collections(
     scores = [collection.scores for collection in collections]
     pairs = [collection.pairs for collection in collections]
     # the first collection decides the order alone: a score has to be in all of them anyway
-    common = [key for key in scores[0] if all(key in by_key for by_key in scores)]
+    common = []
+    for key in scores[0]:
+        if all(key in by_key for by_key in scores):
+            common.append(key)
     systems_of: dict[str, list[str]] = {}
     for measure, system in common:
         systems_of.setdefault(measure, []).append(system)
@@ -119,7 +122,10 @@ def _tied_with_best(
 ) -> tuple[str, ...]:
     """Return the system with the best macro mean, and systems that are not shown to be worse."""
     # pairs with a baseline keep their decision; max-T over all pairs decides on the others
-    means = {score.system: score.mean for score in measure.systems if score.mean is not None}
+    means = {}
+    for score in measure.systems:
+        if score.mean is not None:
+            means[score.system] = score.mean
     names = list(combinations(means, 2))
     if measure.unlike is not None or not 0 < len(names) <= _MOST_PAIRS:
         return ()
@@ -176,7 +182,10 @@ def _tested_pairs(
     """Return the pairs of a measure that have a difference on a query of every collection."""
     tested = []
     for key in pairs[0]:
-        differences = [by_key[key].differences for by_key in pairs if key in by_key]
+        differences = []
+        for by_key in pairs:
+            if key in by_key:
+                differences.append(by_key[key].differences)
         is_everywhere = len(differences) == len(pairs)
         if key[0] == measure and is_everywhere and not any(np.isnan(d).all() for d in differences):
             tested.append(key)
@@ -198,7 +207,10 @@ def _not_compared(
 ) -> Iterator[Difference]:
     """Yield a difference without numbers for each pair that a collection does not compare."""
     for key in pairs[0]:
-        on_all = [by_key[key] for by_key in pairs if key in by_key]
+        on_all = []
+        for by_key in pairs:
+            if key in by_key:
+                on_all.append(by_key[key])
         unlike = next((pair.unlike for pair in on_all if pair.unlike), None)
         if key[0] == measure and unlike is not None:
             yield Difference(system=key[1], baseline=key[2], unlike=unlike)

@@ -84,7 +84,10 @@ def compared_rows(matching: Matching) -> list[ComparedRow]:
     rows = []
     for i, (group, place, system) in enumerate(chain.from_iterable(by_measures.values())):
         turn, letter = divmod(i, len(_LETTERS))
-        columns = {m: system.columns[m] for m in matching.measures if m in system.columns}
+        columns = {}
+        for m in matching.measures:
+            if m in system.columns:
+                columns[m] = system.columns[m]
         is_unique = names.count(system.name) == 1
         rows.append(
             ComparedRow(
@@ -246,7 +249,10 @@ def _with_failed(
 ) -> MeasureComparison:
     """Return the comparisons of a measure with the number of failed queries."""
     name, query_ids = family.measure, matching.sources[0].query_ids
-    columns = {row.label: row.scores.columns[name] for row in rows if name in row.scores.columns}
+    columns = {}
+    for row in rows:
+        if name in row.scores.columns:
+            columns[row.label] = row.scores.columns[name]
 
     def with_failed(difference: Difference) -> Difference:
         system, baseline = columns[difference.system], columns[difference.baseline]

@@ -155,7 +155,10 @@ def match_sources(
         notes = tuple(_notes(sources, chosen, groups, {}))
         return Matching(sources, chosen, groups, notes=notes, unpaired=True)
     judged = [_judged(source, chosen) for source in sources]
-    common = [query for query in judged[0] if all(query in rows for rows in judged[1:])]
+    common = []
+    for query in judged[0]:
+        if all(query in rows for rows in judged[1:]):
+            common.append(query)
     if not common:
         raise DataError(_set_difference(sources, judged, "; nothing is common"))
     left_out = _count_left_out(sources, judged, len(common))
@@ -260,7 +263,10 @@ def _other_signatures(
     """Return a line for each measure and system whose signature differs from the first one."""
     problems = []
     for name in measures:
-        scored = [(source, system) for source, system in members if name in system.columns]
+        scored = []
+        for source, system in members:
+            if name in system.columns:
+                scored.append((source, system))
         base, first = scored[0]
         for source, system in scored[1:]:
             places = [f"in {base.source}", f"in {source.source}"]

@@ -57,7 +57,10 @@ def differing_queries(base: Path, head: Path) -> Iterator[str]:
     """Yield the ids of the questions with another ranking or answer by a system of both runs."""
     old, new = QueryViews(base), QueryViews(head)
     systems = [s.name for s in new.summary.systems if s.role != "control"]
-    common = [name for name in systems if any(s.name == name for s in old.summary.systems)]
+    common = []
+    for name in systems:
+        if any(s.name == name for s in old.summary.systems):
+            common.append(name)
     old_ids = set(old.ids)
     ids = [query for query in new.ids if query in old_ids]
     differs = dict.fromkeys(ids, False)

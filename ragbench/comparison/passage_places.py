@@ -102,7 +102,10 @@ def place_rankings(
     """
     placer = _Placer(documents)
     rows = [row for row, spans in enumerate(gold) if spans or all_queries]
-    passages = [(row, hit) for row in rows for hit in rankings[row]]
+    passages = []
+    for row in rows:
+        for hit in rankings[row]:
+            passages.append((row, hit))
     # all texts at once: each search of its own would read the whole corpus
     placer.index(hit for _, hit in passages)
     spans: list[list[Span | None]] = [[] for _ in rankings]

@@ -84,7 +84,10 @@ def read_arguments(
         OptionError: An argument is unknown or has no counterpart, one is stated twice, there are no
             data, or no request can be sent through the model.
     """
-    extra = {key: peer[key] for key in peer if key not in PeerArguments.__annotations__}
+    extra = {}
+    for key in peer:
+        if key not in PeerArguments.__annotations__:
+            extra[key] = peer[key]
     if extra:
         raise _no_arguments(extra)
     by_name = {"data": data, "dataset": peer.get("dataset"), "test_cases": peer.get("test_cases")}

@@ -50,7 +50,10 @@ def relevance_notes(systems: Mapping[str, ScoredRankings]) -> list[str]:
         >>> relevance_notes({"bm25": ScoredRankings(scored.columns, scored.counts)})
         ['1 of 2 queries has no document of grade 2 and counts 0']
     """
-    by_name = {name: _notes_of(scored) for name, scored in systems.items() if _ranks(scored)}
+    by_name = {}
+    for name, scored in systems.items():
+        if _ranks(scored):
+            by_name[name] = _notes_of(scored)
     n_systems = Counter(chain.from_iterable(by_name.values()))
     lines: dict[str, None] = {}
     for name, notes in by_name.items():

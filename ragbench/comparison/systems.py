@@ -49,7 +49,10 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
         of_retriever = [s for s in candidates if retriever in (s.retriever, s.name)]
         baseline = [*of_retriever, *candidates][0]
     elif system.retriever is None:
-        recorded = {s.name: s for s in candidates if s.retriever is None}
+        recorded = {}
+        for s in candidates:
+            if s.retriever is None:
+                recorded[s.name] = s
         baseline = recorded.get(retriever or "", next(iter(recorded.values())))
     else:
         peers = [s for s in candidates if s.generator == system.generator and s.retriever]
@@ -172,9 +175,12 @@ def summarize(
     is_scored = column.causes == Cause.SCORED
     scored = column.values[is_scored]
     labels = None if clusters is None else np.asarray(clusters)[is_scored]
-    counts = {Cause(code): n for code, n in enumerate(np.bincount(column.causes).tolist()) if n}
-    failed = {cause.word: n for cause, n in counts.items() if cause.failed}
-    missing = {c.word: n for c, n in counts.items() if c.status == "not_applicable"}
+    failed, missing = {}, {}
+    for code, n in enumerate(np.bincount(column.causes).tolist()):
+        if n and Cause(code).failed:
+            failed[Cause(code).word] = n
+        elif n and Cause(code).status == "not_applicable":
+            missing[Cause(code).word] = n
     return SystemScore(
         mean=finite(column.mean),
         interval=_finite_pair(_interval(scored, column, confidence, labels)),

@@ -38,7 +38,10 @@ class TablePassages(NamedTuple):
         hits = _name_documents([_distinct_hits(record.ranking or ()) for record in records], corpus)
         gold = [collection.gold_spans.get(query.id, ()) for query in collection.queries]
         judged = set() if collection.qrels is None else {*collection.qrels.documents}
-        names = {name for row in hits for hit in row for name in (hit.id, hit.document)}
+        names: set[str | None] = set()
+        for row in hits:
+            for hit in row:
+                names.update((hit.id, hit.document))
         has_unknown_ids = bool(judged and names) and names.isdisjoint(
             {*judged, *record_ids(corpus)}
         )

@@ -169,7 +169,10 @@ def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames
         open_kinds.add("retrieval")
     if generation is None:
         open_kinds.add("generation")
-    by_name = {score.name: score for score in scores if score is not None}
+    by_name = {}
+    for score in scores:
+        if score is not None:
+            by_name[score.name] = score
     return GateNames(by_name, frozenset(open_kinds))
 
 
@@ -205,7 +208,10 @@ def _check_gate(
     node: Node, values: Mapping[str, Any], names: GateNames, context: Context
 ) -> Gate | None:
     """Return the gate of an entry with valid values; None, with a problem, if it fits no kind."""
-    present = {key: values[key] for key in node.entries if values[key] is not None}
+    present = {}
+    for key in node.entries:
+        if values[key] is not None:
+            present[key] = values[key]
     kind, problems = kind_of_gate(present)
     _report(node, problems, context.report)
     if kind is None:

@@ -170,7 +170,10 @@ def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bo
     if not sweeps:
         return {**schema, "required": ["type", *required]}
     properties = schema["properties"]
-    axes = {key: _axis(value) for key, value in properties.items() if key != "type"}
+    axes = {}
+    for key, value in properties.items():
+        if key != "type":
+            axes[key] = _axis(value)
     for key, value in properties.get(CHUNK, {}).get("properties", {}).items():
         axes[f"{CHUNK}.{key}"] = _axis(value)
     properties["sweep"] = {

@@ -185,8 +185,12 @@ class Context:
             declared: The options of the class itself.
             late: True for a component that the run may leave out, such as a judge.
         """
-        options = {key: values[key] for key in declared if key in values}
-        targets = {str(declared[key].option.refers_to) for key, value in options.items() if value}
+        options, targets = {}, set()
+        for key, declaration in declared.items():
+            if key in values:
+                options[key] = values[key]
+                if values[key]:
+                    targets.add(str(declaration.option.refers_to))
         is_built_in = inspect.isclass(cls) and cls.__module__.partition(".")[0] == "ragbench"
         # `object` options import code of the user
         if not is_built_in or self.code is None or "object" in targets:

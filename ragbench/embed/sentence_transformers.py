@@ -128,7 +128,10 @@ class SentenceTransformerEmbedder(embed.Embedder):
             length = self._length.tokens
             with lock:
                 features, tokenizer = tokenize(*args, **options), self._model.tokenizer
-                inputs = {n: features[n] for n in tokenizer.model_input_names if n in features}
+                inputs = {}
+                for n in tokenizer.model_input_names:
+                    if n in features:
+                        inputs[n] = features[n]
                 padded_inputs = tokenizer.pad(
                     inputs, "max_length", length, return_tensors="pt", verbose=False
                 )

@@ -162,7 +162,10 @@ class FusionTable:
         start = self._gold_starts[query]
         gold = self._gold[start : start + self._n_gold[query]].tolist()
         # Gold that no source ranks has no key: a fusion never returns it.
-        keys = [key for number in gold if (key := self._key(setting, number))]
+        keys = []
+        for number in gold:
+            if key := self._key(setting, number):
+                keys.append(key)
         last = min(keys) if self._needs_all else max(keys)
         return sum((self._key(setting, number) or last) > last for number in rivals)
 

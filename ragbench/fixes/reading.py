@@ -85,7 +85,9 @@ def join_neighbours(run: PricedRun) -> PricedChange | str | None:
                 # result.
                 number, width = int(chunk[2]), len(chunk[2])
                 # numbers may have leading zeros
-                read |= {f"{chunk[1]}{n:0{width}}" for n in (number - 1, number + 1) if n >= 0}
+                for n in (number - 1, number + 1):
+                    if n >= 0:
+                        read.add(f"{chunk[1]}{n:0{width}}")
         hits.append(run.rankings.is_met(run.base, query, read))
     if not has_chunks:
         return None

@@ -226,7 +226,10 @@ class Configured:
         # annotations of a user's class may name what only a type checker imports
         if cls.__module__.startswith("ragbench."):
             declared = declared_options(cls)
-            values = {name: options[name] for name in options if name in declared}
+            values = {}
+            for name in options:
+                if name in declared:
+                    values[name] = options[name]
             check_values(cls.__name__.lower(), declared, values)
         component._given_options = options
         return component
@@ -245,7 +248,10 @@ def options_of(component: Configured) -> dict[str, Any]:
         (1.2, 0.4)
     """
     declared = declared_options(type(component))
-    defaults = {n: option.default for n, option in declared.items() if not option.required}
+    defaults = {}
+    for n, option in declared.items():
+        if not option.required:
+            defaults[n] = option.default
     return {**defaults, **component._given_options}
 
 
@@ -330,7 +336,10 @@ def _parameters(component: Any) -> Iterator[tuple[str, Any, Any]]:
         component = vars(owner).get("declares", owner)
         is_record: bool = dataclasses.is_dataclass(component)
         if is_record:
-            by_name = {field.name: field for field in dataclasses.fields(component) if field.init}
+            by_name = {}
+            for field in dataclasses.fields(component):
+                if field.init:
+                    by_name[field.name] = field
             # with other names, the constructor is written by hand and is read below
             if by_name.keys() == inspect.signature(component).parameters.keys():
                 yield from _fields(component, by_name)
@@ -423,7 +432,10 @@ def _bounds(option: Option | None) -> str:
     if low is not None and high is not None:
         return f" from {low:g} to {high:g}"
     signs = ((">=", low), (">", option.gt), ("<=", high), ("<", option.lt))
-    parts = [f"{sign} {limit:g}" for sign, limit in signs if limit is not None]
+    parts = []
+    for sign, limit in signs:
+        if limit is not None:
+            parts.append(f"{sign} {limit:g}")
     return f" {' and '.join(parts)}" if parts else ""
 
 

@@ -159,10 +159,11 @@ def _agreement(rubric: records.CertifiedRubric) -> Table:
 def _correlations(rubric: records.CertifiedRubric) -> Table:
     """Return the correlation table, a row per level."""
     names = list(rubric.correlations.item.coefficients)
-    rows = [
-        (label(name), label(f"{of.n} {of.unit}"), *(_cell(of.coefficients[n]) for n in names))
-        for name, of in _levels(rubric).items()
-    ]
+    rows = []
+    for name, of in _levels(rubric).items():
+        rows.append(
+            (label(name), label(f"{of.n} {of.unit}"), *(_cell(of.coefficients[n]) for n in names))
+        )
     heads = ("correlation, level", "of", *(_NAMES[name] for name in names))
     return number_table(heads, rows, n_names=2)
 
@@ -289,9 +290,9 @@ def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
     yield from (f"note: {text}: {count}" for text, count in counts.items() if count)
     levels = _levels(rubric)
     # coefficients of a level share their reason, so that the first stands for all
-    by_level = {
-        f"{name} level": next(iter(of.coefficients.values())) for name, of in levels.items()
-    }
+    by_level = {}
+    for name, of in levels.items():
+        by_level[f"{name} level"] = next(iter(of.coefficients.values()))
     for statistics in (rubric.agreement, rubric.ceiling, by_level):
         missing = {_NAMES.get(name, name): of.reason for name, of in statistics.items()}
         for reason, names in _by_reason(missing).items():

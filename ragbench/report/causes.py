@@ -28,7 +28,10 @@ def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Tabl
     with_causes = [system for system in systems if system.causes]
     if not with_causes:
         return []
-    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in with_causes)]
+    present = []
+    for cause in CAUSES:
+        if any(s.causes.get(cause) for s in with_causes):
+            present.append(cause)
     rows, lines = [], []
     for system in with_causes:
         name, sentence = label(system.name), fmt.cause_sentence(system.causes)

@@ -80,7 +80,10 @@ def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Ite
         if not run.complete:
             yield printable(f"the run on {run.name} is incomplete")
     for measure in measures:
-        means = {row.system: row.mean for row in measure.systems if row.mean is not None}
+        means = {}
+        for row in measure.systems:
+            if row.mean is not None:
+                means[row.system] = row.mean
         if measure.unlike is not None:
             yield f"{measure.measure}: systems are not compared, {printable(measure.unlike)}"
         elif means:
@@ -158,7 +161,11 @@ def collections_report(summary: CollectionsSummary) -> TableReport:
 
 def _legend(tables: Sequence[Table]) -> Iterator[Legend]:
     """Yield the meaning of the marks in the tables; nothing without marks."""
-    marks = {cell.mark for table in tables for row in table.rows for cell in row}
+    marks = set()
+    for table in tables:
+        for row in table.rows:
+            for cell in row:
+                marks.add(cell.mark)
     if entries := mark_legend(marks):
         yield Legend(tuple(entries))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ragbench.records import comparison as records
 from ragbench.report import headline, legend
 from ragbench.report import text as fmt
-from ragbench.report.base import Section
+from ragbench.report.base import ScoreCell, Section
 from ragbench.report.causes import cause_tables
 from ragbench.report.runs import changed_lines, moved_causes, moved_table
 from ragbench.report.sections import count_lines, score_column, score_table
@@ -122,7 +122,10 @@ def _differences(comparison: records.ComparedRuns) -> Table:
 def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     """Yield sign and meaning of the signs that occur in the tables."""
     confidence = fmt.percent(comparison.confidence or 0.95)
-    cells = [c for section in _sections(comparison) for m in section.measures for c in m.scores]
+    cells: list[ScoreCell] = []
+    for section in _sections(comparison):
+        for measure in section.measures:
+            cells += measure.scores
     yield from legend.mark_meanings(cells, comparison)
     if any(cell.letters for cell in cells):
         text = "surely better than the systems of these letters "

@@ -112,10 +112,11 @@ def explanation_report(explanation: Explanation) -> TableReport:
     for system in explanation.systems:
         if explanation.system is not None and system.cause_shares:
             # the shares need room: on a terminal, only for a selected system
-            shares = [
-                (label(fmt.cause_words(cause)), count(s.count), number(s.share, s.interval))
-                for cause, s in system.cause_shares.items()
-            ]
+            shares = []
+            for cause, s in system.cause_shares.items():
+                shares.append(
+                    (label(fmt.cause_words(cause)), count(s.count), number(s.share, s.interval))
+                )
             blocks.append(number_table(("cause", "queries", "share"), shares))
         blocks += _slice_tables(system)
     for flow in explanation.flows:
@@ -128,7 +129,10 @@ def explanation_report(explanation: Explanation) -> TableReport:
             table = replace(table, most=_LISTED, more=more)
         caption = f"{printable(name)}: {len(rows)} {fmt.cause_words(cause)}"
         blocks += [Heading(caption), table]
-    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in explanation.systems)]
+    present = []
+    for cause in CAUSES:
+        if any(s.causes.get(cause) for s in explanation.systems):
+            present.append(cause)
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
     return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
 

@@ -109,10 +109,11 @@ def fix_chapter(fixes: FixList) -> Chapter:
         for names, queries in ((rescues, change.rescued), (losses, change.lost)):
             for query in queries:
                 names.setdefault(query, []).append(printable(change.text))
-    rows = [
-        (printable(query), "; ".join(rescues.get(query, ())), "; ".join(losses.get(query, ())))
-        for query in {**rescues, **losses}
-    ]
+    rows = []
+    for query in {**rescues, **losses}:
+        rows.append(
+            (printable(query), "; ".join(rescues.get(query, ())), "; ".join(losses.get(query, ())))
+        )
     if rows:
         heads = ("question", "rescued by", "lost by")
         tables.append(word_table(heads, rows[:_ROWS], "questions", has_queries=True))

@@ -211,7 +211,9 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
 
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
     """Return a gold document or span with its ranks: `gold d1: rank 2 -> rank 5; first now d7`."""
-    rankings = [[hit for hit in side.ranking if hit.rank is not None] for side in sides]
+    rankings = []
+    for side in sides:
+        rankings.append([hit for hit in side.ranking if hit.rank is not None])
     if not head.needs or not rankings:
         return ""
     old, new = rankings[0], rankings[-1]
@@ -223,7 +225,10 @@ def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
 
 def _answers(sides: Sequence[SystemView]) -> str:
     """Return the first answers of both sides, shortened; empty without answers."""
-    answers = [view.answer or "" for side in sides for view in side.answers[:1]]
+    answers = []
+    for side in sides:
+        for view in side.answers[:1]:
+            answers.append(view.answer or "")
     texts = [repr(" ".join(answer.split())[:_ANSWER]) for answer in answers]
     return f"answer: {' -> '.join(texts)}" if texts else ""
 

@@ -67,8 +67,12 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     of_user = [system for system in systems if system.name in summary.user_systems]
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     for rivals in (of_user, systems):
-        scores = [item for system in rivals for item in system.scores.items()]
-        names = list(dict.fromkeys(name for name, score in scores if score.mean is not None))
+        scored: dict[str, None] = {}
+        for system in rivals:
+            for name, score in system.scores.items():
+                if score.mean is not None:
+                    scored[name] = None
+        names = list(scored)
         names.sort(key=lambda name: (name != RIGHT, counted_cause(name) is None, name in silent))
         if names:
             return None if _is_mute(names[0], rivals, silent) else names[0]
@@ -93,7 +97,10 @@ def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
     Controls and systems without a mean do not compete.
     """
     rivals = (system for system in summary.systems if system.role != "control")
-    systems = {system.name: system for system in rivals if measure in system.scores}
+    systems = {}
+    for system in rivals:
+        if measure in system.scores:
+            systems[system.name] = system
     scores = {name: system.scores[measure] for name, system in systems.items()}
     means = {name: score.mean for name, score in scores.items()}
     # all scores of a measure share the direction

@@ -115,7 +115,10 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
 def _gate_counts(gates: Sequence[Decision]) -> list[str]:
     """Return the sentence with the number of gates of each verdict; [] without gates."""
     counts = Counter(gate.verdict for gate in gates)
-    verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
+    verdicts = []
+    for v, word in _VERDICTS.items():
+        if counts[v]:
+            verdicts.append(f"{counts[v]} {word}")
     return [f"gates: {', '.join(verdicts)}"] if verdicts else []
 
 
@@ -182,9 +185,10 @@ def _telling_measure(
     columns: Mapping[str, Mapping[str, SystemScore]], silent: Set[str]
 ) -> str | None:
     """Return the measure of the sentence on a section: `right`, else the first one that tells."""
-    scored = [
-        n for n, column in columns.items() if any(s.mean is not None for s in column.values())
-    ]
+    scored = []
+    for n, column in columns.items():
+        if any(s.mean is not None for s in column.values()):
+            scored.append(n)
     if RIGHT in scored:
         return RIGHT
     telling = [name for name in scored if name not in silent]
@@ -199,9 +203,13 @@ def _subject(summary: Summary) -> str:
     parts = [printable(dataset.name)] if dataset.name else []
     nouns = ("queries", "documents", "judgements")
     sizes = zip((dataset.queries, dataset.documents, dataset.judgements), nouns, strict=True)
-    parts += [fmt.counted(size, noun) for size, noun in sizes if size is not None]
+    for size, noun in sizes:
+        if size is not None:
+            parts.append(fmt.counted(size, noun))
     types = Counter(system.type for system in summary.systems)
-    parts += [fmt.counted(types[type_], noun) for type_, noun in _NOUNS.items() if types[type_]]
+    for type_, noun in _NOUNS.items():
+        if types[type_]:
+            parts.append(fmt.counted(types[type_], noun))
     if summary.baseline:
         parts.append(f"baseline {printable(summary.baseline)}")
     return ", ".join(parts)
@@ -216,7 +224,10 @@ def _gate(gate: Decision) -> Decision:
 
 def _price(summary: Summary, comparisons: Comparisons) -> str:
     """Return latency, tokens and cost of the best system of each kind and of its baseline."""
-    kinds = {name: score.kind for s in summary.systems for name, score in s.scores.items()}
+    kinds = {}
+    for s in summary.systems:
+        for name, score in s.scores.items():
+            kinds[name] = score.kind
     families = [f for f in comparisons.measures if f.best and f.measure in kinds]
     # reversed, so that the first measure of a kind overwrites the later ones
     bests = set({kinds[f.measure]: f.best for f in reversed(families)}.values())
@@ -244,7 +255,9 @@ def _doubts(summary: Summary) -> Iterator[str]:
     """Yield reasons to distrust the scores: failed items, findings, few queries, no certificate."""
     if summary.audit is not None and summary.audit.findings:
         yield f"test set: {fmt.counted(len(summary.audit.findings), 'findings')} of the audit"
-    scores = [score for system in summary.systems for score in system.scores.values()]
+    scores: list[SystemScore] = []
+    for system in summary.systems:
+        scores += system.scores.values()
     most = max((score.n for score in scores), default=_FEW_QUERIES)
     if most < _FEW_QUERIES:
         yield f"{fmt.counted(most, 'queries')}: too few to show small differences"
@@ -395,7 +408,10 @@ def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
     tested = {row.slice for row in rows if row.worse is not None}
     worse = {row.slice for row in rows if row.worse}
     slices = dict.fromkeys(row.slice for row in rows)
-    untested = [printable(name) for name in slices if name not in tested]
+    untested = []
+    for name in slices:
+        if name not in tested:
+            untested.append(printable(name))
     line = f"{printable(field)}: {fmt.counted(len(slices), 'slices')}, {len(worse) or 'none'} worse"
     if not untested:
         return line

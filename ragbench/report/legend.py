@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ragbench.records.comparison import Comparisons
 from ragbench.report import text as fmt
-from ragbench.report.base import AFTER_CORRECTION, Outcome, ScoreCell, Section
+from ragbench.report.base import AFTER_CORRECTION, DifferenceCell, Outcome, ScoreCell, Section
 from ragbench.report.table import INTERVAL, SIGNS, Mark
 from ragbench.types.display import printable
 
@@ -44,8 +44,12 @@ def legend(
     fixed order: scores, differences, verdicts, then `-`; [] without signs.
     """
     confidence = fmt.percent(comparisons.confidence or 0.95)
-    cells = [cell for s in sections for m in s.measures for cell in m.scores]
-    differences = [cell for s in sections for m in s.measures for cell in m.differences]
+    cells: list[ScoreCell] = []
+    differences: list[DifferenceCell] = []
+    for section in sections:
+        for measure in section.measures:
+            cells += measure.scores
+            differences += measure.differences
     outcomes = {cell.outcome for cell in differences}
     explained = []
     if any(cell.interval for cell in cells):
@@ -58,7 +62,9 @@ def legend(
     if outcomes & {"better", "worse"}:
         text = f"surely better or worse than its baseline ({confidence} confidence)"
         explained.append(("better, worse", text))
-    explained += [_VERDICTS[outcome] for outcome in _VERDICTS if outcome in outcomes]
+    for outcome in _VERDICTS:
+        if outcome in outcomes:
+            explained.append(_VERDICTS[outcome])
     if any(cell.needs_correction for cell in differences):
         explained.append((AFTER_CORRECTION, _CORRECTED))
     if fmt.MISSING in {cell.text for cell in cells} | {cell.value for cell in differences}:
@@ -72,7 +78,10 @@ def mark_meanings(cells: Iterable[ScoreCell], comparisons: Comparisons) -> list[
     The correction is named where marks rest on pairs that no row compares.
     """
     marks = {cell.mark for cell in cells}
-    rows = [(family.best, row) for family in comparisons.measures for row in family.comparisons]
+    rows = []
+    for family in comparisons.measures:
+        for row in family.comparisons:
+            rows.append((family.best, row))
     is_beyond = any(best and best not in (row.system, row.baseline) for best, row in rows)
     remarks: dict[Mark, str] = {}
     if is_beyond and not has_all_pairs(comparisons):
@@ -143,8 +152,10 @@ def _correction(comparisons: Comparisons) -> str:
     if has_all_pairs(comparisons):
         return f"{ALL_PAIRS} {scope}"
     name = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
-    rows = [row for family in comparisons.measures for row in family.comparisons]
-    counts = sorted({row.n_comparisons for row in rows if row.n_comparisons})
+    sizes: set[int] = set()
+    for family in comparisons.measures:
+        sizes.update(row.n_comparisons or 0 for row in family.comparisons)
+    counts = sorted(sizes - {0})
     # measures that some systems lack have fewer comparisons
     number = " to ".join(dict.fromkeys(str(n) for n in (*counts[:1], *counts[-1:])))
     noun = "comparison" if counts[-1:] == [1] else "comparisons"

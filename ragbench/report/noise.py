@@ -93,9 +93,9 @@ def _varies(noise: Noise) -> bool:
 def _cells(noise: Noise) -> tuple[str, ...]:
     shares: list[NoiseShare | None] = [getattr(noise, name) for name in _SHARES]
     half = "-" if noise.half_width is None else fmt.significant(noise.half_width)
-    purchases = [
-        f"{buy.times:.3g} x {buy.level}: +-{fmt.significant(buy.half_width)}" for buy in noise.buy
-    ]
+    purchases = []
+    for buy in noise.buy:
+        purchases.append(f"{buy.times:.3g} x {buy.level}: +-{fmt.significant(buy.half_width)}")
     return (half, *map(_share_text, shares), "; ".join(purchases) or "-")
 
 

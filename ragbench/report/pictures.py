@@ -83,7 +83,10 @@ def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.P
     # the number keeps file names distinct: `slug` may map two names to one
     for number, measure in enumerate(_measures(summary)):
         best = best_of.get(measure)
-        scores = [(s.name, s.scores[measure]) for s in summary.systems if measure in s.scores]
+        scores = []
+        for s in summary.systems:
+            if measure in s.scores:
+                scores.append((s.name, s.scores[measure]))
         whiskers = []
         for name, score in scores:
             if score.mean is not None:
@@ -158,12 +161,18 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
         return None
     drawing, plot = svg.Drawing(), 1.5 * svg.PLOT
     x0, height = svg.width_of([system.name for system in systems]) + 12, 26.0
-    present = [cause for cause in CAUSES if any(s.causes.get(cause) for s in systems)]
+    present = []
+    for cause in CAUSES:
+        if any(s.causes.get(cause) for s in systems):
+            present.append(cause)
     words = []
     for row, system in enumerate(systems):
         x, y, n = x0, 8 + height * row, sum(system.causes.values())
         drawing.text(x0 - 8, y + 17, system.name, anchor="end")
-        counts = [(cause, system.causes[cause]) for cause in present if system.causes.get(cause)]
+        counts = []
+        for cause in present:
+            if system.causes.get(cause):
+                counts.append((cause, system.causes[cause]))
         for cause, count in counts:
             width = plot * count / n
             label = f"{system.name}: {count} of {n} {cause_words(cause)}"

@@ -257,7 +257,10 @@ class LinesAboveBars:
 def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
     """Print above the bars what is written to the terminal while the block runs."""
     streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
-    lines = {name: LinesAboveBars(s, show) for name, s in streams.items() if s and s.isatty()}
+    lines = {}
+    for name, s in streams.items():
+        if s and s.isatty():
+            lines[name] = LinesAboveBars(s, show)
     for name, replacement in lines.items():
         setattr(sys, name, replacement)
         _move_handlers(replacement.stream, replacement)

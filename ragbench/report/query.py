@@ -128,16 +128,7 @@ class _QueryText:
             yield from self.wrapped(system.why, "why: ")
         if system.cause is not None and system.cause in CAUSE_CHANGES:
             yield from self.wrapped(CAUSE_CHANGES[system.cause], "what to change: ")
-        values = [(name, value) for name, value in system.scores.items() if value is not None]
-        scores = [f"{printable(name)} {significant(value)}" for name, value in values]
-        if scores:
-            yield from self.wrapped(", ".join(scores), "scores: ")
-        unscored: dict[str, list[str]] = {}
-        for name, row in system.unscored.items():
-            unscored.setdefault(row.cause, []).append(name)
-        # scores without a value for the same cause share a line
-        for word, names in unscored.items():
-            yield from self.wrapped(f"{', '.join(names)} ({word})", "no score: ")
+        yield from self.scores(system)
         yield from self.ranking(system)
         for answer in system.answers:
             yield from self.answer(system, answer)
@@ -151,6 +142,21 @@ class _QueryText:
                     yield from _prompt_lines(generator_prompt(answer))
         for verdict in system.verdicts:
             yield from self.judge_prompts(system, verdict)
+
+    def scores(self, system: SystemView) -> Iterator[str]:
+        """Yield the scores of a system in one line, then those without a value by their cause."""
+        scores = []
+        for name, value in system.scores.items():
+            if value is not None:
+                scores.append(f"{printable(name)} {significant(value)}")
+        if scores:
+            yield from self.wrapped(", ".join(scores), "scores: ")
+        unscored: dict[str, list[str]] = {}
+        for name, row in system.unscored.items():
+            unscored.setdefault(row.cause, []).append(name)
+        # scores without a value for the same cause share a line
+        for word, names in unscored.items():
+            yield from self.wrapped(f"{', '.join(names)} ({word})", "no score: ")
 
     def ranking(self, system: SystemView) -> Iterator[str]:
         """Yield the first hits, those with gold, and passages that are no hits; nothing without.
@@ -248,7 +254,9 @@ class _QueryText:
         for claim in claims.values():
             # a ruling that contradicts has other passages than one that supports
             numbers = claim.against if claim.ruling == "contradicted" else claim.passages
-            names = [passages[n - 1] if 0 < n <= len(read) else f"passage {n}" for n in numbers]
+            names = []
+            for n in numbers:
+                names.append(passages[n - 1] if 0 < n <= len(read) else f"passage {n}")
             parts = []
             if claim.ruling:
                 sources = filter(None, [claim.ruling.replace("_", " "), ", ".join(names)])
@@ -296,7 +304,10 @@ class _QueryText:
 def passage_names(system: SystemView, contexts: Sequence[Passage]) -> list[str]:
     """Return the names of the passages of an answer: document and place, as `Hit.label` has it."""
     hits = mark_read([hit for hit in system.ranking if hit.rank is not None], contexts)
-    names = {number: hit.label for hit in hits for number in hit.read}
+    names = {}
+    for hit in hits:
+        for number in hit.read:
+            names[number] = hit.label
     return [names[number] for number in range(1, len(contexts) + 1)]
 
 

@@ -293,7 +293,10 @@ def _omitted(page: Layout, summary: Summary, screen: Screen, n_notes: int) -> li
         n_measures += sum(measure.title not in heads for measure in section.measures)
     n_passed = sum(gate.verdict == "pass" for gate in page.gates)
     counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}
-    omitted = [fmt.counted(n, noun) for noun, n in counts.items() if n]
+    omitted = []
+    for noun, n in counts.items():
+        if n:
+            omitted.append(fmt.counted(n, noun))
     omitted += ["preferences by pair"] if page.preferences else []
     omitted += ["where each system loses answers"] if cause_tables(summary.systems) else []
     return omitted
@@ -313,7 +316,10 @@ def _failed_line(section: Section) -> list[str]:
     """Return a line with the failed items of each system, in its measure with most; [] if none."""
     parts = []
     for place, system in enumerate(section.systems):
-        scores = [cell.score for m in section.measures if (cell := m.scores[place]).score]
+        scores = []
+        for m in section.measures:
+            if (cell := m.scores[place]).score:
+                scores.append(cell.score)
         worst = max(scores, key=lambda score: score.n_failed, default=None)
         if worst is not None and worst.n_failed:
             parts.append(f"{worst.n_failed} of {system}{fmt.causes(worst.failed.items())}")

@@ -85,10 +85,9 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
     name_of = dict(zip(reversed(compared.sources), reversed(names), strict=True))
     changes = ["the baseline of the other runs"]
     changes += map(changed_text, compared.runs[1:])
-    runs = [
-        (name_of[run.source], run.started, (run.commit or fmt.MISSING)[:10], text)
-        for run, text in zip(compared.runs, changes, strict=True)
-    ]
+    runs = []
+    for run, text in zip(compared.runs, changes, strict=True):
+        runs.append((name_of[run.source], run.started, (run.commit or fmt.MISSING)[:10], text))
     causes = []
     for flow in compared.causes:
         for move in flow.moves:
@@ -156,10 +155,9 @@ def _first(texts: Sequence[str], most: int) -> str:
 
 def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
     """Return `id: question` of the first 5 queries, and a line with the number of others."""
-    lines = [
-        printable(f"{query}: {questions[query]}" if query in questions else query)
-        for query in queries[:_MOST_QUERIES]
-    ]
+    lines = []
+    for query in queries[:_MOST_QUERIES]:
+        lines.append(printable(f"{query}: {questions[query]}" if query in questions else query))
     more = len(queries) - _MOST_QUERIES
     return [*lines, f"and {more} more"] if more > 0 else lines
 
@@ -169,10 +167,13 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
     changes = {run.source: run.changed for run in compared.runs}
     for source, name in zip(compared.sources[1:], names[1:], strict=True):
         systems = {system.name for system in compared.systems if system.source == source}
-        outcomes = [
-            (family.measure, _outcomes(compared, family, systems)) for family in compared.firsts
-        ]
-        parts = [f"{printable(measure)}: {text}" for measure, text in outcomes if text]
+        outcomes = []
+        for family in compared.firsts:
+            outcomes.append((family.measure, _outcomes(compared, family, systems)))
+        parts = []
+        for measure, text in outcomes:
+            if text:
+                parts.append(f"{printable(measure)}: {text}")
         change = _first(changes.get(source, ()), _MOST_CHANGES) or _UNCHANGED
         result = "; ".join(parts) or "no common system"
         yield f"{name} against {names[0]} ({change}): {result}"
@@ -246,7 +247,11 @@ def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
     """
     # a score may move while its cause stays
     flows = [f for f in compared.causes if (f.system, f.baseline) == (moved.system, moved.baseline)]
-    causes = {q: fmt.move_words(move) for f in flows for move in f.moves for q in move.queries}
+    causes = {}
+    for f in flows:
+        for move in f.moves:
+            for q in move.queries:
+                causes[q] = fmt.move_words(move)
     head, blank = (("cause",), ("",)) if flows else ((), ())
     rows: list[tuple[str, ...]] = []
     for query in moved.queries:
@@ -272,7 +277,9 @@ def _ranking_cells(ranking: Sequence[str] | None, gold: Sequence[int]) -> list[s
     """Return the documents of a ranking, the gold ones marked; a remark without any."""
     if ranking is None:
         return [_NO_RANKING]
-    cells = [f"{d} (gold)" if rank in gold else d for rank, d in enumerate(ranking, start=1)]
+    cells = []
+    for rank, d in enumerate(ranking, start=1):
+        cells.append(f"{d} (gold)" if rank in gold else d)
     return cells or [_EMPTY_RANKING]
 
 
@@ -329,7 +336,10 @@ class Trends:
         """Return the trend of each system as a line of text bars, with its first, last and best."""
         rows = []
         for system, scores in self.systems.items():
-            scored = [(s, run) for s, run in zip(scores, self.runs, strict=True) if s is not None]
+            scored = []
+            for s, run in zip(scores, self.runs, strict=True):
+                if s is not None:
+                    scored.append((s, run))
             # `_rank` sorts the best first
             best, best_run = min(scored, key=lambda pair: _rank(pair[0]))
             means = [None if score is None else score.mean for score in scores]

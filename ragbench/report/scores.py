@@ -188,7 +188,10 @@ def render_table(
     for of_system in cells:
         queries |= {query for query, _ in of_system if query is not None}
     rows: list[str | None] = [*sorted(queries, key=id_bytes), *([None] if summary else [])]
-    keys = [(query, name) for query in rows for name in names]
+    keys = []
+    for query in rows:
+        for name in names:
+            keys.append((query, name))
     missing = TableCell(MISSING)
     table_rows = []
     for query, name in keys:

@@ -122,7 +122,10 @@ def score_column(name: str, scores: Scores, family: MeasureComparison | None) ->
     Its title has remarks on an aggregate other than the mean, and that lower is better. No value is
     marked if fewer than two systems have a mean. IndexError if no system has the score.
     """
-    present = [by_measure[name] for by_measure in scores.values() if name in by_measure]
+    present = []
+    for by_measure in scores.values():
+        if name in by_measure:
+            present.append(by_measure[name])
     # a single system is neither best nor tied
     has_rivals = sum(score.mean is not None for score in present) > 1
     # all scores of a measure share aggregate and direction
@@ -189,7 +192,10 @@ def _fill_label(fill: FillCounts) -> str:
 def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     """Return the models of a judge, by the names that they report, and its label as one text."""
     declared = summary.judges.get(judge) or DeclaredJudge()
-    reported = [score.model for by_measure in scores.values() for score in by_measure.values()]
+    reported = []
+    for by_measure in scores.values():
+        for score in by_measure.values():
+            reported.append(score.model)
     models = list(dict.fromkeys(printable(model) for model in reported if model))
     # a server may not report its model
     if not models and declared.model:
@@ -216,7 +222,10 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
         return []
     usual = max(groups, key=lambda counts: len(groups[counts]))
     # with several answers per query, some may fail without a failed query
-    bounded = [(measure, name) for measure, name in groups[usual] if _bounds(scores[name][measure])]
+    bounded = []
+    for measure, name in groups[usual]:
+        if _bounds(scores[name][measure]):
+            bounded.append((measure, name))
     lines = []
     if len(bounded) < len(groups[usual]):
         lines = [f"{usual} in every score but these:" if len(groups) > 1 else usual]
@@ -241,10 +250,9 @@ def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
     for measure, system in places:
         text = printable(system) + _bounds(scores[system][measure])
         by_measure.setdefault(measure, []).append(text)
-    everywhere = {
-        measure: [printable(system) for system in scores if measure in scores[system]]
-        for measure in by_measure
-    }
+    everywhere = {}
+    for measure in by_measure:
+        everywhere[measure] = [printable(system) for system in scores if measure in scores[system]]
     return ", ".join(
         printable(measure) + ("" if names == everywhere[measure] else f" of {', '.join(names)}")
         for measure, names in by_measure.items()
@@ -281,7 +289,9 @@ def _headline(entry: Ranked, confidence: str) -> str:
         return f"{fmt.listed([printable(system.system) for system in first])} rank equal by {name}"
     best = first[0].system
     wins = (pair for pair in entry.comparisons if pair.preferred == best)
-    beaten = [printable(pair.other if pair.system == best else pair.system) for pair in wins]
+    beaten = []
+    for pair in wins:
+        beaten.append(printable(pair.other if pair.system == best else pair.system))
     # the first rank alone shows no preference
     text = f"{printable(best)} ranks first by {name}, win rate {fmt.significant(first[0].win_rate)}"
     if not beaten:

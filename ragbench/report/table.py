@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from ragbench.report import text as fmt
@@ -280,7 +281,7 @@ def rewrite(blocks: Iterable[Block], change: Callable[[str], str]) -> Iterator[B
 
 def signs_of(table: Table, blocks: Iterable[Block]) -> list[tuple[str, str]]:
     """Return the entries of the legends of a report whose signs occur in a table."""
-    cells = [cell for row in table.rows for cell in row]
+    cells = list(chain.from_iterable(table.rows))
     signs = {*table.heads, *(cell.text for cell in cells), *(SIGNS[cell.mark] for cell in cells)}
     if any(cell.interval for cell in cells):
         signs.add(INTERVAL)

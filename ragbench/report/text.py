@@ -147,7 +147,10 @@ def not_applicable(score: SystemScore) -> str:
     Example: 8 not applicable (no relevant document 5, no judgement 3)
     """
     text = f"{score.not_applicable} not applicable"
-    counts = {_REASONS.get(c, c): n for c, n in score.not_applicable_causes.items() if n}
+    counts = {}
+    for c, n in score.not_applicable_causes.items():
+        if n:
+            counts[_REASONS.get(c, c)] = n
     if len(counts) == 1:
         return f"{text} ({printable(next(iter(counts)))})"
     return text + causes(counts.items())
@@ -219,7 +222,10 @@ def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
         >>> cause_sentence({"right": 61, "not_retrieved": 17, "refused": 0, "not_used": 22})
         'of 100 queries: 61 right, 17 not retrieved, 22 not used'
     """
-    counts = [f"{causes[cause]} {cause_words(cause)}" for cause in CAUSES if causes.get(cause)]
+    counts = []
+    for cause in CAUSES:
+        if causes.get(cause):
+            counts.append(f"{causes[cause]} {cause_words(cause)}")
     return f"of {counted(sum(causes.values()), 'queries')}: {', '.join(counts)}"
 
 

@@ -121,7 +121,9 @@ class PairScorer:
     def _forward(self, tokens: Any, batch: Sequence[int], length: int) -> list[float]:
         import torch
 
-        rows = {name: [column[row] for row in batch] for name, column in tokens.items()}
+        rows = {}
+        for name, column in tokens.items():
+            rows[name] = [column[row] for row in batch]
         padded = self._tokenizer.pad(
             rows, "max_length", length, return_tensors="pt", verbose=False
         ).to(self.device)

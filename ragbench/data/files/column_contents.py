@@ -99,7 +99,10 @@ class ColumnContents:
             return 0, 0
         reader = GoldIds(names)
         try:
-            ids = [name for entry in self._entries for name, _ in reader.read(entry, column)]
+            ids = []
+            for entry in self._entries:
+                for name, _ in reader.read(entry, column):
+                    ids.append(name)
         except DataError:  # it holds something else
             return 0, 0
         return sum(name in names.ids for name in ids), len(ids)
@@ -122,11 +125,15 @@ class ColumnContents:
         if self._names is None:
             return False
         names = self._names if by_other_names else self._names.ids
-        texts = [text for item in self._items(column) if (text := _value_of(item))]
-        n_passages = sum(map(_has_text, self._items(column)))
-        ids = [_value_of(item) for item in self._items(column) if not _has_text(item)]
-        n_known = sum(name in names for name in ids if name)
-        return n_passages < len(texts) and 2 * n_known >= len(texts)
+        n_texts = n_passages = n_known = 0
+        for item in self._items(column):
+            text = _value_of(item)
+            n_texts += bool(text)
+            if _has_text(item):
+                n_passages += 1
+            elif text:
+                n_known += text in names
+        return n_passages < n_texts and 2 * n_known >= n_texts
 
     def _read_items(self, column: str) -> Sequence[Any]:
         """Return the items of the first cells of a column; the pieces of ids in a text."""

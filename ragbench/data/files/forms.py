@@ -217,7 +217,10 @@ def _with_relevant_sentences(values: Values) -> Content:
     passages = []
     for name, text in zip(ids, values["documents"], strict=True):
         passages.append({"id": name, "text": text})
-    relevant = [ids[n] for n in positions if n < len(ids)]
+    relevant = []
+    for n in positions:
+        if n < len(ids):
+            relevant.append(ids[n])
     return [{**values, "passages": passages, "relevant": relevant}], []
 
 
@@ -261,7 +264,10 @@ def _with_aliases(values: Values) -> Content:
 def _kilt(values: Values) -> Content:
     """Return a row of KILT with its answers and the pages behind them."""
     outputs = values["output"]
-    answers = [output["answer"] for output in outputs if output.get("answer")]
+    answers = []
+    for output in outputs:
+        if output.get("answer"):
+            answers.append(output["answer"])
     sources = chain.from_iterable(output.get("provenance") or () for output in outputs)
     pages = [page["wikipedia_id"] for page in sources]
     row = _without(values, "output")

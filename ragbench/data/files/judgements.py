@@ -97,7 +97,10 @@ class QrelsTable:
                 queries. `where` names the file with the queries.
         """
         query_ids = set(query_ids)
-        missing = {q: next(iter(docs)) for q, docs in self.grades.items() if q not in query_ids}
+        missing = {}
+        for q, docs in self.grades.items():
+            if q not in query_ids:
+                missing[q] = next(iter(docs))
         places = [(self.lines[query, doc], query) for query, doc in missing.items()]
         if places:
             raise unknown_query(self.file, places, query_ids, where)

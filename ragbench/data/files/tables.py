@@ -41,7 +41,10 @@ def find_tables(folder: Path) -> Tables:
     if _is_saved(folder):
         return {folder.resolve().name: [folder]}
     names = sorted(path for path in folder.iterdir() if path.name[0] not in "._")
-    saved = {path.name: [path] for path in names if _is_saved(path)}
+    saved = {}
+    for path in names:
+        if _is_saved(path):
+            saved[path.name] = [path]
     if saved:
         return saved
     tables: dict[str, list[Path]] = {}

@@ -134,7 +134,10 @@ class Beir(base.Located):
         for files in self.splits().values():
             if files not in chosen:
                 part = _read_split(files)
-                of_split = [Query(name, texts[name]) for name in part.grades if name in texts]
+                of_split = []
+                for name in part.grades:
+                    if name in texts:
+                        of_split.append(Query(name, texts[name]))
                 other_splits[Path(part.file).name] = of_split
         return base.Places(
             {entry.id(id_key(entry)): entry.file_place for entry in queries},

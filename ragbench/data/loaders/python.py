@@ -207,10 +207,9 @@ def as_collection(value: Any, owner: str, reasoning: Reasoning = "cut") -> Colle
 
 def _without_reasoning(collection: Collection) -> Collection:
     """Return a data set whose recorded answers and earlier turns have no reasoning of a model."""
-    systems = {
-        name: list(map(without_reasoning, rows))
-        for name, rows in collection.recorded_answers.items()
-    }
+    systems = {}
+    for name, rows in collection.recorded_answers.items():
+        systems[name] = list(map(without_reasoning, rows))
     # queries of large files are read one by one, and stay in their file
     if not any(query.turns for query in collection.queries):
         return replace(collection, recorded_answers=systems)

@@ -601,7 +601,9 @@ def gold_pages(
         numbers = _page_numbers(entry, columns["page"])
         numbers = numbers * len(files) if len(numbers) == 1 else numbers
         pairs = zip(files, numbers, strict=False)
-        pages += [(file, number) for file, number in pairs if number is not None]
+        for file, number in pairs:
+            if number is not None:
+                pages.append((file, number))
     return pages
 
 

@@ -332,7 +332,10 @@ class RecordTable:
         self._drop_page_without_pages(documents)
         # the ids of hits and gold documents must be cut alike, or they would never meet
         resolved, parts = self._columns, ("retrieved", "relevant", "excluded")
-        of_ids = [resolved[part] for part in parts if part in resolved]
+        of_ids = []
+        for part in parts:
+            if part in resolved:
+                of_ids.append(resolved[part])
         listed, is_of_ids = listed_ids(entries, of_ids), "retrieved" in resolved
         if "relevant" in resolved and "contexts" in resolved:
             listed |= fields.passage_ids(entries, resolved["contexts"])

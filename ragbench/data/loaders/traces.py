@@ -104,7 +104,10 @@ class TraceSet:
         if trace.turns or trace.session is None:
             return trace.turns
         session = [member for member in self.traces if member.session == trace.session]
-        timed = [(member.start, member) for member in session if member.start is not None]
+        timed = []
+        for member in session:
+            if member.start is not None:
+                timed.append((member.start, member))
         if len(timed) < len(session) or trace.start is None:
             # the only trace of a session needs no order
             self.unordered += len(session) > 1

@@ -127,10 +127,13 @@ def _files(path: Path) -> list[Path]:
     """Return the files of a corpus, sorted by path, without hidden files and folders."""
     if not os.path.isdir(path):
         return [path]
-    files = [file.relative_to(path) for file in path.rglob("*") if file.is_file()]
+    visible = []
+    for file in path.rglob("*"):
+        is_hidden = any(part[0] == "." for part in file.relative_to(path).parts)
+        if file.is_file() and not is_hidden:
+            visible.append(file)
     # the order of a folder differs between file systems
-    visible = [file for file in files if not any(part[0] == "." for part in file.parts)]
-    return sorted(path / file for file in visible)
+    return sorted(visible)
 
 
 def _sections(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -174,7 +177,10 @@ def _parts(
     content: bytes, tags: Sequence[re.Match[bytes]], names: Sequence[bytes]
 ) -> tuple[list[bytes], list[bytes]]:
     """Return the texts between the tags of some names, and the texts before and after them."""
-    last_closing = {tag[2].upper(): tag.start() for tag in tags if tag[1]}
+    last_closing = {}
+    for tag in tags:
+        if tag[1]:
+            last_closing[tag[2].upper()] = tag.start()
     inside, outside, end = list[bytes](), list[bytes](), 0
     opening: re.Match[bytes] | None = None
     for tag in tags:

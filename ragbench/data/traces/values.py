@@ -54,7 +54,10 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
     if messages is None:
         return _only_text(value, QUESTIONS), ()
     roles = [(ROLES.get(word), text) for word, text in messages]
-    turns = [Turn(role, text) for role, text in roles if role == "user" or role == "assistant"]
+    turns = []
+    for role, text in roles:
+        if role == "user" or role == "assistant":
+            turns.append(Turn(role, text))
     while turns and turns[-1].role != "user":
         turns.pop()
     # a chat without a message of a user asks nothing
@@ -121,7 +124,10 @@ def _conversation(value: Json) -> list[Message] | None:
         return None
     if len(value) == 1 and isinstance(value[0], list):
         return _conversation(value[0])
-    messages = [message for item in value if (message := _message(item)) is not None]
+    messages = []
+    for item in value:
+        if (message := _message(item)) is not None:
+            messages.append(message)
     return messages if len(messages) == len(value) else None
 
 

@@ -86,9 +86,9 @@ def metric_names(scores: Iterable[str]) -> dict[str, str]:
         >>> list(metric_names(["mine(a)", "mine[a]"]).values())
         ['mine_a_f54a5f', 'mine_a_1d3b10']
     """
-    plain = {
-        score: re.sub(r"[^\w.-]+", "_", score.replace("@", "_at_")).strip("_") for score in scores
-    }
+    plain = {}
+    for score in scores:
+        plain[score] = re.sub(r"[^\w.-]+", "_", score.replace("@", "_at_")).strip("_")
     counts, names = Counter(name.casefold() for name in plain.values()), {}
     for score, name in plain.items():
         is_odd = len(name) > _NAME or not name.strip("._-")
@@ -120,7 +120,10 @@ def _log_system(
             for suffix, value in _values(score):
                 metrics.append(Metric(f"{names[name]}{suffix}", float(value), start or 0, 0))
         texts = _tags(summary, system, manifest, names)
-        tags = [RunTag(key, text[:_TAG]) for key, text in texts if text]
+        tags = []
+        for key, text in texts:
+            if text:
+                tags.append(RunTag(key, text[:_TAG]))
         dataset = summary.dataset or Dataset()
         facts = {
             "retriever": system.retriever,
@@ -129,7 +132,10 @@ def _log_system(
             "queries": dataset.queries,
             "seed": summary.seed,
         }
-        params = [Param(key, str(value)) for key, value in facts.items() if value is not None]
+        params = []
+        for key, fact in facts.items():
+            if fact is not None:
+                params.append(Param(key, str(fact)))
         client.log_batch(run_id, params=params)
         for place in range(0, len(metrics), _METRICS):
             client.log_batch(run_id, metrics=metrics[place : place + _METRICS])

@@ -49,10 +49,15 @@ class Latex:
         lines = [_PACKAGES]
         for title, table in _titled_tables(report.blocks):
             signs = signs_of(table, report.blocks)
-            legend = [f"{sign}: {text}." for sign, text in signs if sign != SIGNS["best"]]
+            legend = []
+            for sign, text in signs:
+                if sign != SIGNS["best"]:
+                    legend.append(f"{sign}: {text}.")
             head = ": ".join(filter(None, (title, report.subject)))
             lines_of_caption = filter(None, (head, *table.notes))
-            sentences = [line if line.endswith(":") else f"{line}." for line in lines_of_caption]
+            sentences = []
+            for line in lines_of_caption:
+                sentences.append(line if line.endswith(":") else f"{line}.")
             caption = escape_latex(" ".join([*sentences, *legend]))
             for part in _parts(table):
                 lines += _table_lines(table, part, caption)

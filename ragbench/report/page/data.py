@@ -107,7 +107,10 @@ def pack_queries(
             break
         texts[row], metadata[row] = text, view.metadata
     rows = sorted(texts)
-    scores = {name: score for system in summary.systems for name, score in system.scores.items()}
+    scores = {}
+    for system in summary.systems:
+        for name, score in system.scores.items():
+            scores[name] = score
     index = {
         "systems": list(map(_system_entry, summary.systems)),
         "scores": [
@@ -322,8 +325,14 @@ class _Packer:
     def _list_hits(self, view: QueryView, ranking: StoredRanking) -> list[Hit]:
         """Return the first hits of a ranking, and those below them that a system read."""
         answers = (s.answers for s in view.systems if s.summary.ranking_of == ranking.source)
-        contexts = [answer.contexts or () for of_system in answers for answer in of_system]
-        read = {passage.id for passages in contexts for passage in passages}
+        contexts = []
+        for of_system in answers:
+            for answer in of_system:
+                contexts.append(answer.contexts or ())
+        read = set()
+        for passages in contexts:
+            for passage in passages:
+                read.add(passage.id)
         return list_hits(
             ranking,
             view.judged,

@@ -206,8 +206,12 @@ def interval_bars(measure: MeasureColumn) -> list[tuple[str, str] | None]:
     All systems share the axis, from the lowest mean or end of an interval to the highest. The
     result of a system is (path of the interval or '', path of the mean).
     """
-    values = [mean for cell in measure.scores if (mean := cell.mean) is not None]
-    values += [end for cell in measure.scores for end in cell.ends or ()]
+    values = []
+    for cell in measure.scores:
+        if (mean := cell.mean) is not None:
+            values.append(mean)
+    for cell in measure.scores:
+        values.extend(cell.ends or ())
     axis = Scale(min(values, default=0.0), max(values, default=0.0), 3, 97)
 
     def place(value: float) -> str:

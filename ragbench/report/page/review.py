@@ -64,7 +64,9 @@ def write_label_page(
         ValueError: A row has another number of cells.
         OSError: The page cannot be written.
     """
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = []
+    for row in rows:
+        texts.append(["" if cell is None else str(cell) for cell in row])
     answers = [dict(zip(COLUMNS, cells, strict=True)) for cells in texts]
     parts = ("question", "answer", "passages", "reference", "queries")
     data = {

@@ -100,7 +100,9 @@ class Formula:
     @property
     def needs(self) -> tuple[str, ...]:
         """Parts of an item that the formula needs: answer, contexts, reference."""
-        words = {word for side in self.sides for word in side.split("_")}
+        words = set()
+        for side in self.sides:
+            words.update(side.split("_"))
         needs = {"answer": "answer", "passages": "contexts", "reference": "reference"}
         return tuple(need for word, need in needs.items() if word in words)
 
@@ -271,7 +273,10 @@ def _describe_claims(
         of_answer = claim.whose == "answer"
         n = numbers[claim.whose] = numbers[claim.whose] + 1
         passages = {"supported": claim.passages, "contradicted": claim.against}
-        parts = [f"{word} by {_listed(places)}" for word, places in passages.items() if places]
+        parts = []
+        for word, places in passages.items():
+            if places:
+                parts.append(f"{word} by {_listed(places)}")
         if claim.ruling is not None and not parts:
             parts = ["supported by no passage"]
         if claim.other is not None:

@@ -222,7 +222,10 @@ def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> Judg
         if not isinstance(value := row.get(name), str | None):
             problem = f"'{name}' is {shown(value)}"
             raise DataError(problem, record=place, allowed="a text, or None")
-    answers = {name: row[name] for name in ("answer", "other") if name in row}
+    answers = {}
+    for name in ("answer", "other"):
+        if name in row:
+            answers[name] = row[name]
     if reasoning == "cut":
         answers = {name: text and split_reasoning(text)[1] for name, text in answers.items()}
     inputs = answers | {key: row[key] for key in ("question", "query_id") if key in row}

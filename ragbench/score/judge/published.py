@@ -75,7 +75,10 @@ def support_score(levels: Sequence[str | None], score: SupportScore) -> float | 
     References:
         Thakur et al. (2025), Support Evaluation for the TREC 2024 RAG Track.
     """
-    weights = [_SUPPORT[level] for level in levels if level is not None]
+    weights = []
+    for level in levels:
+        if level is not None:
+            weights.append(_SUPPORT[level])
     over = len(weights) if score == "precision" else len(levels)
     return math.fsum(weights) / over if over else None
 

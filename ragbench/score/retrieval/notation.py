@@ -136,7 +136,10 @@ class Measure:
         left out. Code of the user without a version adds its hash as `code`.
         """
         declared = declared_options(self.kernel)
-        parts = {name: option.default for name, option in declared.items() if name != "k"}
+        parts = {}
+        for name, option in declared.items():
+            if name != "k":
+                parts[name] = option.default
         parts |= {"code": self.spec.code} if self.spec.code else {}
         if ranked is not None:
             parts |= {name: read(ranked) for name, read in self.spec.from_qrels.items()}
@@ -203,9 +206,14 @@ def parse_measures(
     if isinstance(names, (Measure, str)) or not isinstance(names, Iterable):
         names = [names]
     measures: list[Measure] = []
-    entries = [name if isinstance(name, Measure) else _text(name) for name in names]
+    entries = []
+    for name in names:
+        entries.append(name if isinstance(name, Measure) else _text(name))
     texts = [name for name in entries if isinstance(name, str)]
-    families = {part.family for text in texts for part in read_parameters(text)}
+    families = set()
+    for text in texts:
+        for part in read_parameters(text):
+            families.add(part.family)
     for name in entries:
         if isinstance(name, Measure):
             measures.append(name)

@@ -188,7 +188,10 @@ def _finding(check: _Check, value: Mapping[str, Any]) -> _Finding:
     if "passages" in value and check.sources[0] != "passage 1":  # the reply counts them from 1
         reason = f"which counts from {check.sources[0]} on: {reason}"
     mentioned = value["verdict"] != "not_mentioned"
-    sources = [check.sources[number - 1] for number in numbers if mentioned]
+    sources = []
+    for number in numbers:
+        if mentioned:
+            sources.append(check.sources[number - 1])
     return _Finding(value["verdict"], tuple(sources), reason)
 
 
@@ -243,7 +246,9 @@ def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> I
         if claimant == name and (against == reference or not against.startswith("reference")):
             rows.append(row)
     for n, claim in enumerate(claims.get(name, ())):
-        of_claim = [finding for row in rows for finding in row[n]]
+        of_claim: list[_Finding] = []
+        for row in rows:
+            of_claim += row[n]
         words = [str(finding) for finding in of_claim if finding.sources]
         if not words:
             why = f" ({of_claim[0].reason})" if len(of_claim) == 1 else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, get_args
 
 from ragbench.llm import Unreadable
@@ -227,7 +228,10 @@ class Prompts:
         user, numbered from 1 among all messages, the question included.
         """
         messages = enumerate(messages_of(self.item), start=1)
-        keys = [f"turn_{number}" for number, turn in messages if turn.role == "user"]
+        keys = []
+        for number, turn in messages:
+            if turn.role == "user":
+                keys.append(f"turn_{number}")
         schema = record(dict.fromkeys(keys, _TEXTS))
         return self._of_step("facts", self._conversation(), schema, keys=keys)
 
@@ -326,7 +330,7 @@ def messages_of(item: JudgedItem) -> list[Turn]:
     conversations list the calls of all turns with the answer. A missing question or answer is an
     empty message: the last two are always those of `user` and `assistant`.
     """
-    earlier = [call for turn in item.turns for call in turn.tool_calls]
+    earlier = list(chain.from_iterable(turn.tool_calls for turn in item.turns))
     calls = tuple(call for call in item.tool_calls or () if call not in earlier)
     answer = Turn("assistant", item.answer or "", tool_calls=calls)
     return [*item.turns, Turn("user", item.question or ""), answer]

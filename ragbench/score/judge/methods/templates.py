@@ -227,7 +227,10 @@ def prompt_parts(
     names = [f"{step}.{part}.j2" for step, part in product(steps, ("system", "user"))]
     names += ["material.j2", "reply.j2", "turns.j2"]
     texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
-    worked = [worked_examples(step) for step in steps if step in load_examples("examples")]
+    worked = []
+    for step in steps:
+        if step in load_examples("examples"):
+            worked.append(worked_examples(step))
     examples = fingerprint_json([rubric.examples, *worked]) if few_shot else None
     return {"rubric": rubric.fingerprint, "prompt": fingerprint(texts), "examples": examples}
 

@@ -313,7 +313,9 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
     prompts = []
     for sent, times in receivers.items():
         if times != all_once:
-            voters = [name if n == 1 else f"{name} ({n} times)" for name, n in times.items()]
+            voters = []
+            for name, n in times.items():
+                voters.append(name if n == 1 else f"{name} ({n} times)")
             sent = structs.replace(sent, to="; ".join(voters))
         prompts.append(sent)
     return tuple(prompts)
