@@ -66,7 +66,10 @@ class ReviewThread:
 
     def _own_comment(self, marker: str) -> object:
         """Return the id of the first own comment that starts with a marker; None without one."""
-        comments = [c for c in self._all_comments() if str(c.get("body")).startswith(marker)]
+        comments = []
+        for c in self._all_comments():
+            if str(c.get("body")).startswith(marker):
+                comments.append(c)
         if not comments:
             return None
         try:
@@ -85,7 +88,9 @@ class ReviewThread:
             comments = self._call("GET", f"{self.comments}?per_page={_PAGE}&page={page}")
             if not isinstance(comments, list):
                 raise CallFailure(Cause.MALFORMED, f"{self.comments}: the reply is no list")
-            yield from (comment for comment in comments if isinstance(comment, dict))
+            for comment in comments:
+                if isinstance(comment, dict):
+                    yield comment
             if len(comments) < _PAGE:
                 return
 

@@ -224,7 +224,8 @@ def _children(place: Place, value: Any, step: Step) -> Iterator[tuple[Place, Any
     """Yield (place, value) of each value that a step leads to; none if the step is missing."""
     if step is None:
         if _is_list(value):
-            yield from (((*place, number), part) for number, part in enumerate(value))
+            for number, part in enumerate(value):
+                yield ((*place, number), part)
     elif isinstance(step, int):
         if _is_list(value) and -len(value) <= step < len(value):
             yield place, value[step]

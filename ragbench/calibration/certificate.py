@@ -257,8 +257,8 @@ class _Corrector:
         unlabelled: list[str] = []
         has_half = False
         # sorted: the order of summation decides the last digits
-        for query in sorted(query for name, query in self.scores if name == names[0]):
-            if any((name, query) not in self.scores for name in names):
+        for system, query in sorted(self.scores):
+            if system != names[0] or any((name, query) not in self.scores for name in names):
                 continue
             n_labels = sum((name, query) in self.labels for name in names)
             if n_labels == len(names):

@@ -105,7 +105,10 @@ class JudgedRun:
             return list(self.scores.values())
         selected: dict[str, JudgedScore] = {}
         for name in names:
-            matches = {n: s for n, s in self.scores.items() if name in (n, s.rubric.name)}
+            matches = {}
+            for n, s in self.scores.items():
+                if name in (n, s.rubric.name):
+                    matches[n] = s
             if not matches:
                 allowed = ", ".join(self.scores)
                 raise OptionError("--rubric", "", name, allowed, nearest(name, self.scores))

@@ -257,9 +257,9 @@ class Ratings:
         Raters keep the order of `labels`; a rater without any such answer has a column of NaN.
         """
         keys = sorted(key for key in labels.labelled if key in score.scores)
-        people = np.array(
-            [[of_rater.get(key, np.nan) for of_rater in labels.by_rater.values()] for key in keys]
-        ).reshape(len(keys), len(labels.by_rater))
+        people = np.full((len(keys), len(labels.by_rater)), np.nan)
+        for column, of_rater in enumerate(labels.by_rater.values()):
+            people[:, column] = [of_rater.get(key, np.nan) for key in keys]
         judge = np.array([score.scores[key] for key in keys], dtype=np.float64)
         return cls(keys, scale, judge, scale.score(people), list(labels.by_rater))
 

@@ -232,7 +232,8 @@ def _shuffled(rng: np.random.Generator, groups: Sequence[Sequence[Key]]) -> tupl
     keys: list[Key] = []
     for place in rng.permutation(len(groups)):
         group = groups[place]
-        keys += [group[item] for item in rng.permutation(len(group))]
+        for item in rng.permutation(len(group)):
+            keys.append(group[item])
     return tuple(keys)
 
 
@@ -281,7 +282,8 @@ def _draw_unsure(
     plan = unequal if variances[0] < _MOST_EFFECT * variances[1] else equal
     for system, (_, parts) in zip(systems, plan, strict=True):
         for code, (part, count) in enumerate(parts):
-            strata |= {(system, queries[item]): code for item in part}
+            for item in part:
+                strata[system, queries[item]] = code
             for item in part[np.argsort(numbers[part])][:count]:
                 probabilities[system, queries[item]] = count / len(part)
     by_query: dict[str, list[Key]] = {}

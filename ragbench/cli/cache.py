@@ -92,7 +92,10 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
     pays again for removed replies. Without a terminal, --yes is needed.
     """
     # replies cost money, everything else only time
-    entries = [entry for entry in stored_in(folder) if replies or entry.kind != "replies"]
+    entries = []
+    for entry in stored_in(folder):
+        if replies or entry.kind != "replies":
+            entries.append(entry)
     if entries and not yes:
         if not sys.stdin.isatty():
             text = f"cannot ask about {len(entries)} entries without a terminal; use --yes"

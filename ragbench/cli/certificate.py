@@ -168,7 +168,10 @@ def certify_judge(
     )
     notes: list[str] = []
     if request.probes:
-        labelled = [score for score in chosen.values() if score.rubric.name in labels_by_rubric]
+        labelled = []
+        for score in chosen.values():
+            if score.rubric.name in labels_by_rubric:
+                labelled.append(score)
         probe_results, notes = _probe_judges(request, labelled)
         calibration = replace(calibration, probes=probe_results)
     certificate = certify(run, chosen, labels_by_rubric, calibration)

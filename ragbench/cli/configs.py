@@ -180,21 +180,20 @@ def _plan_lines(
     answering = [s.name for s in plan.answering_systems if s.type != "control"]
     judged = []
     for name, planned in plan.judges.items():
-        judged += [f"{rubric.name} ({name})" for rubric in (*planned.rubrics, *planned.pairwise)]
-    skipped = plan.skipped_judges.items()
-    notes = [f"judge '{name}' would be skipped: {why}" for name, why in skipped]
-    fill = plan.fill
-    graded = fill and f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
-    return [
-        ("systems", [*plan.retrievers, *answering]),
-        ("measures", list(plan.measures)),
-        *([("match", [rule])] if (rule := plan.config.metrics.retrieval.match.rule) else []),
-        *([("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"])] if fill else []),
-        ("metrics", [metric.name for metric in plan.metrics]),
-        ("judged", judged),
-        *(("warning", [warning]) for warning in plan.warnings),
-        *(("note", [note]) for note in notes),
-    ]
+        for rubric in (*planned.rubrics, *planned.pairwise):
+            judged.append(f"{rubric.name} ({name})")
+    lines = [("systems", [*plan.retrievers, *answering]), ("measures", list(plan.measures))]
+    if rule := plan.config.metrics.retrieval.match.rule:
+        lines.append(("match", [rule]))
+    if (fill := plan.fill) is not None:
+        graded = f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
+        lines.append(("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"]))
+    lines += [("metrics", [metric.name for metric in plan.metrics]), ("judged", judged)]
+    for warning in plan.warnings:
+        lines.append(("warning", [warning]))
+    for name, why in plan.skipped_judges.items():
+        lines.append(("note", [f"judge '{name}' would be skipped: {why}"]))
+    return lines
 
 
 def _show(label: str, lines: Iterable[str]) -> None:

@@ -262,7 +262,10 @@ def _list_rubrics() -> list[_Entry]:
     entries = []
     for name in built_in_rubrics():
         rubric, description = load_rubric(name), describe_rubric(name)
-        judges = [judge for judge, names in served.items() if names is None or name in names]
+        judges = []
+        for judge, names in served.items():
+            if names is None or name in names:
+                judges.append(judge)
         lower = ", lower is better" if rubric.direction == "lower" else ""
         sentence = (
             f"{description.measures} Judges the {rubric.asks}, by {rubric.method}{lower}; needs "

@@ -66,32 +66,7 @@ def command(
     RUN: changes of config and data, of scores, causes and queries. If runs are not comparable, the
     page lists the differences.
     """
-    from ragbench.experiment.pages import write_figures, write_pages
-
-    _check_uses(runs, target, brief, figures, form, tool)
-    if tool is not None:
-        for line in _export(runs[0], tool):
-            output.echo(line)
-    elif form is not None:
-        output.write_report(_scores(runs[0]), form, target=target)
-    elif figures is not None:
-        for path in write_figures(runs[0], figures):
-            output.echo(f"figure: {path}")
-    else:
-        for path in write_pages(runs, target, tell=output.echo, brief=brief):
-            output.echo(f"report: {path}")
-
-
-def _check_uses(
-    runs: tuple[Path, ...],
-    target: Path | None,
-    brief: bool,
-    figures: Path | None,
-    form: str | None,
-    tool: str | None,
-) -> None:
-    """Raise a UsageError for options of `report` that do not go together."""
-    from ragbench.experiment.pages import PAGES
+    from ragbench.experiment.pages import PAGES, write_figures, write_pages
 
     several, suffix = len(runs) > 1, None if target is None else target.suffix
     is_page = tool is None and form is None
@@ -108,6 +83,17 @@ def _check_uses(
             f"-o {target}: a page ends in {' or '.join(PAGES)}",
         ),
     )
+    if tool is not None:
+        for line in _export(runs[0], tool):
+            output.echo(line)
+    elif form is not None:
+        output.write_report(_scores(runs[0]), form, target=target)
+    elif figures is not None:
+        for path in write_figures(runs[0], figures):
+            output.echo(f"figure: {path}")
+    else:
+        for path in write_pages(runs, target, tell=output.echo, brief=brief):
+            output.echo(f"report: {path}")
 
 
 def _scores(run: Path) -> TableReport:
@@ -129,7 +115,8 @@ def _export(run: Path, tool: str) -> Iterator[str]:
     if tool == "mlflow":
         from ragbench.report.export.mlflow import log_runs
 
-        yield from (f"mlflow: {line}" for line in log_runs(run))
+        for line in log_runs(run):
+            yield f"mlflow: {line}"
     else:
         from ragbench.report.export.otel import send_scores
 

@@ -281,14 +281,16 @@ def _plan(
         lines = [f"{settings.name}: {counted(len(plan.queries), 'queries')}; nothing is sent"]
         lines += _tree(planned.nodes)
         lines += [*_cost(planned), *_power(plan)]
-        lines += [f"warning: {warning}" for warning in plan.warnings]
+        for warning in plan.warnings:
+            lines.append(f"warning: {warning}")
         lines += _kept_failures(planned.kept_failures)
         parts = (plan.retrievers, plan.generators, plan.all_judges)
         check = partial(components.check_startup, settings, *parts)
     if write is not None:
         write(plan_record(settings.name, not_created, planned))
     else:
-        lines += [f"note: {name} is created by a run only{remark}" for name in not_created]
+        for name in not_created:
+            lines.append(f"note: {name} is created by a run only{remark}")
         output.echo("\n".join(lines))
     check()
 

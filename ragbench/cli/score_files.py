@@ -184,10 +184,12 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
         columns, counts = scored.evaluation.columns.values(), scored.evaluation.input_counts
         if rules.judged_only:
             notes.append(f"{scored.name}: -J: unjudged documents were removed before scoring")
-        notes += [f"{scored.name}: {note}" for note in scored.evaluation.notes]
+        for note in scored.evaluation.notes:
+            notes.append(f"{scored.name}: {note}")
         if isinstance(counts, RunCounts):
             texts = reading_notes(columns, counts, " (-c counts them as 0)")
-            notes += [f"{scored.name}: {text}: {n}" for text, n in texts.items()]
+            for text, n in texts.items():
+                notes.append(f"{scored.name}: {text}: {n}")
             rankings[scored.name] = ScoredRankings(columns, counts)
     return [*notes, *relevance_notes(rankings)]
 
@@ -224,7 +226,8 @@ def score_predictions(
         systems.append(ScoredFile(name, path, evaluation))
         n_missing += evaluation.counts["without_prediction"]
         start = f"{name}: " if len(predictions) > 1 else ""
-        notes += [start + note for note in _answer_notes(evaluation)]
+        for note in _answer_notes(evaluation):
+            notes.append(start + note)
     write_scores(systems, form, parts, notes, {"references": list(references)})
     return n_missing == 0
 
@@ -265,5 +268,7 @@ def _answer_notes(evaluation: evaluate.Evaluation) -> Iterator[str]:
         "without_reference": "predictions without a reference, left out",
     }
     counts = evaluation.counts
-    yield from (f"{text}: {counts[key]}" for key, text in texts.items() if counts[key])
+    for key, text in texts.items():
+        if counts[key]:
+            yield f"{text}: {counts[key]}"
     yield from evaluation.notes

@@ -230,7 +230,10 @@ def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, 
     """Return cause -> number of queries of a row; {} if its source is no run folder."""
     summary = matching.sources[row.source].summary
     systems = () if summary is None else summary.systems
-    return next((s.causes for s in systems if s.name == row.scores.name), {})
+    for s in systems:
+        if s.name == row.scores.name:
+            return s.causes
+    return {}
 
 
 def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:
@@ -265,9 +268,11 @@ def _with_failed(
 def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     """Add changes of config and data, moves between causes, and the questions of moved queries.
 
-    They are read from the run folders. Without a config in the base, such as in a baseline file, no
-    changes of config are added; without one in a run, none of this run. DataError if a run folder
-    cannot be read.
+    They are read from the run folders. Changes of the config need the config of both sides, which
+    a baseline file lacks.
+
+    Raises:
+        DataError: A run folder cannot be read.
     """
     # ids of different questions may be equal
     runs = tuple(_runs_since_base(matching))
@@ -312,7 +317,10 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     # several measures compare the same two systems: their queries move once
     for system, baseline in dict.fromkeys((c.system, c.baseline) for c in comparisons):
         old, new = causes_of(rows[baseline]), causes_of(rows[system])
-        ids = [query for query in matching.sources[0].query_ids if query in old and query in new]
+        ids = []
+        for query in matching.sources[0].query_ids:
+            if query in old and query in new:
+                ids.append(query)
         if ids:
             old_causes, new_causes = [old[q].cause for q in ids], [new[q].cause for q in ids]
             yield flow_of(system, baseline, old_causes, new_causes, ids)
@@ -420,7 +428,10 @@ class _Rankings:
 
 def _questions(matching: Matching) -> Callable[[str], str]:
     """Return a function from a query to its question, read from the first run that has it."""
-    folders = [source.folder for source in matching.sources if source.folder is not None]
+    folders = []
+    for source in matching.sources:
+        if source.folder is not None:
+            folders.append(source.folder)
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def question_of(query: str) -> str:

@@ -130,7 +130,10 @@ def _with_all_pairs(
     if same is not None or not is_ranked or not scored:
         return structs.replace(family, tells_nothing=same)
     best = leaders(means, (), family.direction)[0]
-    worse = {loser for winner, loser in _wins(family, all_pairs, best) if winner == best}
+    worse = set()
+    for winner, loser in _wins(family, all_pairs, best):
+        if winner == best:
+            worse.add(loser)
     return structs.replace(
         family, best=best, tied_with_best=tuple(n for n in scored if n not in worse)
     )
@@ -151,7 +154,8 @@ def _wins(
     wins = []
     if system is not None and family.better_than is not None:
         for winner, losers in family.better_than.items():
-            wins += [(winner, loser) for loser in losers]
+            for loser in losers:
+                wins.append((winner, loser))
         return wins
     up = 1 if family.direction == "higher" else -1
     rows = (*family.comparisons, *family.leads)

@@ -179,7 +179,10 @@ def _chunks(hits: Sequence[str]) -> dict[str, str]:
 
 def _separator_between(gold: Spelling, readings: _Readings) -> str | None:
     """Return the separator of the first reading that is like a gold id; None without any."""
-    return next((text for text, reading in readings.items() if reading.is_like(gold)), None)
+    for text, reading in readings.items():
+        if reading.is_like(gold):
+            return text
+    return None
 
 
 class _Table:

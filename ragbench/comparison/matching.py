@@ -352,7 +352,8 @@ def _query_notes(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> l
             columns = [system.columns[name] for name in measures if name in system.columns]
             if system.counts is not None and source.summary is None:
                 texts = reading_notes(columns, system.counts)
-                notes += [f"{source.source}: {text}: {n}" for text, n in texts.items()]
+                for text, n in texts.items():
+                    notes.append(f"{source.source}: {text}: {n}")
             name = system.name if len(sources) == 1 else f"{source.source}, {system.name}"
             rankings[name] = ScoredRankings(columns, system.counts)
     return notes + relevance_notes(rankings)
@@ -450,7 +451,10 @@ def compare_queries(
                     unknown |= dict.fromkeys(without)
                 continue
             prints, other_prints = one.fingerprints[part], other.fingerprints[part]
-            queries = [query for query in common if prints.get(query) != other_prints.get(query)]
+            queries = []
+            for query in common:
+                if prints.get(query) != other_prints.get(query):
+                    queries.append(query)
             if queries:
                 differing.setdefault(part, set()).update(queries)
                 lines.append(
@@ -510,6 +514,7 @@ def match_systems(
         DataError: A run has no system in common with the base.
     """
     matches = []
+    matched = set[str]()
     for run in runs:
         pairs = {name: name for name in base.systems if name in run.systems}
         if not pairs and len(base.systems) == len(run.systems) == 1:
@@ -521,12 +526,13 @@ def match_systems(
                 allowed="systems of the same name, or one system each",
             )
         matches.append(pairs)
-    matched = [name for name in base.systems if any(name in pairs for pairs in matches)]
+        matched.update(pairs)
     # the order of a config is one that users chose; baseline files are sorted by name
     first = next((source for source in (base, *runs) if source.summary is not None), base)
     order = list(first.systems)
-    matched.sort(key=lambda name: order.index(name) if name in order else len(order))
-    return {name: (name, *(pairs.get(name) for pairs in matches)) for name in matched}
+    names = [name for name in base.systems if name in matched]
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    return {name: (name, *(pairs.get(name) for pairs in matches)) for name in names}
 
 
 def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:

@@ -19,7 +19,7 @@ def own_noise(base: Path | None, head: Path | None) -> str:
     """Return the sentence on results that differ though config, code and data are the same.
 
     Such as `nothing changed in config, code or data: these 12 differences are your app's own
-    noise`. Empty where something changed, nothing differs, or a side is no run folder.
+    noise`. The text is empty where something changed, nothing differs, or a side is no run folder.
 
     Raises:
         DataError: A run folder cannot be read.
@@ -56,16 +56,15 @@ def _is_same_code(old: Manifest, new: Manifest) -> bool:
 def differing_queries(base: Path, head: Path) -> Iterator[str]:
     """Yield the ids of the questions with another ranking or answer by a system of both runs."""
     old, new = QueryViews(base), QueryViews(head)
-    systems = [s.name for s in new.summary.systems if s.role != "control"]
     common = []
-    for name in systems:
-        if any(s.name == name for s in old.summary.systems):
-            common.append(name)
+    for system in new.summary.systems:
+        if system.role != "control" and old.summary.system(system.name) is not None:
+            common.append(system.name)
     old_ids = set(old.ids)
     ids = [query for query in new.ids if query in old_ids]
     differs = dict.fromkeys(ids, False)
-    for system in common:
-        pairs = zip(results_of(old, system, ids), results_of(new, system, ids), strict=True)
+    for name in common:
+        pairs = zip(results_of(old, name, ids), results_of(new, name, ids), strict=True)
         for query, (first, second) in zip(ids, pairs, strict=True):
             differs[query] |= first != second
     yield from (query for query, is_other in differs.items() if is_other)

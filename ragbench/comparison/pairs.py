@@ -471,10 +471,17 @@ def _systems(
     """Yield the record of each system: rank, strength, wins, ties, losses."""
     values = strengths.values
     for row, name in enumerate(names):
-        pairs = [c for c in comparisons if name in (c.system, c.other)]
-        won = sum(c.wins if c.system == name else c.losses for c in pairs)
-        lost = sum(c.losses if c.system == name else c.wins for c in pairs)
-        tied, n = sum(c.ties for c in pairs), sum(c.n for c in pairs)
+        won = lost = tied = n = not_applicable = 0
+        failed: Counter[str] = Counter()
+        for pair in comparisons:
+            if name not in (pair.system, pair.other):
+                continue
+            won += pair.wins if pair.system == name else pair.losses
+            lost += pair.losses if pair.system == name else pair.wins
+            tied += pair.ties
+            n += pair.n
+            failed.update(pair.failed)
+            not_applicable += pair.not_applicable
         # without comparisons that connect all systems, strengths of two groups have no order
         is_ranked = len(strengths.groups) == 1
         yield PreferredSystem(
@@ -486,8 +493,8 @@ def _systems(
             wins=won,
             ties=tied,
             losses=lost,
-            failed=dict(sum((Counter(c.failed) for c in pairs), Counter())),
-            not_applicable=sum(c.not_applicable for c in pairs),
+            failed=dict(+failed),  # without causes that have no failures
+            not_applicable=not_applicable,
         )
 
 

@@ -133,7 +133,10 @@ def _no_arguments(extra: Mapping[str, Any]) -> OptionError:
 
 def _part_of(name: str) -> str:
     """Return the part of a table with a column name, such as `question`; else the name itself."""
-    return next((part for part, names in PARTS.items() if name in names.sure), name)
+    for part, names in PARTS.items():
+        if name in names.sure:
+            return part
+    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,8 +124,11 @@ def read_scored(
 def needs_qrels(source: Source) -> bool:
     """Return True for a TREC run file: a file that starts neither as JSON nor as a conflict.
 
-    False for a folder, a missing file, a file `latest`, which names a run folder, and anything but
-    a path; an empty file counts as TREC run. OSError if the file cannot be opened.
+    Folders, missing files, objects in memory, and the file `latest`, which names a run folder, need
+    none. An empty file counts as a TREC run file.
+
+    Raises:
+        OSError: The file cannot be opened.
     """
     if not isinstance(source, (str, Path)):
         return False

@@ -49,13 +49,13 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
         of_retriever = [s for s in candidates if retriever in (s.retriever, s.name)]
         baseline = [*of_retriever, *candidates][0]
     elif system.retriever is None:
-        recorded = {}
-        for s in candidates:
-            if s.retriever is None:
-                recorded[s.name] = s
+        recorded = {s.name: s for s in candidates if s.retriever is None}
         baseline = recorded.get(retriever or "", next(iter(recorded.values())))
     else:
-        peers = [s for s in candidates if s.generator == system.generator and s.retriever]
+        peers = []
+        for s in candidates:
+            if s.generator == system.generator and s.retriever:
+                peers.append(s)
         if not peers:  # a control whose generator has no pair
             return None
         baseline = next((s for s in peers if s.retriever == retriever), peers[0])
@@ -261,7 +261,10 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
         return None
     # `python:...` names code, and a run folder is data: its code is not imported for a spelling
     spelled = (other for other in scores if not other.startswith(PYTHON))
-    return next((other for other in spelled if canonical(other) == score), None)
+    for other in spelled:
+        if canonical(other) == score:
+            return other
+    return None
 
 
 def canonical(name: str) -> str | None:

@@ -92,7 +92,10 @@ def _find_subject(values: Mapping[str, Any]) -> tuple[str | None, list[GateProbl
     for kind in gate_kinds():
         if kind.quantity_key in values:
             options |= declared_options(kind).keys() - {kind.quantity_key}
-    subjects = [kind.quantity_key for kind in gate_kinds() if kind.quantity_key not in options]
+    subjects = []
+    for kind in gate_kinds():
+        if kind.quantity_key not in options:
+            subjects.append(kind.quantity_key)
     return _only_key(subjects, values, "the gate has no subject", "exclude each other")
 
 
@@ -156,7 +159,8 @@ def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames
     scores = [score_facts(name, "retrieval") for name in measures or ()]
     measure = (causes or CauseRules()).found_measure(metrics.retrieval.top_k)
     scores += [score_facts(measure, "retrieval"), score_facts("right", "generation")]
-    scores += [score_facts(entry.metric.name, "generation") for entry in generation or ()]
+    for entry in generation or ():
+        scores.append(score_facts(entry.metric.name, "generation"))
     judges = metrics.judges or {}
     for judge, block in judges.items():
         for source in block.rubrics:

@@ -270,8 +270,10 @@ def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
     """
     options = []
     for components in (config.retrievers, config.generators, config.apps):
-        options += [component.options for component in components.values()]
-    options += [judge.options for judge in (config.metrics.judges or {}).values()]
+        for component in components.values():
+            options.append(component.options)
+    for judge in (config.metrics.judges or {}).values():
+        options.append(judge.options)
     for mapping in options:
         for name, value in mapping.items():
             if name.endswith("_env") and isinstance(value, str) and value:

@@ -137,7 +137,8 @@ def declared_secrets(node: Node, blocks: Blocks) -> Iterator[KeyPath]:
     declared, _ = blocks.get(node.path, ({}, ()))
     for key, entry in node.entries.items():
         if key in declared and declared[key].option.secret:
-            yield from (scalar.path for scalar in entry.node.scalars())
+            for scalar in entry.node.scalars():
+                yield scalar.path
         yield from declared_secrets(entry.node, blocks)
     for part in node.elements:
         yield from declared_secrets(part, blocks)

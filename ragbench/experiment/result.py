@@ -111,7 +111,7 @@ class Experiment:
         """Return a sentence on results that differ from the previous run, though nothing changed.
 
         Such as `nothing changed in config, code or data: these 12 differences are your app's own
-        noise`. Empty where something changed, nothing differs, or no run came before.
+        noise`. The text is empty where something changed, nothing differs, or no run came before.
 
         Raises:
             DataError: A file of a run is missing or damaged.

@@ -70,9 +70,13 @@ def find_lost_groups(
     """
     if not 0 < alpha < 1:
         raise OptionError("find_lost_groups", "alpha", alpha, "a number between 0 and 1")
-    rows = [row for row in rows if row.query_id in causes]
-    rows = [row for row in rows if causes[row.query_id].cause != "unknown"]
-    is_lost = np.array([causes[row.query_id].cause not in NOT_LOST for row in rows], np.bool_)
+    questions, lost = [], []
+    for row in rows:
+        loss = causes.get(row.query_id)
+        if loss is not None and loss.cause != "unknown":
+            questions.append(row)
+            lost.append(loss.cause not in NOT_LOST)
+    rows, is_lost = questions, np.array(lost, np.bool_)
     by_members: dict[bytes, tuple[str, str, IntArray]] = {}
     for field, value, members in (
         _groups(rows, metadata, relevant) if 0 < is_lost.sum() < len(rows) else ()

@@ -119,7 +119,8 @@ class StoredRankings:
             run, gold = self.runs[name], self.gold.by_query[query].keys()
             row = run.query_index.get(query)
             rows = slice(0) if row is None else slice(run.starts[row], run.starts[row + 1])
-            yield from ((document, {document} & gold) for document in run.documents[rows])
+            for document in run.documents[rows]:
+                yield (document, {document} & gold)
         elif query in self.hits[name]:
             for rank, hit in enumerate(self.hits[name][query].hits, start=1):
                 if hit.rank != rank:

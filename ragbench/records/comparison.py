@@ -517,9 +517,9 @@ class ComparedRuns(Comparisons):
 
     @property
     def firsts(self) -> list[MeasureComparison]:
-        """First measure of each kind, of those that tell systems apart; of all if none does.
+        """First measure of each kind (retrieval, generation, judge) that tells systems apart.
 
-        In the order of the measures; [] without measures. Kinds are retrieval, generation, judge.
+        If no measure tells them apart, it is the first measure of each kind.
         """
         by_kind: dict[str | None, MeasureComparison] = {}
         # a page without any measure that tells systems apart still shows one

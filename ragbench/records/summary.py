@@ -243,8 +243,8 @@ class SystemSummary(Record):
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score.
 
-        None if it is the baseline. A score that it lacks, or that has no baseline of its own, gives
-        the `baseline` of the system.
+        A baseline itself has None. A score that the system lacks, or that has no baseline of its
+        own, gives the `baseline` of the system.
         """
         system_score = self.scores.get(score)
         if system_score is None or system_score.baseline is None:

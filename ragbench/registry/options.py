@@ -186,7 +186,10 @@ class OptionSet:
 
         Options that `options` lacks keep their default. An unknown name in `more` is a TypeError.
         """
-        names = [field.name for field in dataclasses.fields(cls) if hasattr(options, field.name)]
+        names = []
+        for field in dataclasses.fields(cls):
+            if hasattr(options, field.name):
+                names.append(field.name)
         return cls(**{name: getattr(options, name) for name in names} | more)
 
 
@@ -358,7 +361,10 @@ def _fields(
     names: dict[str, None] = {}
     for cls in reversed(record.__mro__):
         # a field that a class declares again, such as for another default, keeps its place
-        new_names = [name for name in vars(cls).get("__annotations__", ()) if name not in names]
+        new_names = []
+        for name in vars(cls).get("__annotations__", ()):
+            if name not in names:
+                new_names.append(name)
         names = dict.fromkeys([*new_names, *names])
     for field in (by_name[name] for name in names if name in by_name):
         default = REQUIRED if field.default is dataclasses.MISSING else field.default
@@ -512,7 +518,10 @@ def _converted(annotation: Any, value: Any) -> Any:
     """Return a valid value in the declared type, its parts included."""
     annotation, _ = _unwrap(annotation, None)
     if _is_union(annotation):
-        members = [m for m in typing.get_args(annotation) if not _mismatches(m, None, value, ())]
+        members = []
+        for m in typing.get_args(annotation):
+            if not _mismatches(m, None, value, ()):
+                members.append(m)
         exact = [m for m in members if (typing.get_origin(m) or m) is type(value)]
         return _converted([*exact, *members][0], value)
     kind = typing.get_origin(annotation) or annotation

@@ -26,10 +26,11 @@ def audit_lines(audit: Audit) -> Iterator[str]:
     *findings, detects = chapter.grids
     for grid in findings:
         yield from ("", grid.caption)
-        yield from (f"  {place.text}: {problem.text}" for place, problem in grid.rows[:_LISTED])
+        for place, problem in grid.rows[:_LISTED]:
+            yield f"  {place.text}: {problem.text}"
         yield from _more(len(grid.rows) - _LISTED)
     yield from ("", detects.caption, *draw_table(detects, Screen()))
-    yield from (f"note: {note}" for note in audit.notes)
+    yield from fmt.labelled("note", audit.notes)
 
 
 def _more(n: int) -> Iterator[str]:

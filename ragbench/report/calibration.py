@@ -51,10 +51,16 @@ def certificate_report(certificate: records.JudgeCertificate) -> TableReport:
     for name, rubric in certificate.rubrics.items():
         blocks += _certified_blocks(name, rubric, certificate)
         start = (name, rubric.judge, rubric.model)
-        rows += ((*start, *row) for row in _statistic_rows(rubric))
-        rows += ((*start, *row) for row in _probe_rows(rubric.probes))
-        rows += ((*start, *row) for row in _correction_rows(rubric))
+        for row in _certified_rows(rubric):
+            rows.append((*start, *row))
     return TableReport(tuple(blocks), data_table(COLUMNS, rows), printable(certificate.run))
+
+
+def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
+    """Yield the statistics, probes and corrections of a rubric, from `part` on in `COLUMNS`."""
+    yield from _statistic_rows(rubric)
+    yield from _probe_rows(rubric.probes)
+    yield from _correction_rows(rubric)
 
 
 def _statistic_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
@@ -105,7 +111,8 @@ def probes_report(document: records.ProbeReport) -> TableReport:
         head = f"{_head(document.run, name, rubric)}, asked again"
         blocks += [_apart([head]), Paragraph(tuple(_probes(rubric.probes)))]
         start = (name, rubric.judge, rubric.model)
-        rows += ((*start, *row) for row in _probe_rows(rubric.probes))
+        for row in _probe_rows(rubric.probes):
+            rows.append((*start, *row))
     note = f"[low, high]: {document.confidence * 100:g} % interval for other samples of queries"
     return TableReport((*blocks, _apart([note])), data_table(COLUMNS, rows))
 
@@ -257,9 +264,10 @@ def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
     yield f"order by corrected mean: {', '.join(map(printable, names))}"
     for text, differs in (("shown", True), ("not shown", False)):
         of_kind = []
-        for pair in (pair for pair in pairs if pair.differs is differs):
-            gain = " ".join(difference(pair.mean or 0.0, pair.interval))
-            of_kind.append(f"{printable(pair.system)} above {printable(pair.against)} ({gain})")
+        for pair in pairs:
+            if pair.differs is differs:
+                gain = " ".join(difference(pair.mean or 0.0, pair.interval))
+                of_kind.append(f"{printable(pair.system)} above {printable(pair.against)} ({gain})")
         if of_kind:
             yield f"{text}, all pairs together: {'; '.join(of_kind)}"
 
@@ -287,7 +295,9 @@ def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
         "labels without a verdict of the judge, left out": labels.without_verdict,
         "labels between two levels": labels.between_levels,
     }
-    yield from (f"note: {text}: {count}" for text, count in counts.items() if count)
+    for text, count in counts.items():
+        if count:
+            yield f"note: {text}: {count}"
     levels = _levels(rubric)
     # coefficients of a level share their reason, so that the first stands for all
     by_level = {}

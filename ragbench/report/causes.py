@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.records.causes import CAUSES, CauseFlow
+from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
 from ragbench.records.comparison import ComparedSystem
 from ragbench.records.summary import SystemSummary
 from ragbench.report import text as fmt
@@ -28,10 +28,7 @@ def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Tabl
     with_causes = [system for system in systems if system.causes]
     if not with_causes:
         return []
-    present = []
-    for cause in CAUSES:
-        if any(s.causes.get(cause) for s in with_causes):
-            present.append(cause)
+    present = present_causes(with_causes)
     rows, lines = [], []
     for system in with_causes:
         name, sentence = label(system.name), fmt.cause_sentence(system.causes)
@@ -50,6 +47,14 @@ def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Tabl
     heads = (TableColumn(fmt.cause_words(cause), "number") for cause in present)
     bars = Table((TableColumn(""), TableColumn("", "bar"), TableColumn("", "words")), tuple(lines))
     return [Table((TableColumn("system"), *heads), tuple(rows), terminal=bars)]
+
+
+def present_causes(systems: Sequence[SystemSummary | ComparedSystem]) -> list[AnswerCause]:
+    """Return the causes that occur in some system, in the order of `CAUSES`."""
+    present = set[str]()
+    for system in systems:
+        present.update(cause for cause, n in system.causes.items() if n)
+    return [cause for cause in CAUSES if cause in present]
 
 
 def flow_blocks(flow: CauseFlow) -> Iterator[Block]:

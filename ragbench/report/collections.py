@@ -26,6 +26,7 @@ from ragbench.report.table import (
     data_table,
     label,
     number,
+    paragraphs,
     probability,
 )
 from ragbench.types.display import printable
@@ -61,11 +62,14 @@ def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
     # reversed, since the last entry of a key stays: the first measure of a kind wins
     first = {measure.kind: measure for measure in reversed(summary.measures)}
     # a list over the measures, not the dict: the order of kinds would be reversed, too
-    leading = [measure for measure in summary.measures if measure is first[measure.kind]]
+    leading = []
+    for measure in summary.measures:
+        if measure is first[measure.kind]:
+            leading.append(measure)
     tables = tuple(_table(measure, summary) for measure in (leading if brief else summary.measures))
     headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
     names = fmt.listed([printable(run.name) for run in summary.runs])
-    labels = (f"collections: {names}", *_METHOD, *(f"note: {note}" for note in summary.notes))
+    labels = (f"collections: {names}", *_METHOD, *fmt.labelled("note", summary.notes))
     return Chapter("systems over the collections", headlines, labels, tables)
 
 
@@ -154,7 +158,7 @@ def collections_report(summary: CollectionsSummary) -> TableReport:
     lines = (f"ragbench: {printable(summary.name)}: {first}", *headlines)
     subject = f"{fmt.counted(len(summary.runs), 'collections')}"
     subject += f", {fmt.percent(summary.confidence)} intervals"
-    blocks: list[Block] = [Paragraph((line,)) for line in lines]
+    blocks: list[Block] = [*paragraphs(lines)]
     blocks += [*chapter_blocks(chapter), *_legend(chapter.grids)]
     return TableReport(tuple(blocks), _rows(summary), subject)
 

@@ -81,15 +81,17 @@ def _sections(comparison: records.ComparedRuns) -> Iterator[Section]:
         columns = []
         for family in families:
             column = score_column(family.measure, scores, family)
-            beaten = [(family.better_than or {}).get(name, ()) for name in group]
-            letters = ("".join(systems[name].letter for name in names) for names in beaten)
-            pairs = zip(column.scores, letters, strict=True)
-            cells = tuple(replace(cell, letters=of_cell) for cell, of_cell in pairs)
-            columns.append(replace(column, scores=cells))
+            cells = []
+            for name, cell in zip(group, column.scores, strict=True):
+                beaten = (family.better_than or {}).get(name, ())
+                letters = "".join(systems[rival].letter for rival in beaten)
+                cells.append(replace(cell, letters=letters))
+            columns.append(replace(column, scores=tuple(cells)))
+        kinds = dict.fromkeys(family.kind or "scores" for family in families)
         names = [family.measure for family in families]
         yield Section(
             kind=families[0].kind or "retrieval",
-            title=fmt.listed(list(dict.fromkeys(family.kind or "scores" for family in families))),
+            title=fmt.listed(list(kinds)),
             labels=(),
             systems=tuple(f"{systems[name].letter} {printable(name)}" for name in group),
             measures=tuple(columns),
@@ -169,7 +171,8 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
     if causes := moved_causes(comparison):
         blocks.append(Fold("causes that changed", (SentenceList(tuple(causes)),)))
     blocks.append(Legend(tuple(_legend(comparison))))
-    blocks.append(SentenceList(tuple(f"note: {printable(note)}" for note in comparison.notes)))
+    notes = fmt.labelled("note", map(printable, comparison.notes))
+    blocks.append(SentenceList(notes))
     return TableReport(tuple(blocks), _rows(comparison), subject)
 
 

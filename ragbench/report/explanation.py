@@ -11,7 +11,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
-from ragbench.report.causes import cause_tables, flow_blocks
+from ragbench.report.causes import cause_tables, flow_blocks, present_causes
 from ragbench.report.table import (
     Block,
     Heading,
@@ -129,29 +129,26 @@ def explanation_report(explanation: Explanation) -> TableReport:
             table = replace(table, most=_LISTED, more=more)
         caption = f"{printable(name)}: {len(rows)} {fmt.cause_words(cause)}"
         blocks += [Heading(caption), table]
-    present = []
-    for cause in CAUSES:
-        if any(s.causes.get(cause) for s in explanation.systems):
-            present.append(cause)
+    present = present_causes(explanation.systems)
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
     return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
 
 
 def _query_table(explanation: Explanation, rows: Sequence[CauseRow]) -> Table:
     """Return the table of queries with their questions, and the reason of their cause."""
-    cells = (
-        (TableCell(explanation.label(r)), TableCell(explanation.question(r)), label(r.why))
-        for r in rows
-    )
+    cells = []
+    for row in rows:
+        query, question = TableCell(explanation.label(row)), TableCell(explanation.question(row))
+        cells.append((query, question, label(row.why)))
     return Table(_QUERY_COLUMNS, tuple(cells))
 
 
 def _data_rows(explanation: Explanation) -> Table:
     """Return a row per system and selected query, those of right answers too."""
-    rows = (
-        (row.system, row.query_id, row.cause, row.why, explanation.questions.get(row.query_id))
-        for row in explanation.rows
-    )
+    rows = []
+    for row in explanation.rows:
+        question = explanation.questions.get(row.query_id)
+        rows.append((row.system, row.query_id, row.cause, row.why, question))
     return data_table(("system", "query_id", "cause", "why", "question"), rows)
 
 
@@ -167,16 +164,16 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
         by_field = {name: dict(slices) for name, slices in system.causes_by.items()}
         content = {"name": system.name, "causes": dict(system.causes.items())}
         systems.append({**content, "cause_shares": shares, "causes_by": by_field})
+    queries = []
+    for row in explanation.rows:
+        queries.append({**to_json(row), "question": explanation.questions.get(row.query_id, "")})
     return {
         "schema": "ragbench.explanation/1",
         "name": explanation.summary.name,
         "run_id": explanation.summary.run_id,
         "systems": systems,
-        "flows": [to_json(flow) for flow in explanation.flows],
-        "queries": [
-            {**to_json(row), "question": explanation.questions.get(row.query_id, "")}
-            for row in explanation.rows
-        ],
+        "flows": list(map(to_json, explanation.flows)),
+        "queries": queries,
     }
 
 

@@ -18,7 +18,7 @@ from ragbench.report.table import (
     label,
     word_table,
 )
-from ragbench.report.text import counted
+from ragbench.report.text import counted, labelled
 from ragbench.types.display import printable
 
 _CHANGES = (
@@ -50,7 +50,7 @@ def fix_report(fixes: FixList, arguments: str, *, brief: bool = False) -> TableR
         # tables by question are for the links of the page; --json has all ids
         if not table.has_queries and (not brief or table.columns == _CHANGES):
             blocks.append(table)
-    notes = [] if brief else [f"note: {printable(note)}" for note in fixes.notes]
+    notes = () if brief else labelled("note", map(printable, fixes.notes))
     lines = (*notes, *_next_steps(fixes, arguments))
     blocks.append(Paragraph(lines, is_apart=True))
     return TableReport(tuple(blocks), data_table(COLUMNS, map(_values, fixes.changes)))
@@ -128,20 +128,19 @@ def fix_chapter(fixes: FixList) -> Chapter:
 
 def _loss_tables(fixes: FixList) -> Iterator[Table]:
     """Yield tables of losses that remain, and of what lost questions share."""
-    remaining = tuple(
-        tuple(map(label, (loss.system, loss.reason, loss.advice, *_questions(loss.queries, fixes))))
-        for loss in fixes.remaining
-    )
+    remaining = []
+    for loss in fixes.remaining:
+        texts = (loss.system, loss.reason, loss.advice, *_questions(loss.queries, fixes))
+        remaining.append(tuple(map(label, texts)))
     if remaining:
-        yield Table(_LOSSES, remaining, "no change of the ranking helps")
+        yield Table(_LOSSES, tuple(remaining), "no change of the ranking helps")
     if (groups := fixes.groups) is not None and groups.lost:
         queries = [group.queries for group in groups.groups] or [()]
-        lines = tuple(
-            (label(sentence), label(_questions(of_group, fixes)[1]))
-            for sentence, of_group in zip(groups.sentences, queries, strict=True)
-        )
+        lines = []
+        for sentence, of_group in zip(groups.sentences, queries, strict=True):
+            lines.append((label(sentence), label(_questions(of_group, fixes)[1])))
         columns = (TableColumn("group", "words"), TableColumn("which", "words"))
-        yield Table(columns, lines, "what lost questions have in common")
+        yield Table(columns, tuple(lines), "what lost questions have in common")
         phrases: dict[str, list[str]] = {}
         for group in groups.groups:
             for query in group.queries:

@@ -127,12 +127,12 @@ class FailedGate:
 
     Attributes:
         decision: Its decision.
-        about: Score of a difference, else the condition.
+        measure: Score of a difference, else the condition of the gate.
         counts: Numbers of questions that became worse and better; empty without a difference.
     """
 
     decision: Decision
-    about: str
+    measure: str
     counts: str = ""
 
     @property
@@ -144,7 +144,7 @@ class FailedGate:
     @property
     def line(self) -> str:
         """Sentence on the gate, with its numbers and its reason."""
-        return "; ".join(filter(None, (verdict_line(self.decision, self.about), self.counts)))
+        return "; ".join(filter(None, (verdict_line(self.decision, self.measure), self.counts)))
 
 
 def verdict_line(decision: Decision, measure: str) -> str:
@@ -235,7 +235,10 @@ def _answers(sides: Sequence[SystemView]) -> str:
 
 def _gain(name: str, ranking: Sequence[Hit]) -> float:
     """Return 1 / rank of the first hit that meets a gold; 0 if the ranking lacks it."""
-    return next((1 / rank for rank, hit in enumerate(ranking, 1) if name in hit.gold), 0.0)
+    for rank, hit in enumerate(ranking, 1):
+        if name in hit.gold:
+            return 1 / rank
+    return 0.0
 
 
 def _rank(name: str, ranking: Sequence[Hit]) -> str:
@@ -308,11 +311,14 @@ def review_report(review: GateReview) -> TableReport:
     lines = list(_review_lines(review))
     blocks: list[Block] = list(review_blocks(lines))
     decisions = review.blind if review.is_same else review.decisions
-    gates = [gate for gate in decisions if gate.verdict != "pass"]
-    if gates and not review.is_same:
-        cells = [(g.verdict, g.gate, g.system or "", why_of(g)) for g in gates]
-        table = word_table(GATE_HEADS, (map(printable, row) for row in cells), "gates")
-        sentences = (f"gate {gate.verdict}: {gate_text(gate, why_of(gate))}" for gate in gates)
+    rows, sentences = [], []
+    for gate in decisions:
+        if gate.verdict != "pass":
+            why = why_of(gate)
+            rows.append(tuple(map(printable, (gate.verdict, gate.gate, gate.system or "", why))))
+            sentences.append(f"gate {gate.verdict}: {gate_text(gate, why)}")
+    if rows and not review.is_same:
+        table = word_table(GATE_HEADS, rows, "gates")
         blocks.append(replace(table, terminal=Paragraph(tuple(sentences))))
     skipped = (printable(f"{name} was skipped: {why}") for name, why in review.skipped.items())
     blocks.append(SentenceList(tuple(skipped)))
@@ -323,7 +329,8 @@ def review_blocks(lines: Sequence[str]) -> Iterator[Block]:
     """Yield lines of a review as three paragraphs, the first emphasized, then a list."""
     first, *paragraphs = lines[:3]
     yield Paragraph((first,), is_strong=True)
-    yield from (Paragraph((line,)) for line in paragraphs)
+    for line in paragraphs:
+        yield Paragraph((line,))
     yield SentenceList(tuple(lines[3:]))
 
 
@@ -366,7 +373,8 @@ def _review_lines(review: GateReview) -> Iterator[str]:
     yield from news[_MOST_NEWS:]
     if not review.is_same:
         yield from review.worst
-        yield from (f"better: {question}" for question in review.best)
+        for question in review.best:
+            yield f"better: {question}"
     for run in review.compared.runs[1:]:
         if run.changed:
             yield f"changed since {base}: {changed_text(run)}"
@@ -396,27 +404,30 @@ def _news(review: GateReview) -> Iterator[str]:
 
 def _changes(review: GateReview, blind: Sequence[str], facts: Sequence[str]) -> Iterator[str]:
     """Yield the news of a review that has changed scores."""
-    of_gates = {(failed.about, failed.decision.system) for failed in review.failed}
-    news = [(0 if failed.is_sure else 5, failed.line) for failed in review.failed]
-    news += [(2, line) for line in blind]
-    news += [(4, line) for line in review.noise]
+    of_gates, news = set(), []
+    for failed in review.failed:
+        of_gates.add((failed.measure, failed.decision.system))
+        news.append((0 if failed.is_sure else 5, failed.line))
+    for place, lines in ((2, blind), (4, review.noise), (7, facts)):
+        news += [(place, line) for line in lines]
     if review.n_rechecked:
         questions = counted(review.n_rechecked, "changed questions")
         line = f"looked at again: {questions} ran once more on both sides; both looks decide"
         news.append((6, line))
-    news += [(7, line) for line in facts]
     unchanged = []
     for score in review.scores:
-        place = _place(score)
+        place_of_score = _place(score)
         if (score.measure, score.system) in of_gates:
             continue
-        if place is None:
+        if place_of_score is None:
             unchanged.append(score.line)
         else:
-            news.append((place, score.line))
+            news.append((place_of_score, score.line))
     # the sort keeps the order of the lines of one place
-    ordered = sorted(news, key=lambda entry: entry[0])
-    yield from [line for _, line in ordered] or unchanged
+    for _, line in sorted(news, key=lambda entry: entry[0]):
+        yield line
+    if not news:
+        yield from unchanged
 
 
 def _place(score: ChangedScore) -> int | None:

@@ -52,8 +52,10 @@ def lead(summary: Summary, comparisons: Comparisons) -> str:
     if any(score.mean is not None for system in systems for score in system.scores.values()):
         return ""
     systems.sort(key=lambda system: system.name not in summary.user_systems)
-    causes = ((system.name, system.causes) for system in systems if any(system.causes.values()))
-    return next((f"{printable(name)}: {fmt.cause_sentence(c)}" for name, c in causes), "")
+    for system in systems:
+        if any(system.causes.values()):
+            return f"{printable(system.name)}: {fmt.cause_sentence(system.causes)}"
+    return ""
 
 
 def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
@@ -96,17 +98,16 @@ def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
 
     Controls and systems without a mean do not compete.
     """
-    rivals = (system for system in summary.systems if system.role != "control")
-    systems = {}
-    for system in rivals:
-        if measure in system.scores:
+    systems, means = {}, {}
+    for system in summary.systems:
+        if system.role != "control" and measure in system.scores:
             systems[system.name] = system
-    scores = {name: system.scores[measure] for name, system in systems.items()}
-    means = {name: score.mean for name, score in scores.items()}
+            means[system.name] = system.scores[measure].mean
+    if not systems:
+        return []
     # all scores of a measure share the direction
-    directions = [score.direction for score in scores.values()]
-    names = leaders(means, summary.user_systems, directions[0]) if directions else []
-    return [systems[name] for name in names]
+    direction = next(iter(systems.values())).scores[measure].direction
+    return [systems[name] for name in leaders(means, summary.user_systems, direction)]
 
 
 def headline(
@@ -322,13 +323,16 @@ def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterato
     if cause is None:
         return
     if causes and causes.get(cause, 0) == standing.n:
-        judged = {c: causes.get(c, 0) - system.unjudged.get(c, 0) for c in CAUSES}
-        losses = [c for c in CAUSES if judged[c] > 0 and c not in (cause, "unknown")]
-        losses.sort(key=lambda loss: -judged[loss])
+        losses = {}
+        for loss in CAUSES:
+            n_judged = causes.get(loss, 0) - system.unjudged.get(loss, 0)
+            if n_judged > 0 and loss not in (cause, "unknown"):
+                losses[loss] = n_judged
         if losses:
-            counts = (f"{judged[loss]} {fmt.cause_words(loss)}" for loss in losses)
+            ordered = sorted(losses, key=lambda loss: -losses[loss])
+            counts = (f"{losses[loss]} {fmt.cause_words(loss)}" for loss in ordered)
             yield f"{subject}: {', '.join(counts)}"
-        n_unknown = standing.n_judged - standing.n - sum(judged[loss] for loss in losses)
+        n_unknown = standing.n_judged - standing.n - sum(losses.values())
         word = "wrong" if cause == "right" else "not found"
         if n_unknown > 0 and losses:
             yield f"{n_unknown} more {word}, nothing tells where"
@@ -363,7 +367,8 @@ def nothing_told(families: Iterable[MeasureComparison]) -> list[str]:
         if family.tells_nothing:
             reason = (family.tells_nothing, family.kind)
             by_reason.setdefault(reason, []).append(printable(family.measure))
-    return [
-        f"{fmt.listed(names)} tell{'s' * (len(names) == 1)} nothing here: {printable(why)}"
-        for (why, _), names in by_reason.items()
-    ]
+    sentences = []
+    for (why, _), names in by_reason.items():
+        verb = "tells" if len(names) == 1 else "tell"
+        sentences.append(f"{fmt.listed(names)} {verb} nothing here: {printable(why)}")
+    return sentences

@@ -115,10 +115,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
 def _gate_counts(gates: Sequence[Decision]) -> list[str]:
     """Return the sentence with the number of gates of each verdict; [] without gates."""
     counts = Counter(gate.verdict for gate in gates)
-    verdicts = []
-    for v, word in _VERDICTS.items():
-        if counts[v]:
-            verdicts.append(f"{counts[v]} {word}")
+    verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
     return [f"gates: {', '.join(verdicts)}"] if verdicts else []
 
 
@@ -225,12 +222,15 @@ def _gate(gate: Decision) -> Decision:
 def _price(summary: Summary, comparisons: Comparisons) -> str:
     """Return latency, tokens and cost of the best system of each kind and of its baseline."""
     kinds = {}
-    for s in summary.systems:
-        for name, score in s.scores.items():
+    for system in summary.systems:
+        for name, score in system.scores.items():
             kinds[name] = score.kind
-    families = [f for f in comparisons.measures if f.best and f.measure in kinds]
-    # reversed, so that the first measure of a kind overwrites the later ones
-    bests = set({kinds[f.measure]: f.best for f in reversed(families)}.values())
+    best_of: dict[str | None, str] = {}
+    for family in comparisons.measures:
+        if family.best and family.measure in kinds:
+            # the first measure of a kind decides
+            best_of.setdefault(kinds[family.measure], family.best)
+    bests = set(best_of.values())
     bests |= {s.baseline for s in summary.systems if s.name in bests and s.baseline is not None}
     prices = []
     for system in summary.systems:
@@ -343,7 +343,10 @@ def _slice_grids(
     measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
     for field in dict.fromkeys(field for s in systems for field in s.causes_by):
         # on a page of several runs, a system may lack the slices of others
-        names = list(dict.fromkeys(n for s in systems for n in s.causes_by.get(field, {})))
+        slices: dict[str, None] = {}
+        for system in systems:
+            slices |= dict.fromkeys(system.causes_by.get(field, {}))
+        names = list(slices)
         # the last ones are the newest of a time
         last = names[-max(2, (_SLICE_ROWS if narrow else _PAGE_ROWS) // len(systems)) :]
         rows = []
@@ -351,19 +354,19 @@ def _slice_grids(
             if (counts := system.causes_by.get(field, {}).get(name)) is None:
                 continue
             scores = system.scores_by.get(field, {}).get(name, {})
-            cells = (scores.get(measure) for measure in measures)
-            means = (number(s.mean, s.interval) if s else TableCell(fmt.MISSING) for s in cells)
-            rows.append(
-                (label(name), label(system.name), *means, label(fmt.cause_sentence(counts)))
-            )
+            cells = [label(name), label(system.name)]
+            for measure in measures:
+                score = scores.get(measure)
+                cells.append(
+                    number(score.mean, score.interval) if score else TableCell(fmt.MISSING)
+                )
+            rows.append((*cells, label(fmt.cause_sentence(counts))))
         cut = f", the last {len(last)} of {len(names)}" if len(last) < len(names) else ""
-        columns = (
-            TableColumn("slice"),
-            TableColumn("system"),
-            *(TableColumn(printable(measure), "number", breaks=True) for measure in measures),
-            TableColumn("where answers are lost", "words", breaks=True),
-        )
-        yield Table(columns, tuple(rows), f"by {printable(field)}{cut}")
+        columns = [TableColumn("slice"), TableColumn("system")]
+        for measure in measures:
+            columns.append(TableColumn(printable(measure), "number", breaks=True))
+        columns.append(TableColumn("where answers are lost", "words", breaks=True))
+        yield Table(tuple(columns), tuple(rows), f"by {printable(field)}{cut}")
 
 
 # Slices in the report; comparisons.json has all of them.

@@ -14,11 +14,12 @@ from ragbench.comparison.compare_runs import short_names
 from ragbench.errors import OptionError
 from ragbench.pictures import svg
 from ragbench.pictures.intervals import Whisker, interval_picture
-from ragbench.records.causes import CAUSES, AnswerCause
+from ragbench.records.causes import AnswerCause
 from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
+from ragbench.report.causes import present_causes
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import cause_words, ends_of, significant
 
@@ -68,7 +69,9 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.P
     """
     means, differences = mean_pictures(summary, comparisons), difference_pictures(comparisons)
     for measure in _measures(summary):
-        yield from (of[measure] for of in (means, differences) if measure in of)
+        for of in (means, differences):
+            if measure in of:
+                yield of[measure]
 
 
 def _measures(summary: Summary) -> list[str]:
@@ -161,10 +164,7 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
         return None
     drawing, plot = svg.Drawing(), 1.5 * svg.PLOT
     x0, height = svg.width_of([system.name for system in systems]) + 12, 26.0
-    present = []
-    for cause in CAUSES:
-        if any(s.causes.get(cause) for s in systems):
-            present.append(cause)
+    present = present_causes(systems)
     words = []
     for row, system in enumerate(systems):
         x, y, n = x0, 8 + height * row, sum(system.causes.values())

@@ -31,6 +31,7 @@ from ragbench.report.table import (
     Table,
     TableReport,
     data_table,
+    paragraphs,
     word_table,
 )
 from ragbench.types.display import printable
@@ -105,15 +106,16 @@ def page_report(summary: Summary, comparisons: Comparisons) -> TableReport:
         None, (*page.headlines[:place], page.lead, page.noise_sentence, *page.headlines[place:])
     )
     blocks: list[Block] = [Paragraph((f"ragbench: {page.name}: {first}",))]
-    blocks += [Paragraph((line,)) for line in (*headlines, page.subject)]
+    blocks += paragraphs((*headlines, page.subject))
     if page.gates:
         rows = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
         blocks.append(word_table(GATE_HEADS, rows))
-    for gate in (gate for gate in page.gates if gate.worst_queries):
-        subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
-        blocks.append(Paragraph((f"{subject}, {gate.verdict}; the worst queries:",)))
-        blocks.append(SentenceList(tuple(map(worst_line, gate.worst_queries))))
-    blocks.append(SentenceList(tuple(f"warning: {warning}" for warning in page.warnings)))
+    for gate in page.gates:
+        if gate.worst_queries:
+            subject = f"{gate.gate} ({gate.system})" if gate.system else gate.gate
+            blocks.append(Paragraph((f"{subject}, {gate.verdict}; the worst queries:",)))
+            blocks.append(SentenceList(tuple(map(worst_line, gate.worst_queries))))
+    blocks.append(SentenceList(fmt.labelled("warning", page.warnings)))
     blocks += chapter_blocks(page.runs)
     for section in page.sections:
         blocks += _section_blocks(section)
@@ -141,14 +143,13 @@ def chapter_blocks(chapter: Chapter | None) -> list[Block]:
     """Return heading, labels and tables of a chapter; [] without a chapter."""
     if chapter is None:
         return []
-    labels = (Paragraph((label,)) for label in chapter.labels)
-    return [Heading(chapter.title), *labels, *chapter.grids]
+    return [Heading(chapter.title), *paragraphs(chapter.labels), *chapter.grids]
 
 
 def _section_blocks(section: Section) -> Iterator[Block]:
     """Yield heading, labels and scores of a section, its differences, and its counts."""
     yield Heading(section.title)
-    yield from (Paragraph((label,)) for label in section.labels)
+    yield from paragraphs(section.labels)
     scores = score_table(replace(section, against=""))
     if section.against:
         yield replace(scores, notes=())
@@ -211,7 +212,7 @@ def render_terminal(
         closing = [replace(line, is_apart=is_apart) for line in closing]
         return draw([*blocks, *closing])
     n_lines = draw(blocks).count("\n")
-    remarks = [f"note: {note}" for note in page.notes]
+    remarks = list(fmt.labelled("note", page.notes))
     room = max(_MOST_LINES - n_lines - len(closing) - 1, 0)
     omitted = _omitted(page, summary, screen, len(remarks[room:]))
     if omitted:
@@ -249,7 +250,7 @@ def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:
     yield Paragraph((first,), tone="title")
     yield Paragraph(tuple(headlines))
     # before the tables: a warning may say that their numbers mean nothing
-    yield Paragraph(tuple(f"warning: {text}" for text in page.warnings), tone="warning")
+    yield Paragraph(fmt.labelled("warning", page.warnings), tone="warning")
     for gate in page.gates:
         if verbose or gate.verdict != "pass":
             text = f"gate {gate.verdict}: {gate.gate}"
@@ -271,7 +272,7 @@ def _whole(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
         yield from tables
     yield from () if page.slices is None else page.slices.grids
     yield Legend(page.legend)
-    yield Paragraph(tuple(f"note: {note}" for note in page.notes), is_apart=True)
+    yield Paragraph(fmt.labelled("note", page.notes), is_apart=True)
 
 
 def _short(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:

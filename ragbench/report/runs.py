@@ -138,7 +138,8 @@ def moved_causes(compared: ComparedRuns) -> list[str]:
             lines.append(f"causes, {fmt.flow_lines(flow)[0]}")
         for move in flow.moves:
             lines.append(f"  {len(move.queries)} {fmt.move_words(move)}")
-            lines += [f"    {line}" for line in _query_lines(move.queries, compared.questions)]
+            for line in _query_lines(move.queries, compared.questions):
+                lines.append(f"    {line}")
     return lines
 
 
@@ -166,7 +167,10 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
     """Yield a sentence per further run: its changes, and its results by the first measures."""
     changes = {run.source: run.changed for run in compared.runs}
     for source, name in zip(compared.sources[1:], names[1:], strict=True):
-        systems = {system.name for system in compared.systems if system.source == source}
+        systems = set()
+        for system in compared.systems:
+            if system.source == source:
+                systems.add(system.name)
         outcomes = []
         for family in compared.firsts:
             outcomes.append((family.measure, _outcomes(compared, family, systems)))
@@ -246,7 +250,10 @@ def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
     empty one has a remark.
     """
     # a score may move while its cause stays
-    flows = [f for f in compared.causes if (f.system, f.baseline) == (moved.system, moved.baseline)]
+    flows = []
+    for f in compared.causes:
+        if (f.system, f.baseline) == (moved.system, moved.baseline):
+            flows.append(f)
     causes = {}
     for f in flows:
         for move in f.moves:
@@ -349,7 +356,7 @@ class Trends:
             rows.append((label(system), bars, *numbers, label(best_run)))
         subject = f"{printable(self.score)} of {printable(self.experiment)}"
         caption = f"{subject} over {fmt.counted(len(self.runs), 'runs')}, oldest first"
-        notes = tuple(f"note: {note}" for note in self.notes)
+        notes = fmt.labelled("note", self.notes)
         return Table(_TREND, tuple(rows), caption, notes=notes)
 
 
@@ -374,22 +381,28 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     # a run whose first score is another one has no place in this trend
     scores = [run.scores if run.score == score else {} for run in runs]
     # newest first: a system that the newest run lacks has the position of its last run
-    systems = dict.fromkeys(system for of_run in reversed(scores) for system in of_run)
+    systems: dict[str, None] = {}
+    for of_run in reversed(scores):
+        systems |= dict.fromkeys(of_run)
     ordered = sorted(systems, key=lambda system: _rank(scores[-1].get(system)))
     names = short_names([str(run.path) for run in runs])
     breaks = []
     for label_of_run, run, pair in zip(names[1:], runs[1:], pairwise(scores), strict=True):
         earlier, later = pair
         other_queries = _OTHER_QUERIES in run.changed
-        common = [(later[s], earlier[s]) for s in later.keys() & earlier.keys()]
-        # a change of options or judgements starts a new series
-        if any(_differ(*scores, other_queries=other_queries) for scores in common):
-            breaks.append(label_of_run)
+        for system in later.keys() & earlier.keys():
+            # a change of options or judgements starts a new series
+            if _differ(later[system], earlier[system], other_queries=other_queries):
+                breaks.append(label_of_run)
+                break
+    means = {}
+    for system in ordered[:_TREND_SYSTEMS]:
+        means[system] = [of_run.get(system) for of_run in scores]
     return Trends(
         experiment=name,
         score=score,
         runs=tuple(names),
-        systems={s: [of_run.get(s) for of_run in scores] for s in ordered[:_TREND_SYSTEMS]},
+        systems=means,
         left_out=max(0, len(ordered) - _TREND_SYSTEMS),
         breaks=tuple(breaks),
     )
@@ -413,15 +426,19 @@ def runs_report(entries: Sequence[RunEntry], folder: Path) -> TableReport:
 
     `entries` are runs below `folder`, oldest first.
     """
-    readable = [entry for entry in entries if entry.problem is None]
-    unreadable = [entry for entry in entries if entry.problem is not None]
+    rows, problems = [], []
+    for entry in entries:
+        if entry.problem is None:
+            rows.append(_list_row(entry, folder))
+        else:
+            problem = printable(f"{place_of(entry, folder)}: {entry.problem}")
+            problems.append(f"not a whole run: {problem}")
     blocks: list[Block] = []
-    if readable:
-        rows = tuple(_list_row(entry, folder) for entry in readable)
-        blocks.append(Table(_LIST, rows, keeps_rows=True))
-    problems = (f"{place_of(entry, folder)}: {entry.problem}" for entry in unreadable)
-    blocks.append(Paragraph(tuple(f"not a whole run: {printable(text)}" for text in problems)))
-    blocks += [trends.table() for trends in trends_of(entries)]
+    if rows:
+        blocks.append(Table(_LIST, tuple(rows), keeps_rows=True))
+    blocks.append(Paragraph(tuple(problems)))
+    for trends in trends_of(entries):
+        blocks.append(trends.table())
     rows_of_data = (_data_row(entry, folder) for entry in entries)
     return TableReport(tuple(blocks), data_table(LIST_COLUMNS, rows_of_data))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +17,7 @@ from ragbench.records.score import RunCounts
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.terminal import draw_table
 from ragbench.report.table import Table, TableCell, TableColumn, label
-from ragbench.report.text import MISSING, interval, significant
+from ragbench.report.text import MISSING, interval, labelled, significant
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.trec_eval import FAMILIES, SETS, print_parameters
 from ragbench.stats.mean import finite
@@ -81,8 +82,10 @@ class ScoredFile:
         for row in sorted(range(len(queries)), key=lambda row: id_bytes(queries[row])):
             if all(of_score[row] in _UNSCORED for of_score in causes):
                 continue
-            of_query = ((name, of_score[row]) for name, of_score in values.items())
-            yield queries[row], {name: v if v == v else None for name, v in of_query}
+            of_query = {}
+            for name, of_score in values.items():
+                of_query[name] = None if math.isnan(of_score[row]) else of_score[row]
+            yield queries[row], of_query
 
 
 _UNSCORED = frozenset({Cause.MISSING_QUERY, Cause.NO_JUDGEMENTS})
@@ -107,7 +110,8 @@ def render_csv(
     names = list(systems[0].evaluation.columns)
     for scored in systems:
         if per_query:
-            rows += [[scored.name, query, *values.values()] for query, values in scored.rows()]
+            for query, values in scored.rows():
+                rows.append([scored.name, query, *values.values()])
         if summary:
             means = scored.evaluation.mean
             rows.append([scored.name, ALL, *(finite(means[name]) for name in names)])
@@ -188,26 +192,21 @@ def render_table(
     for of_system in cells:
         queries |= {query for query, _ in of_system if query is not None}
     rows: list[str | None] = [*sorted(queries, key=id_bytes), *([None] if summary else [])]
-    keys = []
-    for query in rows:
-        for name in names:
-            keys.append((query, name))
     missing = TableCell(MISSING)
     table_rows = []
-    for query, name in keys:
-        name_of_query = label(ALL if query is None else query)
-        start = [name_of_query] if per_query else []
-        values = (of_system.get((query, name), missing) for of_system in cells)
-        table_rows.append((*start, label(name), *values))
-    names_of_runs = (printable(scored.name) for scored in systems)
-    columns = (
-        *([TableColumn("query")] if per_query else []),
-        TableColumn("measure"),
-        *(TableColumn(name, "number", breaks=True) for name in names_of_runs),
-    )
-    lines = draw_table(Table(columns, tuple(table_rows)), Screen(width))
+    for query in rows:
+        start = [label(ALL if query is None else query)] if per_query else []
+        for name in names:
+            values = [of_system.get((query, name), missing) for of_system in cells]
+            table_rows.append((*start, label(name), *values))
+    columns = [TableColumn("query")] if per_query else []
+    columns.append(TableColumn("measure"))
+    for scored in systems:
+        columns.append(TableColumn(printable(scored.name), "number", breaks=True))
+    lines = draw_table(Table(tuple(columns), tuple(table_rows)), Screen(width))
     lines += _counts(systems) if summary else []
-    return "\n".join([*lines, *(f"note: {printable(note)}" for note in notes)]) + "\n"
+    lines += labelled("note", map(printable, notes))
+    return "\n".join(lines) + "\n"
 
 
 def _counts(systems: Sequence[ScoredFile]) -> list[str]:
@@ -255,7 +254,10 @@ def trec_eval_parts(measure: Measure, level: int = 1) -> tuple[str, str] | None:
         [('ndcg_cut', '10'), ('recip_rank', ''), ('iprec_at_recall', '0.10'), None, None]
     """
     family = _families().get(f"{measure.spec.name}{'' if measure.k is None else '@'}")
-    options = {name: value for name, value in measure.options.items() if name != "documents"}
+    options = {}
+    for name, value in measure.options.items():
+        if name != "documents":
+            options[name] = value
     recall_level = options.pop(measure.spec.at, None)
     parts = measure.signature_parts()
     # the level of relevance is one option of the whole call, not of a measure
@@ -355,7 +357,10 @@ def _query_lines(
 ) -> Iterable[str]:
     """Yield a line per query and measure, without the queries `unseen`."""
     summary = scored.evaluation.summary
-    by_query = [place for place in places if summary[place.score].aggregate != "geometric_mean"]
+    by_query = []
+    for place in places:
+        if summary[place.score].aggregate != "geometric_mean":
+            by_query.append(place)
     if strings is not None:
         text = strings.replace(".", "_")
         by_query = sorted([*by_query, TrecPlace(_ORDER["relstring"], 0.0, "", text)])

@@ -343,22 +343,22 @@ def score_table(section: Section, head: str = "system") -> Table:
     If the section compares, each measure has its differences to the right. `head` is the head of
     the column with the systems.
     """
-    columns, cells = [TableColumn(head)], [[label(system) for system in section.systems]]
+    columns, cells = [TableColumn(head)], [list(map(label, section.systems))]
     for measure in section.measures:
         columns.append(TableColumn(measure.title, "number", breaks=True))
         cells.append([*measure.scores])
         if measure.differences and section.against:
-            differences = measure.differences
             columns += [
                 TableColumn(section.against, "number"),
                 TableColumn("p", "number"),
                 TableColumn("verdict"),
             ]
-            cells += [
-                [TableCell(cell.value, interval=cell.interval) for cell in differences],
-                [TableCell(cell.p) for cell in differences],
-                [TableCell(cell.verdict, tone=cell.outcome) for cell in differences],
-            ]
+            values, p_values, verdicts = [], [], []
+            for cell in measure.differences:
+                values.append(TableCell(cell.value, interval=cell.interval))
+                p_values.append(TableCell(cell.p))
+                verdicts.append(TableCell(cell.verdict, tone=cell.outcome))
+            cells += [values, p_values, verdicts]
     rows = tuple(zip(*cells, strict=True))
     return Table(tuple(columns), rows, notes=section.counts)
 
@@ -366,7 +366,7 @@ def score_table(section: Section, head: str = "system") -> Table:
 def difference_table(section: Section) -> Table:
     """Return the differences of a section, with interval, p and verdict in each cell."""
     columns = [TableColumn(section.against)]
-    cells = [[label(system) for system in section.systems]]
+    cells = [list(map(label, section.systems))]
     for measure in section.measures:
         columns.append(TableColumn(measure.title, "number", breaks=True))
         cells.append([TableCell(cell.text) for cell in measure.differences])

@@ -224,10 +224,17 @@ class TableReport:
     subject: str = ""
 
 
+def paragraphs(lines: Iterable[str]) -> list[Paragraph]:
+    """Return a paragraph for each line."""
+    return [Paragraph((line,)) for line in lines]
+
+
 def data_table(names: Sequence[str], rows: Iterable[Iterable[Raw]]) -> Table:
     """Return the rows for programs, under the stable names of their columns; they have no text."""
-    cells = tuple(tuple(TableCell(value=value) for value in row) for row in rows)
-    return Table(tuple(map(TableColumn, names)), cells)
+    cells = []
+    for row in rows:
+        cells.append(tuple(TableCell(value=value) for value in row))
+    return Table(tuple(map(TableColumn, names)), tuple(cells))
 
 
 def word_table(
@@ -239,8 +246,10 @@ def word_table(
 ) -> Table:
     """Return a table of printable texts, of which long ones are wrapped in the last column."""
     columns = (*map(TableColumn, heads[:-1]), TableColumn(heads[-1], "words"))
-    cells = tuple(tuple(TableCell(text, text) for text in row) for row in rows)
-    return Table(columns, cells, caption, has_queries=has_queries)
+    cells = []
+    for row in rows:
+        cells.append(tuple(TableCell(text, text) for text in row))
+    return Table(columns, tuple(cells), caption, has_queries=has_queries)
 
 
 def number_table(

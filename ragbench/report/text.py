@@ -216,8 +216,6 @@ def move_words(move: CauseMove) -> str:
 def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
     """Return the counts of the causes in one phrase, in the order of `CAUSES`, without zeros.
 
-    Without queries: 'of 0 queries: '.
-
     Example:
         >>> cause_sentence({"right": 61, "not_retrieved": 17, "refused": 0, "not_used": 22})
         'of 100 queries: 61 right, 17 not retrieved, 22 not used'
@@ -249,17 +247,25 @@ def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
     return "".join(CAUSE_SIGNS[cause] * n for cause, n in cells.items())
 
 
+def labelled(label: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return lines with a label, such as `note: ...`."""
+    return tuple(f"{label}: {text}" for text in texts)
+
+
 def flow_lines(flow: CauseFlow) -> list[str]:
     """Return lines on the queries whose cause differs between a baseline and a system.
 
     The first line has the totals. A line per pair of causes follows, with its first 6 query ids.
     """
-    moved = sum(len(move.queries) for move in flow.moves)
-    gained = sum(len(move.queries) for move in flow.moves if move.after in NOT_LOST)
-    lost = sum(len(move.queries) for move in flow.moves if move.before in NOT_LOST)
-    # of a retriever alone, the gold is found
-    retrieves = any("found" in (move.before, move.after) for move in flow.moves)
-    good = "found" if retrieves else "right"
+    moved = gained = lost = 0
+    good = "right"
+    for move in flow.moves:
+        moved += len(move.queries)
+        gained += len(move.queries) * (move.after in NOT_LOST)
+        lost += len(move.queries) * (move.before in NOT_LOST)
+        # of a retriever alone, the gold is found
+        if "found" in (move.before, move.after):
+            good = "found"
     changed = f"{gained} became {good}, {lost} no longer {good}; " if gained or lost else ""
     head = f"{printable(flow.baseline)} -> {printable(flow.system)}: {changed}"
     lines = [f"{head}{moved} moved, {flow.same} did not"]

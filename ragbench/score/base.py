@@ -195,7 +195,10 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
 
     def declare(function: Function) -> Function:
         signature = inspect.signature(function)
-        inputs = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        inputs = []
+        for p in signature.parameters.values():
+            if p.kind is not p.VAR_KEYWORD:
+                inputs.append(p)
         declared = declared_options(other)
         options = []
         for p in inspect.signature(other).parameters.values():

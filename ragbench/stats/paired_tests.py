@@ -170,13 +170,13 @@ def _count_extreme(blocks: Iterator[FloatArray], d: FloatArray) -> FloatArray:
 def t_test_p_values(differences: ArrayLike) -> FloatArray:
     """Test each column of paired differences for a mean of 0, two-sided.
 
-    Assumes that the mean of the differences is close to normal: doubtful where few queries
-    changed, and there `randomization_p_values` is the better test.
+    The test assumes that the mean of the differences is close to normal. That is doubtful where
+    few queries changed, and there `randomization_p_values` is the better test.
 
     Returns:
-        Array of shape (m,), values in [0, 1]. 1 where no query changed, also if only one is scored.
-        The value is NaN where none is scored, where the only one changed, or where all changed by
-        the same amount: there is no spread to divide by.
+        Array of shape (m,), values in [0, 1]. The value is 1 where no query changed, and NaN where
+        none is scored, the only one changed, or all changed by the same amount: then there is no
+        spread to divide by.
 
     Raises:
         OptionError: differences is no table or holds an infinity.

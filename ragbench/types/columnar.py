@@ -368,7 +368,10 @@ class Qrels:
         qrels = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in query_ids})
         if self.subtopics is None:
             return qrels
-        topics = {query: docs for query, docs in self.subtopics.items() if query in query_ids}
+        topics = {}
+        for query, docs in self.subtopics.items():
+            if query in query_ids:
+                topics[query] = docs
         return replace(qrels, subtopics=topics)
 
     @cached_property

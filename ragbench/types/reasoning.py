@@ -147,7 +147,10 @@ def _matching(tags: list[_Tag]) -> _Tag | None:
         depth += -1 if tag.closes else 1
         if not depth:
             return tag
-    return next((tag for tag in reversed(tags) if tag.closes), None)
+    for tag in reversed(tags):
+        if tag.closes:
+            return tag
+    return None
 
 
 def _lone_block(text: str) -> tuple[int, int, int] | None:

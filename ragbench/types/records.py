@@ -312,7 +312,10 @@ def reasoning_notes(
     """
     names_by_counts: dict[tuple[int, int], list[str]] = {}
     for name, records in systems.items():
-        answers = [record for record in records if record is not None and record.answer is not None]
+        answers = []
+        for record in records:
+            if record is not None and record.answer is not None:
+                answers.append(record)
         counts = (sum(bool(answer.reasoning) for answer in answers), len(answers))
         names_by_counts.setdefault(counts, []).append(name)
     notes = []

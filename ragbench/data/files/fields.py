@@ -278,7 +278,10 @@ class Passages:
         if name is None:
             document = self._by_text.get(text)
             name = content_id(text) if document is None else document.id
-        metadata = {key: value for key, value in item.items() if key not in {*_FIELDS, text_key}}
+        metadata = {}
+        for key, value in item.items():
+            if key not in {*_FIELDS, text_key}:
+                metadata[key] = value
         if isinstance(item.get("metadata"), dict):
             metadata |= item["metadata"]
         return Document(name, text, title or "", metadata)

@@ -125,7 +125,8 @@ class DocumentNames:
             yield path.rpartition(f"/{self._folder}")[2]
             return
         steps = [step for step in path.split("/") if step]
-        yield from ("/".join(steps[start:]) for start in range(1, len(steps)))
+        for start in range(1, len(steps)):
+            yield "/".join(steps[start:])
 
 
 def _alternative_names(document: Document) -> Iterable[str]:
@@ -252,9 +253,11 @@ class GoldIds:
         if isinstance(value, str):
             value = [text for text in re.split(r"[;|,\s]+", value.strip()) if text]
         if isinstance(value, Mapping):
-            pairs = self._of_object(entry, column, value)
-            graded = [(self.resolve(entry, column, name), grade) for name, grade in pairs]
-            return defaults | {name: grade for name, grade in graded if grade is not None}
+            for name, grade in self._of_object(entry, column, value):
+                document = self.resolve(entry, column, name)
+                if grade is not None:
+                    defaults[document] = grade
+            return defaults
         if isinstance(value, (set, frozenset)):
             raise self._error(entry, column, "a set of grades has no order")
         if value is None:
@@ -265,10 +268,10 @@ class GoldIds:
         if len(values) != len(gold):
             problem = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
             raise entry.error(problem, allowed="one grade for each, in their order")
-        return {
-            name: read_grade(entry, column, grade)
-            for (name, _), grade in zip(gold, values, strict=True)
-        }
+        grades = {}
+        for (name, _), grade in zip(gold, values, strict=True):
+            grades[name] = read_grade(entry, column, grade)
+        return grades
 
     def _items(self, entry: Entry, column: str, value: Any, *, top: bool) -> GradedIds:
         """Return (id, grade) pairs of a list, an object, or a text that may hold a list."""
@@ -345,7 +348,10 @@ class GoldIds:
             raise self._error(entry, column, f"{shown(text)} has an unmatched quote or bracket")
         by_comma = pieces_of(text, COMMAS)
         if len(by_comma) > 1 and ((top and self.is_of_ids) or any(map(self._is_name, by_comma))):
-            ids = [p for p in by_comma if self._is_name(p) or p.casefold() not in _NO_VALUES]
+            ids = []
+            for p in by_comma:
+                if self._is_name(p) or p.casefold() not in _NO_VALUES:
+                    ids.append(p)
             return [(self._whole(entry, column, piece), None) for piece in ids]
         if not top:
             return [(self._whole(entry, column, text), None)]

@@ -33,7 +33,10 @@ class Published:
     def mapping(self, columns: PartMap) -> PartMap:
         """Return part -> column of the user, and of the form where the user names neither."""
         of_user = columns.values()
-        of_form = {part: name for part, name in self.columns.items() if name not in of_user}
+        of_form = {}
+        for part, name in self.columns.items():
+            if name not in of_user:
+                of_form[part] = name
         return of_form | dict(columns)
 
 
@@ -63,7 +66,10 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     for column in filter(None, columns.values()):
         if column in entries[0].values and not _is_present(rows, column):
             return Published(entries)
-    of_form = {part: column for part, column in form.columns.items() if _is_present(rows, column)}
+    of_form = {}
+    for part, column in form.columns.items():
+        if _is_present(rows, column):
+            of_form[part] = column
     return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
 
 

@@ -116,7 +116,10 @@ def usual_split(tables: Tables) -> str | None:
     """Return the only split, or the one that is usually scored: test, validation or dev."""
     if len(tables) == 1:
         return next(iter(tables))
-    return next((name for name in _SPLITS if name in tables), None)
+    for name in _SPLITS:
+        if name in tables:
+            return name
+    return None
 
 
 def _chosen_split(folder: Path, tables: Tables, split: str | None) -> str:
@@ -154,7 +157,10 @@ def _read_part(path: Path, subject: str) -> Iterator[Entry]:
     if not path.is_dir():
         return read_rows(path, subject)
     # the package writes its caches beside the data
-    files = [file for file in sorted(path.glob("*.arrow")) if not file.name.startswith("cache-")]
+    files = []
+    for file in sorted(path.glob("*.arrow")):
+        if not file.name.startswith("cache-"):
+            files.append(file)
     return chain.from_iterable(read_arrow(file, subject) for file in files)
 
 

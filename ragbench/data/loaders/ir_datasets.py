@@ -69,11 +69,16 @@ class IrDatasets:
         in_collection = None
         if qrels is not None:
             in_collection = Qrels.from_dict({q: qrels[q] for q in qrels if q in ids})
+        judged_queries, answers = [], {}
+        for record in judged:
+            judged_queries.append(Query(record.query_id, _text(record), _metadata(record)))
+            if gold := _answers(record):
+                answers[record.query_id] = gold
         collection = Collection(
-            queries=[Query(q.query_id, _text(q), _metadata(q)) for q in judged],
+            queries=judged_queries,
             documents=documents,
             qrels=in_collection,
-            answers={query.query_id: gold for query in judged if (gold := _answers(query))},
+            answers=answers,
             notes=notes,
         )
         # checks ids like those of any other code that is not ours

@@ -331,7 +331,8 @@ def _check(collection: Collection, owner: str) -> None:
     for part, ids in parts.items():
         places += [(query, f"{part}[{query!r}]") for query in ids]
     for name, answers in collection.recorded_answers.items():
-        places += [(answered.query_id, f"recorded_answers[{name!r}]") for answered in answers]
+        for answered in answers:
+            places.append((answered.query_id, f"recorded_answers[{name!r}]"))
     for query, place in places:
         if query not in queries:
             close = nearest(query, queries) if isinstance(query, str) else None

@@ -657,10 +657,12 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
     marks = [read_boolean(e, column, e.values.get(column), cells=False) for e in entries]
     if not any(isinstance(mark, bool) for mark in marks):
         return entries
+    rows = []
     for entry, mark in zip(entries, marks, strict=True):
         if not isinstance(mark, bool | None):
             raise entry.error(f"column '{column}' has '{mark}'", allowed="yes, no, an empty cell")
-    rows = [entry for entry, mark in zip(entries, marks, strict=True) if mark is not False]
+        if mark is not False:
+            rows.append(entry)
     if not rows:
         problem = f"every row has no in column '{column}'"
         raise DataError(problem, file=entries[0].file, allowed="yes or an empty cell in some rows")

@@ -553,7 +553,10 @@ class RecordTable:
     def _metadata(self, entry: Entry) -> dict[str, Any]:
         """Return the columns that hold no part."""
         used = set(self._columns.values())
-        metadata = {key: value for key, value in entry.values.items() if key not in used}
+        metadata = {}
+        for key, value in entry.values.items():
+            if key not in used:
+                metadata[key] = value
         nested = metadata.get("metadata")
         if isinstance(nested, dict):
             del metadata["metadata"]

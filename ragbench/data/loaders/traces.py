@@ -189,7 +189,10 @@ class TraceSet:
         """Yield a note on the questions that have earlier turns, if there are some."""
         later = [trace for trace in self.traces if self.turns[trace.id]]
         if later:
-            sessions = {trace.session for trace in later if trace.session and not trace.turns}
+            sessions = set()
+            for trace in later:
+                if trace.session and not trace.turns:
+                    sessions.add(trace.session)
             suffix = f" (of {counted(len(sessions), 'session')})" if sessions else ""
             yield f"{counted(len(later), 'question')} after earlier turns{suffix}"
 

@@ -312,7 +312,7 @@ class QueryViews:
     def passage(self, query: str, document: str) -> manifest.TextRow | None:
         """Return the text of a passage as the first system with a stored text retrieved it.
 
-        The text common to all systems counts for each of them. None if neither is stored.
+        The text common to all systems counts for each of them. A text that is not stored is None.
         """
         texts = self.texts_of(query)
         rows = (texts(system.name, document) for system in self.summary.systems)

@@ -101,9 +101,10 @@ def to_json(value: Any) -> str:
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a line of JSON for each object, with its line end; a ValueError for NaN or infinity.
+    """Yield a line of JSON for each object, with its line end.
 
-    In the order of the objects; nothing without any.
+    Raises:
+        ValueError: A number is NaN or infinite.
     """
     return (f"{to_json_line(row)}\n" for row in rows)
 

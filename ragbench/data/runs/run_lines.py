@@ -156,10 +156,7 @@ class Texts:
         return bool(self._lines)
 
     def __call__(self, system: str | None, name: str) -> TextRow | None:
-        """Return the text of a document as a system retrieved it, else that common to all systems.
-
-        None if neither is stored.
-        """
+        """Return the text of a document as a system retrieved it, or the one of all systems."""
         if name not in self._read:  # systems retrieve much the same documents
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]

@@ -251,22 +251,32 @@ def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSp
     # No root is added if one outermost span is a chain or agent already. The root starts with the
     # first span and ends with the last.
     session = to_text(row.get("session_id"))
-    outermost = [span for span in spans if span.parent is None]
+    outermost, starts, ends = [], [], []
+    for span in spans:
+        if span.parent is None:
+            outermost.append(span)
+        if span.start is not None:
+            starts.append(span.start)
+        if span.end is not None:
+            ends.append(span.end)
     spans = [replace(span, session=span.session or session) for span in spans]
     # a single chain or agent is the application itself
     is_root = len(outermost) == 1 and outermost[0].kind in ("chain", "agent")
     if row.get("input") is None or is_root:
         return spans
-    starts = [span.start for span in spans if span.start is not None]
     errors = [span.error for span in outermost if span.error]
     parts = {
-        **{key: row.get(key) for key in ("name", "input", "output", "session_id", "metadata")},
+        "name": row.get("name"),
+        "input": row.get("input"),
+        "output": row.get("output"),
+        "session_id": row.get("session_id"),
+        "metadata": row.get("metadata"),
         "trace_id": row.get("id"),
         "id": f"trace {row.get('id')}",
         "type": "chain",
         # a trace has only the time when it was created
         "start_time": min(starts, default=row.get("timestamp")),
-        "end_time": max((span.end for span in spans if span.end is not None), default=None),
+        "end_time": max(ends, default=None),
         "level": "error" if errors and parse(row.get("output")) is None else None,
         "status_message": next(iter(errors), None),
     }

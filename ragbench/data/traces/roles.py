@@ -305,7 +305,10 @@ def _reranked(
     pending = list(retrievals)
     # by their ends: each reranker gets what was retrieved or reranked before it
     for reranker in sorted(rerankers, key=_end):
-        ready = [retrieval for retrieval in pending if _end(retrieval.span) <= _end(reranker)]
+        ready = []
+        for retrieval in pending:
+            if _end(retrieval.span) <= _end(reranker):
+                ready.append(retrieval)
         pending = [retrieval for retrieval in pending if retrieval not in ready]
         passages += chain.from_iterable(retrieval.documents for retrieval in ready)
         record = reranker.input if reranker.reranked is None else reranker.reranked
@@ -318,4 +321,7 @@ def _reranked(
 
 def _end(span: TraceSpan) -> float:
     """Return the time when a span ended, or else started; 0 without times, as if it came first."""
-    return next((time for time in (span.end, span.start) if time is not None), 0.0)
+    for time in (span.end, span.start):
+        if time is not None:
+            return time
+    return 0.0

@@ -173,7 +173,10 @@ def seconds(value: Json) -> float | None:
     if time is None:
         return None
     # nano-, micro- and milliseconds: since 1973 a time has at least 10^8 seconds
-    return next((time / 10**n for n in (9, 6, 3) if time >= 10 ** (n + 8)), time)
+    for n in (9, 6, 3):
+        if time >= 10 ** (n + 8):
+            return time / 10**n
+    return time
 
 
 def read_time(value: Json) -> datetime | None:
@@ -224,7 +227,10 @@ def error_reason(code: Json, *messages: Json) -> str | None:
     if str(code).strip().rsplit(".", 1)[-1].lower() not in _FAILED:
         return None
     lines = (str(message).strip() for message in messages if message)
-    return next((line.splitlines()[0] for line in lines if line), "no reason is recorded")
+    for line in lines:
+        if line:
+            return line.splitlines()[0]
+    return "no reason is recorded"
 
 
 def to_mapping(value: Json) -> Tree:
@@ -238,7 +244,10 @@ def to_mapping(value: Json) -> Tree:
 
 def pick(values: Tree, *keys: str) -> Json:
     """Return the value of the first key that is not null; None without any."""
-    return next((values[key] for key in keys if values.get(key) is not None), None)
+    for key in keys:
+        if values.get(key) is not None:
+            return values[key]
+    return None
 
 
 def to_text(value: Json) -> str | None:
@@ -310,7 +319,10 @@ def first_in(tree: Tree, *paths: str) -> Json:
 
     A path is keys and positions between points, such as `documents.0.id`; null is no value.
     """
-    return next((value for path in paths if (value := value_at(tree, path)) is not None), None)
+    for path in paths:
+        if (value := value_at(tree, path)) is not None:
+            return value
+    return None
 
 
 def snake(values: Tree) -> dict[str, Json]:

@@ -104,7 +104,10 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
         texts = {_only_text(value[key], names) for key in group if key in value} - {None, ""}
         if texts:
             return texts.pop() if len(texts) == 1 else None
-    strings = [text for text in value.values() if isinstance(text, str) and text.strip()]
+    strings = []
+    for text in value.values():
+        if isinstance(text, str) and text.strip():
+            strings.append(text)
     return strings[0] if len(strings) == 1 else None
 
 

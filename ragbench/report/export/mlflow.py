@@ -157,7 +157,9 @@ def _values(score: SystemScore) -> Iterator[tuple[str, float]]:
     low, high = score.interval or (None, None)
     numbers = {"": score.mean, "/low": low, "/high": high, "/n": score.n}
     numbers |= {"/failed": score.n_failed, "/not_applicable": score.not_applicable}
-    yield from ((suffix, value) for suffix, value in numbers.items() if value is not None)
+    for suffix, value in numbers.items():
+        if value is not None:
+            yield (suffix, value)
 
 
 def _tags(

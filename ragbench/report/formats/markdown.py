@@ -109,12 +109,17 @@ def _items(lines: Sequence[str]) -> list[str]:
 
 def _table_lines(table: Table) -> list[str]:
     """Return the lines of a table with escaped cells; numbers are aligned right."""
-    places = [n for n, column in enumerate(table.columns) if column.kind != "bar"]
-    heads = [escape(table.columns[n].head) for n in places]
-    # GitHub aligns a column by its rule
-    rule = ["--:" if table.columns[n].kind == "number" else ":--" for n in places]
-    rows = ([_cell(row[n]) for n in places] for row in table.rows)
-    return [f"| {' | '.join(row)} |" for row in (heads, rule, *rows)]
+    places, heads, rules = [], [], []
+    for place, column in enumerate(table.columns):
+        if column.kind != "bar":
+            places.append(place)
+            heads.append(escape(column.head))
+            # GitHub aligns a column by its rule
+            rules.append("--:" if column.kind == "number" else ":--")
+    lines = [heads, rules]
+    for row in table.rows:
+        lines.append([_cell(row[place]) for place in places])
+    return [f"| {' | '.join(cells)} |" for cells in lines]
 
 
 def _cell(cell: TableCell) -> str:

@@ -86,7 +86,8 @@ def _sentences(block: Paragraph | SentenceList | Legend, screen: Screen) -> Iter
         tone = block.tone if isinstance(block, Paragraph) else ""
     yield from ("",) if lines and is_apart else ()
     for line in lines:
-        yield from (_style(part, tone, screen) for part in _wrapped(line, screen))
+        for part in _wrapped(line, screen):
+            yield _style(part, tone, screen)
 
 
 def _wrapped(line: str, screen: Screen) -> list[str]:
@@ -122,32 +123,41 @@ def draw_table(table: Table, screen: Screen) -> list[str]:
     columns that is too wide wraps its sentences, then its names, at words. In a pipe a row is a
     line.
     """
-    columns = [_column(table, place, screen) for place in range(len(table.columns))]
-    widths = [max(map(display_width, cells), default=0) + len(_GAP) for cells in columns]
+    columns, widths = [], []
+    for place in range(len(table.columns)):
+        cells = _column(table, place, screen)
+        columns.append(cells)
+        widths.append(max(map(display_width, cells), default=0) + len(_GAP))
     lines: list[str] = []
     is_whole = table.keeps_rows and not screen.is_terminal
     room = sys.maxsize if is_whole else screen.width + len(_GAP)
     for part in _parts(table, widths, room):
-        texts = [columns[place] for place in part]
-        kinds = [table.columns[place].kind for place in part]
-        is_too_wide = sum(widths[place] for place in part) - len(_GAP) > screen.width
-        if is_too_wide and screen.is_terminal:
-            lines += ["", *_fit(texts, kinds, screen.width, has_color=screen.has_color)]
+        texts, kinds, width = [], [], -len(_GAP)
+        for place in part:
+            texts.append(columns[place])
+            kinds.append(table.columns[place].kind)
+            width += widths[place]
+        lines.append("")
+        if width > screen.width and screen.is_terminal:
+            lines += _fit(texts, kinds, screen.width, has_color=screen.has_color)
         else:
-            lines += ["", *(_GAP.join(row).rstrip() for row in align(texts))]
+            for row in align(texts):
+                lines.append(_GAP.join(row).rstrip())
     return lines[1:]
 
 
 def _column(table: Table, place: int, screen: Screen) -> list[str]:
     """Return the cells of a column as text, its head first; intervals are aligned."""
     cells = [row[place] for row in table.rows[: table.most]]
-    longest = max((len(cell.marked) for cell in cells if cell.interval), default=0)
-    longest = max([longest, *(len(cell.marked) for cell in cells)]) if longest else 0
-    texts = [f"{cell.marked:{longest}} {cell.interval}".rstrip() for cell in cells]
-    pairs = zip(texts, cells, strict=True)
-    texts = [_style(text, cell.mark or cell.tone, screen) for text, cell in pairs]
-    head = table.columns[place].head
-    return [_style(head, "title", screen), *texts] if any(table.heads) else texts
+    has_interval = any(cell.interval and cell.marked for cell in cells)
+    longest = max(len(cell.marked) for cell in cells) if has_interval else 0
+    texts = []
+    if any(table.heads):
+        texts.append(_style(table.columns[place].head, "title", screen))
+    for cell in cells:
+        text = f"{cell.marked:{longest}} {cell.interval}".rstrip()
+        texts.append(_style(text, cell.mark or cell.tone, screen))
+    return texts
 
 
 def _parts(table: Table, widths: Sequence[int], room: int) -> list[list[int]]:
@@ -221,9 +231,11 @@ def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width
     for kind, narrowest in (("words", _NARROWEST), ("name", 0), ("words", 0)):
         places = [n for n in range(len(columns)) if kinds[n] == kind]
         least = {n: min(widths[n], max([narrowest, *words[n]])) for n in places}
-        while excess > 0 and any(widths[n] > low for n, low in least.items()):
-            widest = max((n for n, low in least.items() if widths[n] > low), key=widths.__getitem__)
-            widths[widest] -= 1
+        while excess > 0:
+            shrinkable = [n for n in places if widths[n] > least[n]]
+            if not shrinkable:
+                break
+            widths[max(shrinkable, key=widths.__getitem__)] -= 1
             excess -= 1
     return widths
 

@@ -110,27 +110,26 @@ def pack_queries(
     scores = {}
     for system in summary.systems:
         for name, score in system.scores.items():
-            scores[name] = score
+            is_lower = score.direction == "lower"
+            scores[name] = {"name": name, "kind": score.kind, "lower": is_lower}
+    prompts = {}
+    for form, prompt in views.prompts.items():
+        prompts[form] = [_shortened(text, "prompt") for text in (prompt.system, prompt.user)]
+    ranking_of: dict[str, int] = {}
+    for place, owners in enumerate(packer.rankings.values()):
+        ranking_of |= dict.fromkeys(owners, place)
     index = {
         "systems": list(map(_system_entry, summary.systems)),
-        "scores": [
-            {"name": name, "kind": score.kind, "lower": score.direction == "lower"}
-            for name, score in scores.items()
-        ],
+        "scores": list(scores.values()),
         "unlike": _unlike_groups(summary),
         "values": _values(views, rows),
         "facts": _slice_values([metadata[row] for row in rows]),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
         "causeChanges": CAUSE_CHANGES,
         "stopwords": sorted(load_stopwords("english")),
-        "prompts": {
-            form: [_shortened(prompt.system, "prompt"), _shortened(prompt.user, "prompt")]
-            for form, prompt in views.prompts.items()
-        },
+        "prompts": prompts,
         "rankings": list(packer.rankings),
-        "rankingOf": {
-            name: place for place, owners in enumerate(packer.rankings.values()) for name in owners
-        },
+        "rankingOf": ranking_of,
         "passages": list(packer.passages),
     }
     packed = io.BytesIO()
@@ -288,6 +287,9 @@ class _Packer:
             name = verdict.document_id or ""
             passage = self.views.passage(view.id, name) or Passage(id=name)
             graded.append([self.number(passage), _verdict(verdict)])
+        spans = []
+        for span in view.spans[:_MOST_RELEVANT]:
+            spans.append((span.label, _shortened(span.quote, "answer")))
         return {
             "id": _shortened(view.id, "word"),
             "text": _shortened(view.question, "question"),
@@ -297,12 +299,9 @@ class _Packer:
             "systems": self._systems(view, hits),
         } | _filled(
             row=view.row,
-            pairs=[_verdict(row) for row in view.pairs],
+            pairs=list(map(_verdict, view.pairs)),
             graded=graded,
-            spans=[
-                (span.label, _shortened(span.quote, "answer"))
-                for span in view.spans[:_MOST_RELEVANT]
-            ],
+            spans=spans,
         )
 
     def _gold(

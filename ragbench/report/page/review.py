@@ -64,18 +64,19 @@ def write_label_page(
         ValueError: A row has another number of cells.
         OSError: The page cannot be written.
     """
-    texts = []
-    for row in rows:
-        texts.append(["" if cell is None else str(cell) for cell in row])
-    answers = [dict(zip(COLUMNS, cells, strict=True)) for cells in texts]
     parts = ("question", "answer", "passages", "reference", "queries")
+    texts, passages, levels = [], [], []
+    for row in rows:
+        cells = ["" if cell is None else str(cell) for cell in row]
+        answer = dict(zip(COLUMNS, cells, strict=True))
+        texts.append(cells)
+        passages.append([(part, visible(answer[part])) for part in parts if answer[part]])
+        levels.append([f"{level:g}" for level in scales[answer["rubric"]].levels])
     data = {
         "columns": COLUMNS,
         "rows": texts,
-        "passages": [
-            [(part, visible(row[part])) for part in parts if row[part]] for row in answers
-        ],
-        "levels": [[f"{level:g}" for level in scales[row["rubric"]].levels] for row in answers],
+        "passages": passages,
+        "levels": levels,
         "name": f"{path.stem}.csv",
     }
     _write(path, data, is_labels=True, noun=noun, command=command)

@@ -160,7 +160,10 @@ def _citation_recall(grounding: Grounding) -> float | None:
 def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
     """Return True if one cited passage supports the claim, or all that do so together are cited."""
     alone = {number for number, cell in enumerate(row, start=1) if cell == "supported"}
-    joint = {number for number, cell in enumerate(row, start=1) if cell == "supported_together"}
+    joint = set()
+    for number, cell in enumerate(row, start=1):
+        if cell == "supported_together":
+            joint.add(number)
     return bool(alone & cited or (joint and joint <= cited))
 
 

@@ -206,7 +206,10 @@ def item_of(
             wrong form.
         ValueError: `inputs` are not five.
     """
-    stated = {name: value for name, value in zip(_INPUTS, inputs, strict=True) if value is not None}
+    stated = {}
+    for name, value in zip(_INPUTS, inputs, strict=True):
+        if value is not None:
+            stated[name] = value
     stated.update(more)
     names = _arguments(list(stated), place)
     row = {names.get(name, name): value for name, value in stated.items()}

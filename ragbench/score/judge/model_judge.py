@@ -392,10 +392,10 @@ def combine_verdicts(
     for label, verdict in zip(labels, verdicts, strict=True):
         reasons.append(f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}")
     # models of a jury may have several repeats each: all of them tell the deviation
-    scores: list[float] = []
+    samples: list[float | None] = []
     for verdict in verdicts:
-        samples = verdict.samples or (verdict.score,)
-        scores += [sample for sample in samples if sample is not None]
+        samples += verdict.samples or (verdict.score,)
+    scores = [sample for sample in samples if sample is not None]
     # the failure decides, so that its cause is counted
     if not scored or (failed and not may_fail):
         whole = [*failed, *verdicts][0]

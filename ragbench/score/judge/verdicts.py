@@ -438,16 +438,25 @@ def collect_verdicts(
             model=verdict.model or judge.model,
         )
 
+    templates, deviations, failures, counts = {}, {}, {}, {}
+    for name, tally in tallies.items():
+        counts[name] = tally.count
+        for words in tally.templates:
+            templates[form_id(*words)] = words
+        if tally.deviations:
+            deviations[name] = tally.deviations
+        if tally.failures:
+            failures[name] = tally.failures
     return JudgeResults(
         columns,
         Mapped(row_at, range(len(items) * len(rubrics))),
         models,
         usage,
         _union(tally.left_out for tally in tallies.values()),
-        {form_id(*words): words for tally in tallies.values() for words in tally.templates},
-        {name: tally.deviations for name, tally in tallies.items() if tally.deviations},
-        {name: tally.failures for name, tally in tallies.items() if tally.failures},
-        {name: tally.count for name, tally in tallies.items()},
+        templates,
+        deviations,
+        failures,
+        counts,
         weightings,
     )
 

@@ -104,8 +104,8 @@ def unjudged(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
     """Score each query by the share of its first k ranks that holds a document without judgement.
 
     Negative grades count as unjudged, and ranks beyond a short list as judged, so that `judged@k`
-    is not its complement there. Without k the divisor is the number of retrieved documents. 0 if
-    nothing was retrieved. With averaged ties the value is the mean over all orders of tied
+    is not its complement there. Without k the divisor is the number of retrieved documents. An
+    empty ranking has the value 0. With averaged ties the value is the mean over all orders of tied
     documents.
 
     Returns:

@@ -84,7 +84,8 @@ def expand(name: str, *, replaced: Collection[str] = (), trec_eval: int = 10) ->
         if measure in skipped:
             continue
         if measure in FAMILIES:
-            measures += [f"{measure}_{cutoff}" for cutoff in FAMILIES[measure]]
+            for cutoff in FAMILIES[measure]:
+                measures.append(f"{measure}_{cutoff}")
         else:
             measures.append(measure)
     return tuple(measures)

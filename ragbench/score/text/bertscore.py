@@ -134,7 +134,9 @@ def read_baseline(path: Path, layer: int) -> base.BertScore:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream))
-        layers = [base.BertScore(*(float(row[key]) for key in "PRF")) for row in rows]
+        layers = []
+        for row in rows:
+            layers.append(base.BertScore(*(float(row[key]) for key in "PRF")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         allowed = "the form of bert-score: LAYER,P,R,F, then a line per layer"
         raise DataError("cannot be read as a baseline", file=path, allowed=allowed) from error

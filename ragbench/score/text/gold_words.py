@@ -324,7 +324,10 @@ class _GoldAnswer(NamedTuple):
     @property
     def says(self) -> str:
         """First word, if it is yes, no, true or false; else empty."""
-        return next((t for t, word in _YES_OR_NO.items() if self.words.starts_with(word)), "")
+        for t, word in _YES_OR_NO.items():
+            if self.words.starts_with(word):
+                return t
+        return ""
 
     @property
     def is_yes_or_no(self) -> bool:

@@ -28,7 +28,8 @@ def _numbers(text: str, percent: Percent) -> list[Readings]:
     for name in split_numbers(text).tokens:
         token = read_token(name)
         divisor = token.divisor if percent == "share" else 1
-        numbers += [frozenset(value / divisor for value in number) for number in token.values()]
+        for number in token.values():
+            numbers.append(frozenset(value / divisor for value in number))
     return numbers
 
 

@@ -341,7 +341,10 @@ def example_item(example: Mapping[str, Any]) -> JudgedItem:
 
     A reference becomes a list of one.
     """
-    parts = {key: value for key, value in example.items() if key in NEEDS and key != "reference"}
+    parts = {}
+    for key, value in example.items():
+        if key in NEEDS and key != "reference":
+            parts[key] = value
     return JudgedItem(**parts, references=[example["reference"]] if "reference" in example else [])
 
 

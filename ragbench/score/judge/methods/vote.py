@@ -298,7 +298,10 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
         "answer": item.answer,
         "question": item.question,
     }
-    names = {text: name for name, text in texts.items() if text and harmless(text) == text}
+    names = {}
+    for name, text in texts.items():
+        if text and harmless(text) == text:
+            names[text] = name
     receivers: dict[SentPrompt, Counter[str]] = {}
     for vote in votes:
         for prompt in vote.sent:
