@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from ragbench.data.files.rows import parse_json
 from ragbench.errors import DataError
-from ragbench.experiment.calls import Outcome
-from ragbench.experiment.stages.stored_items import read_predicted, write_predicted
+from ragbench.experiment.calls import Outcome, answer_row
 from ragbench.generate.chat import load_prompt
 from ragbench.json_yaml import MOST_NODES, YamlError, load_json, load_yaml
 from ragbench.llm.batch import _by_id
 from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.llm.usage import Prices
+from ragbench.records.codec import from_line, to_line
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.types import Document, Prediction
 
@@ -120,9 +120,9 @@ def test_what_a_program_returned_is_stored_whatever_it_holds():
         deep = [deep]
     documents = [Document("d1", "text", "", circle), Document("d2", "text", "", {"deep": deep})]
 
-    stored = write_predicted(Outcome(Prediction("yes", documents)))
+    line = to_line(answer_row(Outcome(Prediction("yes", documents))))
 
-    one, two = read_predicted(load_json(json.dumps(stored))).value.contexts
+    one, two = from_line(Prediction, line).contexts
     assert (one.id, one.text, one.metadata["kept"]) == ("d1", "text", 1)
     assert two.metadata == {"deep": "(nested too deep)"}
 

@@ -12,7 +12,7 @@ import yaml
 
 import ragbench as rb
 from ragbench.config.load import load_config
-from ragbench.experiment.stages.stored_items import component_key
+from ragbench.experiment.stages.keys import component_key
 from ragbench.registry import load_object, looking_in
 from ragbench.types import Verdict
 from tests.commands import run_command

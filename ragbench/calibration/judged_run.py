@@ -6,23 +6,21 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
 
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.questions import system_name
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
-from ragbench.records.manifest import PredictionRow, VerdictRow
+from ragbench.records.manifest import FailedCall, PredictionRow, VerdictRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import add_option
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
 from ragbench.signature import Signature, mixture
+from ragbench.types import Cause
 from ragbench.types.conversation import Json
-
-Row = TypeVar("Row", VerdictRow, PredictionRow)
 
 # System and query id, which identify an answer.
 Key = tuple[str, str]
@@ -130,7 +128,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     for system in summary.systems:
         file = _file(folder, "judgements", system.name)
         if file.is_file():
-            rows[system.name] = [*_first_rows(file, VerdictRow)]
+            rows[system.name] = [*_verdicts(file)]
         elif any(score.judge is not None for score in system.scores.values()):
             allowed = "the verdicts of this system, whose scores are in summary.json"
             raise DataError("no such file", file=file, allowed=allowed)
@@ -164,27 +162,30 @@ def _file(folder: Path, kind: str, system: str) -> Path:
     return folder / kind / f"{file_name(system)}.jsonl"
 
 
-def _first_rows(path: Path, record: type[Row]) -> Iterator[tuple[Entry, Row]]:
+def _verdicts(path: Path) -> Iterator[tuple[Entry, VerdictRow]]:
     """Yield (entry, record) for the lines of a file, without further samples of a query."""
-    rows = ((entry, entry.as_record(record)) for entry in read_jsonl(path))
-    return ((entry, row) for entry, row in rows if not row.sample)
+    for entry in read_jsonl(path):
+        row = entry.as_record(VerdictRow)
+        if not row.sample:
+            yield entry, row
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:
     """Yield key and answer of each query of a system; nothing without a file of predictions."""
     file = _file(folder, "predictions", system)
-    for _, row in _first_rows(file, PredictionRow) if file.is_file() else ():
-        texts = [" ".join(filter(None, (p.title, p.text))) for p in row.contexts or ()]
-        if row.answer is not None or texts or row.queries:
-            yield (
-                (system, row.query_id),
-                JudgedItem(
-                    answer=row.answer,
-                    contexts=texts or None,
-                    queries=list(row.queries) or None,
-                    tool_calls=row.tool_calls,
-                ),
+    for entry in read_jsonl(file) if file.is_file() else ():
+        if entry.as_record(FailedCall).cause != Cause.SCORED.word:
+            continue
+        row = entry.as_record(PredictionRow)
+        if not row.sample:
+            texts = [" ".join(filter(None, (p.title, p.text))) for p in row.contexts or ()]
+            item = JudgedItem(
+                answer=row.answer,
+                contexts=texts or None,
+                queries=row.queries or None,
+                tool_calls=row.tool_calls,
             )
+            yield (system, row.query_id), item
 
 
 def _scores(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.evaluate import Evaluation, PairFacts, evaluate_run, score_pairs
 from ragbench.comparison.gold import answerable_questions, met_gold
@@ -380,7 +381,7 @@ def _with_alternatives(
 def _with_ids(record: Answered, ids: Sequence[str]) -> Answered:
     """Return a record with other ids of its hits, in their order."""
     hits = record.ranking or []
-    renamed = [replace(hit, id=name) for hit, name in zip(hits, ids, strict=True)]
+    renamed = [structs.replace(hit, id=name) for hit, name in zip(hits, ids, strict=True)]
     n_read = len(record.contexts or ())
     return replace(record, contexts=renamed[:n_read], further=renamed[n_read:])
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
 from ragbench.comparison.gold import GoldPiece, find_answer, gold_pieces, meet_pieces
@@ -69,7 +70,9 @@ def _name_documents(
     if not corpus or all(hit.id in ids for hits in rankings for hit in hits):
         return rankings
     document_of_hit = document_resolver(corpus)
-    return [[replace(hit, document=document_of_hit(hit)) for hit in hits] for hits in rankings]
+    return [
+        [structs.replace(hit, document=document_of_hit(hit)) for hit in hits] for hits in rankings
+    ]
 
 
 def table_facts(

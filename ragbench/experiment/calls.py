@@ -15,12 +15,25 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
+from msgspec import structs
+
 from ragbench.errors import AdapterError, is_interrupt
 from ragbench.executors.base import Executor, LostItem, Task, blocks_of
 from ragbench.llm import CallFailure
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.limits import Backoff
-from ragbench.types import Cause, Retrieved, Run, ScoredDocument
+from ragbench.records.codec import as_json, from_line
+from ragbench.records.manifest import FailedAnswer, FailedCall
+from ragbench.types import (
+    Cause,
+    Document,
+    Prediction,
+    Retrieved,
+    Run,
+    ScoredDocument,
+    ToolCall,
+)
+from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
 # Seconds between two checks for Ctrl-C: Python handles a signal only when a wait ends, and a wait
@@ -100,6 +113,66 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         A query that the file lacks is absent.
         """
         return replace(self.read().first(self.query_ids, self.top_k), name=name)
+
+
+Failed = TypeVar("Failed", bound=FailedCall)
+Row = TypeVar("Row", bound=Record)
+
+
+def failed_row(row_type: type[Failed], outcome: Outcome[Any]) -> Failed:
+    """Return the row of a failed call, for the store and for a run folder."""
+    ms = rounded_ms(outcome)
+    return row_type(cause=outcome.cause.word, detail=outcome.detail, latency_ms=ms)
+
+
+def answer_row(outcome: Outcome[Prediction]) -> Prediction | FailedAnswer:
+    """Return the row of an answer, for the store and for a run folder; ms to 0.001.
+
+    Values of metadata and arguments without a JSON form become texts. Cut reasoning is left out.
+    """
+    answer = outcome.value
+    if answer is None:
+        return failed_row(FailedAnswer, outcome)
+    contexts, calls = answer.contexts, answer.tool_calls
+    return structs.replace(
+        answer,
+        contexts=None if contexts is None else [*map(_plain_document, contexts)],
+        latency_ms=rounded_ms(outcome),
+        tool_calls=None if calls is None else tuple(map(_plain_call, calls)),
+        reasoning="",
+    )
+
+
+def _plain_document(document: Document) -> Document:
+    """Return a document whose metadata are JSON."""
+    if not document.metadata:
+        return document
+    return structs.replace(document, metadata=as_json(dict(document.metadata)))
+
+
+def _plain_call(call: ToolCall) -> ToolCall:
+    """Return a tool call whose arguments are JSON."""
+    return structs.replace(call, arguments=as_json(dict(call.arguments)))
+
+
+def rounded_ms(outcome: Outcome[Any]) -> float | None:
+    """Return the time of a call in milliseconds, to 0.001."""
+    return None if outcome.latency_ms is None else round(outcome.latency_ms, 3)
+
+
+def read_outcome(row_type: type[Row], line: bytes) -> Outcome[Row]:
+    """Return the outcome in a line: a row of a value, or of a failed call.
+
+    Raises:
+        DataError: The line has neither a value nor a cause.
+        KeyError: The cause is unknown.
+        ValueError: The line is no JSON.
+    """
+    call = from_line(FailedCall, line)
+    cause = Cause[call.cause.upper()]
+    if cause is not Cause.SCORED:
+        return Outcome(None, cause, call.detail, call.latency_ms)
+    return Outcome(from_line(row_type, line), latency_ms=call.latency_ms)
 
 
 def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Outcome[Value]]]:

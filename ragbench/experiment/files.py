@@ -8,7 +8,6 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -46,7 +45,7 @@ from ragbench.data.runs.run_lines import (
 )
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import FileRankings
+from ragbench.experiment.calls import FileRankings, answer_row
 from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
@@ -57,12 +56,9 @@ from ragbench.records import codec
 from ragbench.records.codec import cleaned
 from ragbench.records.manifest import (
     SHOWN_HITS,
-    AnswerRow,
-    FailedPrediction,
+    AnswerKey,
     Manifest,
     MetadataRow,
-    Passage,
-    PredictionRow,
     PromptForm,
     QuestionRow,
     StageWork,
@@ -222,8 +218,7 @@ def _query_files(
             contents[name] = chain([first], lines)
     contents |= _ranking_files(results, clean)
     for name, answers in results.answers.items():
-        lines = _lines(_predictions(plan, answers), clean)
-        contents[f"predictions/{file_name(name)}.jsonl"] = lines
+        contents[f"predictions/{file_name(name)}.jsonl"] = _predictions(plan, answers, clean)
     verdicts: dict[str, Iterable[VerdictRow]] = {}
     for name, by_judge in results.judgements.items():
         verdicts[file_name(name)] = chain.from_iterable(by_judge.values())
@@ -327,38 +322,23 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
             )
 
 
-def _predictions(plan: Plan, answers: Answers) -> Iterator[AnswerRow]:
-    """Yield the answers and failures, query by query; several answers to a query are numbered."""
+def _predictions(plan: Plan, answers: Answers, clean: Callable[[str], str]) -> Iterator[str]:
+    """Yield the lines of answers and failures, query by query; of several, each has its number."""
     samples = answers.by_sample()
     generator = plan.generators.get(plan.system(answers.name).generator or "")
     for row, query in enumerate(plan.queries):
         for number, sample in enumerate(samples):
-            outcome, numbered = sample.outcomes[row], number if len(samples) > 1 else None
-            prediction, ms = outcome.value, outcome.latency_ms
-            if prediction is None:
-                yield FailedPrediction(
-                    query_id=query.id,
-                    sample=numbered,
-                    cause=outcome.cause.word,
-                    detail=outcome.detail,
-                )
-                continue
-            contexts, calls = prediction.contexts, prediction.tool_calls
-            # the prompt refers to the passages, whose texts are in `contexts`: not stored twice
-            marks = [replace(p, text=f"[[passage {n}]]") for n, p in enumerate(contexts or (), 1)]
-            yield PredictionRow(
-                query_id=query.id,
-                sample=numbered,
-                answer=prediction.answer,
-                contexts=None
-                if contexts is None
-                else tuple(Passage(id=c.id, title=c.title, text=c.text) for c in contexts),
-                queries=tuple(prediction.queries or ()),
-                tool_calls=None if calls is None else tuple(calls),
-                prompt=None if generator is None else generator.prompt_text(query.text, marks),
-                usage=prediction.usage,
-                latency_ms=None if ms is None else round(ms, 3),
-            )
+            outcome, prompt = sample.outcomes[row], None
+            if outcome.value is not None and generator is not None:
+                # the prompt refers to the passages, whose texts are in `contexts`: not stored twice
+                passages = enumerate(outcome.value.contexts or (), 1)
+                marks = [structs.replace(p, text=f"[[passage {n}]]") for n, p in passages]
+                prompt = generator.prompt_text(query.text, marks)
+            numbered = number if len(samples) > 1 else None
+            key = AnswerKey(query_id=query.id, sample=numbered, prompt=prompt)
+            # the row of the store follows: the same keys and values
+            line = codec.join_lines(cleaned(key, clean), cleaned(answer_row(outcome), clean))
+            yield f"{line}\n"
 
 
 def _question_rows(plan: Plan, results: Results) -> Iterator[QuestionRow]:

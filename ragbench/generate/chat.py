@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec import structs
+
 from ragbench import llm
 from ragbench.errors import DataError, OptionError
 from ragbench.generate.base import Generator
@@ -205,9 +207,9 @@ def _cut(passage: Document, budget: int, count: Callable[[str], int]) -> Documen
     while low < high:
         # Rounded up: else two neighbours would give the lower one for ever.
         middle = (low + high + 1) // 2
-        text = replace(passage, text=passage.text[: ends[middle - 1]]).full_text
+        text = structs.replace(passage, text=passage.text[: ends[middle - 1]]).full_text
         low, high = (middle, high) if count(text) <= budget else (low, middle - 1)
-    return replace(passage, text=passage.text[: ends[low - 1]]) if low else None
+    return structs.replace(passage, text=passage.text[: ends[low - 1]]) if low else None
 
 
 class PromptOptions(OptionSet):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
@@ -226,13 +225,13 @@ def read_answer(answer: Any) -> Prediction:
         reasoning_tokens=read_count(usage.reasoning_tokens) or 0,
         cached_tokens=read_count(usage.cached_tokens) or 0,
     )
-    prediction = replace(prediction, usage=usage)
+    prediction = structs.replace(prediction, usage=usage)
     if prediction.tool_calls is not None:
         calls = read_tool_calls(
             prediction.tool_calls,
             lambda problem, allowed: AdapterError(f"tool_calls: {problem}, allowed: {allowed}"),
         )
-        prediction = replace(prediction, tool_calls=calls)
+        prediction = structs.replace(prediction, tool_calls=calls)
     contexts, reader = prediction.contexts, HitReader(None)
     # None means unknown passages, an empty list none.
     if contexts is None:
@@ -247,7 +246,7 @@ def read_answer(answer: Any) -> Prediction:
     passages = []
     for number, passage in enumerate(contexts, start=1):
         passages.append(_passage(passage, number, reader))
-    return replace(prediction, contexts=passages)
+    return structs.replace(prediction, contexts=passages)
 
 
 def _of_mapping(answer: Mapping[str, Any]) -> Prediction | None:

@@ -15,6 +15,8 @@ from functools import cached_property, partial
 from itertools import chain, islice
 from typing import Any
 
+from msgspec import structs
+
 from ragbench import llm
 from ragbench.data.files.fields import UNANSWERABLE_KIND
 from ragbench.errors import DataError
@@ -163,7 +165,7 @@ class QuestionMaker:
         if candidate.kind == UNANSWERABLE_KIND:
             passages = self._best_passages(question)
             return {"not_in_corpus": self._prompts.answer(question, passages)}
-        read = replace(passage.document, text=passage.text)
+        read = structs.replace(passage.document, text=passage.text)
         return {
             "answered": self._prompts.answer(question, [read]),
             "closed_book": self._prompts.closed_book(question),

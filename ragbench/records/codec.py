@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -177,41 +177,74 @@ def from_file(record: type[T], value: object, *, file: object) -> T:
     return from_json(record, value, file=file)
 
 
-def to_line(record: Record) -> str:
-    """Return a record as one line of JSON without a line end; NaN becomes null.
+def to_line(value: Any) -> str:
+    """Return a record, or a JSON value, as one line of JSON without a line end; NaN becomes null.
 
-    The class has no flat record.
+    Raises TypeError for a value that JSON lacks.
     """
+    if isinstance(value, Record) and _holds_flat_records(type(value)):
+        value = to_json(value)
     try:
-        return msgspec.json.encode(record, enc_hook=_encode_other).decode()
+        return msgspec.json.encode(value, enc_hook=_encode_other).decode()
     except UnicodeEncodeError:
         # UTF-8 cannot encode half of a surrogate pair: all text is escaped
-        return json.dumps(to_json(record), allow_nan=False, separators=(",", ":"))
+        return json.dumps(_to_value(value), allow_nan=False, separators=(",", ":"))
+
+
+def join_lines(first: Record, second: Record) -> str:
+    """Return the keys of two records as one line of JSON, as `to_line` writes each of them.
+
+    Example:
+        >>> from ragbench.records.manifest import AnswerKey
+        >>> from ragbench.types import Usage
+        >>> join_lines(AnswerKey(query_id="q1"), Usage(input_tokens=7))
+        '{"query_id":"q1","input_tokens":7,"output_tokens":null,"usd":null}'
+    """
+    start, end = to_line(first).removesuffix("}"), to_line(second).removeprefix("{")
+    return start + ("," if len(start) > 1 and len(end) > 1 else "") + end
 
 
 def _encode_other(value: Any) -> Any:
     """Return a value of a type that msgspec does not know, such as a mapping of its own class."""
     if isinstance(value, Mapping):
         return dict(value)
+    # texts and numbers of NumPy and of other subclasses
+    for plain in (str, float, int):
+        if isinstance(value, plain):
+            return plain(value)
     raise TypeError(f"no JSON value: {type(value).__name__}")
+
+
+def as_json(value: object) -> Any:
+    """Return a value as JSON; the parts that JSON lacks, such as dates and NaN, as text.
+
+    Keys that are no texts or numbers are left out.
+    """
+    try:
+        return load_json(json.dumps(value, default=str, skipkeys=True), parse_constant=str)
+    except (ValueError, RecursionError):  # a circle, or deeper than JSON can be read again
+        if isinstance(value, dict):
+            return {str(key): as_json(part) for key, part in value.items() if part is not value}
+        return "(nested too deep)"
 
 
 def from_line(
     record: type[T], text: str | bytes, *, file: object = None, line: int | None = None
 ) -> T:
-    """Return the record in a line of JSON; see `from_json`. The class has no flat record.
+    """Return the record in a line of JSON; see `from_json`.
 
     Raises:
         DataError: A value does not fit.
         ValueError: The line is no JSON.
     """
     try:
-        read: T = _decoder(record).decode(text)
-        return read
+        if not _holds_flat_records(record):
+            read: T = _decoder(record).decode(text)
+            return read
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        # msgspec refuses half of a surrogate pair, and does not name the place in a list
-        value = load_json(text, parse_float=_finite, parse_constant=_finite)
-        return from_json(record, value, file=file, line=line)
+        pass  # msgspec refuses half of a surrogate pair, and does not name the place in a list
+    value = load_json(text, parse_float=_finite, parse_constant=_finite)
+    return from_json(record, value, file=file, line=line)
 
 
 def from_lines(path: Path, record: type[T], allowed: str) -> Iterator[tuple[int, T]]:
@@ -336,7 +369,7 @@ def _find_mistake(hint: Any, value: Any) -> _Mistake:
         return _Mistake([], "out of range", described)
     if get_origin(hint) is Literal and type(value) is str:
         return _Mistake([], f"found '{value}'", described, (value, get_args(hint)))
-    if get_origin(hint) is tuple and get_args(hint)[-1] is not ...:
+    if get_origin(hint) is tuple and not _is_list(hint):
         return _Mistake([], f"found {value!r}", described)
     if is_record(hint) and type(value) is dict:
         return _Mistake([], f"found {_HALF_CHARACTER}")
@@ -354,7 +387,7 @@ def _parts(hint: Any, value: Any) -> Iterator[tuple[str, Any, Any]]:
                     yield "", declared.hint, flat_part
             elif declared.is_required or declared.key in value:
                 yield declared.key, declared.hint, value.get(declared.key, msgspec.UNSET)
-    elif get_origin(hint) is tuple and inner[-1] is ... and type(value) is list:
+    elif _is_list(hint) and type(value) is list:
         for position, part in enumerate(value):
             yield str(position), inner[0], part
     elif _is_mapping(hint) and type(value) is dict:
@@ -372,10 +405,10 @@ def _described(hint: Any) -> str | None:
         return _described(next(part for part in get_args(hint) if part is not type(None)))
     if get_origin(hint) is Literal:
         return ", ".join(get_args(hint))
-    if get_origin(hint) is tuple:
-        if get_args(hint)[-1] is not ...:
-            return "[low, high]"
+    if _is_list(hint):
         return "a list of objects" if is_record(get_args(hint)[0]) else "a list"
+    if get_origin(hint) is tuple:
+        return "[low, high]"
     if hint is type(None):
         return "null"
     return "an object" if is_record(hint) or _is_mapping(hint) else _LEAVES.get(hint)
@@ -414,6 +447,8 @@ def _cleaner(hint: Any) -> Clean | None:
     change = changes[0]
     if origin is tuple:
         return lambda value, clean: tuple(change(part, clean) for part in value)
+    if _is_list(hint):
+        return lambda value, clean: [change(part, clean) for part in value]
     if origin in (Union, types.UnionType):
         return lambda value, clean: None if value is None else change(value, clean)
     return lambda value, clean: {key: change(part, clean) for key, part in value.items()}
@@ -434,6 +469,12 @@ def clean_tree(value: Any, clean: Callable[[str], str]) -> Any:
 def is_record(hint: Any) -> bool:
     """Return True if a type is a class of records."""
     return isinstance(hint, type) and issubclass(hint, Record)
+
+
+def _is_list(hint: Any) -> bool:
+    """Return True if a type is a list, or a tuple of any length, with one type of its items."""
+    origin = get_origin(hint)
+    return origin in (list, Sequence) or (origin is tuple and get_args(hint)[-1] is ...)
 
 
 def _is_mapping(hint: Any) -> bool:

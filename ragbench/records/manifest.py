@@ -7,9 +7,8 @@ from typing import Any
 
 from ragbench.records.summary import TokenCounts
 from ragbench.signature import fingerprint
-from ragbench.types.conversation import ToolCall
 from ragbench.types.json_fields import ABSENT, Prose, Record, optional
-from ragbench.types.records import Usage
+from ragbench.types.records import Prediction, Retrieved, Usage
 from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 from ragbench.types.spans import Span
 
@@ -178,64 +177,67 @@ class UnscoredRow(Record):
     sample: int | None = optional()
 
 
-class Passage(Record):
-    """A passage that a generator got.
+class FailedCall(Record):
+    """Row of a call without a value: why it failed, in the store and in a run folder.
+
+    A row of a value has none of these keys but `latency_ms`.
 
     Attributes:
-        id: Its id.
-        title: Its title; None without one.
-        text: Its text; None if a service gave ids alone.
-    """
-
-    id: str
-    title: Prose | None = None
-    text: Prose | None = None
-
-
-class PredictionRow(Record):
-    """Answer of a system to a query.
-
-    Attributes:
-        sample: Number of the answer, of several; None for one.
-        answer: The text; None if there is none.
-        contexts: Passages that it was made from; None if they are not known.
-        queries: Queries that the system formulated.
-        tool_calls: Tools that it called; None if that is not known.
-        prompt: Prompt of the model, with `[[passage 1]]` in the place of a text; None if it is not
-            known here.
-        usage: Tokens and cost; None if the answer failed.
+        cause: Word of the cause; `scored` in the row of a value.
+        detail: Cause in full: the text of an error.
         latency_ms: Duration in milliseconds; None if it was not measured.
-        query_id: Id of the query.
     """
 
-    query_id: str
-    sample: int | None = optional()
-    answer: Prose | None
-    contexts: tuple[Passage, ...] | None
-    queries: tuple[Prose, ...] = optional(())
-    tool_calls: tuple[ToolCall, ...] | None = optional()
-    prompt: Prose | None = optional()
-    usage: Usage | None = optional()
-    latency_ms: float | None = None
+    cause: str = optional("scored")
+    detail: Prose = ""
+    latency_ms: float | None = optional()
 
 
-class FailedPrediction(Record):
-    """A query that a system gave no answer to, and the cause.
+class FailedAnswer(FailedCall):
+    """Row of a failed answer in the store; null for the keys that every answer has."""
 
-    Attributes:
-        sample: Number of the answer, of several; None for one.
-        cause: The word of the cause.
-        detail: The cause in full: the text of an error.
-        query_id: Id of the query.
-    """
-
-    query_id: str
-    sample: int | None = optional()
-    # null, so that every line of a predictions file has the same keys
     answer: None = None
     contexts: None = None
-    cause: str
-    detail: Prose
+
+
+class RetrievedRow(Retrieved, kw_only=True):
+    """Row of the hits of a query in the store.
+
+    Attributes:
+        latency_ms: Duration in milliseconds; None if it was not measured.
+    """
+
+    latency_ms: float | None = optional()
+
+
+class AnswerKey(Record):
+    """First keys of a line of `predictions/*.jsonl`; the row of the store follows.
+
+    Attributes:
+        query_id: Id of the query.
+        sample: Number of the answer, of several; None for one.
+        prompt: Prompt of the model, with `[[passage 1]]` in the place of a text; None if it is not
+            known here.
+    """
+
+    query_id: str
+    sample: int | None = optional()
+    prompt: Prose | None = optional()
+
+
+class PredictionRow(Prediction, kw_only=True):
+    """Line of `predictions/*.jsonl` with an answer: see `Prediction` and `AnswerKey`."""
+
+    query_id: str
+    sample: int | None = optional()
+    prompt: Prose | None = optional()
+
+
+class FailedPrediction(FailedAnswer):
+    """Line of `predictions/*.jsonl` without an answer: see `FailedAnswer` and `AnswerKey`."""
+
+    query_id: str
+    sample: int | None = optional()
 
 
 # A line of `predictions/*.jsonl`.
@@ -466,15 +468,21 @@ ANSWER = "answer"
 SHOWN_HITS = 10
 
 
-class TextRow(Passage):
+class TextRow(Record):
     """A line of `texts.jsonl`: the text of a gold document, or of a hit near the top.
 
     Attributes:
+        id: Id of the document or hit.
+        title: Its title; None without one.
+        text: Its text; None if a service gave ids alone.
         system: System whose hit it is, if another text has the same id; None for all systems.
         query_id: Query of that hit; None for all queries.
         cut: True if `text` is only the start of the text.
     """
 
+    id: str
+    title: Prose | None = None
+    text: Prose | None = None
     system: str | None = optional()
     query_id: str | None = optional()
     cut: bool = optional(False)

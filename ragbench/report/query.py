@@ -16,7 +16,6 @@ from ragbench.records.causes import CAUSE_CHANGES
 from ragbench.records.manifest import (
     AnswerRow,
     FailedPrediction,
-    Passage,
     PredictionRow,
     TextRow,
     VerdictRow,
@@ -25,7 +24,7 @@ from ragbench.report.formats.base import Screen
 from ragbench.report.formats.terminal import draw_table
 from ragbench.report.table import word_table
 from ragbench.report.text import MISSING, cause_words, significant
-from ragbench.types import JudgedClaim
+from ragbench.types import Document, JudgedClaim
 from ragbench.types.display import printable
 from ragbench.types.scores import SentPrompt
 
@@ -301,7 +300,7 @@ class _QueryText:
                 yield from _prompt_lines(text)
 
 
-def passage_names(system: SystemView, contexts: Sequence[Passage]) -> list[str]:
+def passage_names(system: SystemView, contexts: Sequence[Document]) -> list[str]:
     """Return the names of the passages of an answer: document and place, as `Hit.label` has it."""
     hits = mark_read([hit for hit in system.ranking if hit.rank is not None], contexts)
     names = {}
@@ -393,7 +392,7 @@ def _judged_answers(
     return answers
 
 
-def _full_text(passage: Passage | None) -> str | None:
+def _full_text(passage: Document | TextRow | None) -> str | None:
     """Return title and text as a model gets them, with a blank between them."""
     if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
         return None

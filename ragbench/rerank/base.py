@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from ragbench.embed.component import SearchComponent
 from ragbench.errors import AdapterError
@@ -95,7 +96,7 @@ def with_tail(
                 lower = score - _STEP * max(abs(score), 1.0)
                 # -1.8e308 is the end, below which there is no number
                 score = lower if math.isfinite(lower) else score
-            joined.append(replace(hit, score=score))
+            joined.append(structs.replace(hit, score=score))
     return joined
 
 

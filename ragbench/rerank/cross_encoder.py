@@ -10,6 +10,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
+from msgspec import structs
+
 from ragbench.embed import base as embed
 from ragbench.embed.batches import Batches
 from ragbench.embed.encoders import token_limit, truncation_notes
@@ -296,6 +298,6 @@ class CrossEncoder(Reranker):
             self._truncated[query.id] = sum(score.truncated for score in scores), len(scores)
             scored = []
             for hit, pair in zip(query_hits, scores, strict=True):
-                scored.append(replace(hit, score=pair.score))
+                scored.append(structs.replace(hit, score=pair.score))
             ranked.append(sorted(scored, key=lambda hit: -(hit.score or 0.0))[:top_k])
         return ranked

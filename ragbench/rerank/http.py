@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
+
+from msgspec import structs
 
 from ragbench.adapters.http import RequestOptions, Url
 from ragbench.errors import AdapterError, OptionError, Phrase
@@ -86,7 +87,7 @@ class HttpReranker(Reranker):
             raise AdapterError(f"the reply has {len(scores)} results, allowed: {count} (top_n)")
         # a reply may be in any order, and longer than top_n
         best = sorted(scores, key=lambda index: -scores[index])[:top_k]
-        return [replace(hits[index], score=scores[index]) for index in best]
+        return [structs.replace(hits[index], score=scores[index]) for index in best]
 
 
 def _key(name: str) -> str:

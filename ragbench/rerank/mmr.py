@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.embed import base as embed
 from ragbench.embed.cache import CachedEmbedder, EmbedderOptions
@@ -105,7 +105,9 @@ class MMR(Reranker):
                 relevance = dot_products(hit_vectors, question_vectors[position])
             similarity = partial(_similarities, hit_vectors)
             selection = marginal_relevance(relevance, similarity, self.lambda_mult, top_k)
-            rankings.append([replace(ranking[row], score=value) for row, value in selection])
+            rankings.append(
+                [structs.replace(ranking[row], score=value) for row, value in selection]
+            )
         return rankings
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.errors import OptionError
 from ragbench.retrieve.base import IndexSearch, Retriever
@@ -102,7 +102,7 @@ class Chunked(Retriever):
 
         def read(result: Any, request: Any) -> Retrieved:
             hits = search.read(result, request)
-            return replace(hits, documents=list(map(self._with_text, hits.documents)))
+            return structs.replace(hits, documents=list(map(self._with_text, hits.documents)))
 
         return search._replace(read=read)
 
@@ -152,6 +152,6 @@ class Chunked(Retriever):
         if hit.id not in self._chunks:
             return hit
         chunk, document = self._chunks[hit.id]
-        return replace(
+        return structs.replace(
             hit, text=chunk.text, title=chunk.title, metadata=chunk.metadata, document=document
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal
+
+from msgspec import structs
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.registry import Option
@@ -132,7 +133,10 @@ class Fusion(Retriever):
                 scores[identifier] *= len(terms)
         # ids tie by their bytes, as in trec_eval
         best = sorted(scores, key=lambda doc: (scores[doc], id_bytes(doc)), reverse=True)
-        return [replace(hits[identifier], score=scores[identifier]) for identifier in best[:top_k]]
+        return [
+            structs.replace(hits[identifier], score=scores[identifier])
+            for identifier in best[:top_k]
+        ]
 
     def _parts(self, source: int, ranking: Sequence[ScoredDocument]) -> Mapping[str, float]:
         """Return the unweighted addend of each document of one ranking: document id -> number."""

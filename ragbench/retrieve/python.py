@@ -12,8 +12,9 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from ragbench.adapters.libraries import HitReader, PlainCall, checked_id, is_id
 from ragbench.errors import AdapterError
@@ -227,7 +228,7 @@ def separate_chunks(hits: list[ScoredDocument]) -> list[ScoredDocument]:
             texts.append(hit.text)
         number = 1 if hit.text is None else 1 + texts.index(hit.text)
         if number > 1:
-            hit = replace(hit, id=f"{hit.id}#{number}", document=hit.document or hit.id)
+            hit = structs.replace(hit, id=f"{hit.id}#{number}", document=hit.document or hit.id)
         separated.append(hit)
     return separated
 
@@ -255,7 +256,7 @@ def first_documents(hits: list[ScoredDocument], top_k: int) -> list[ScoredDocume
 def _read_hit(hit: Any, position: int) -> ScoredDocument:
     """Return a hit given as a document, or as a pair of a document and its score."""
     if isinstance(hit, (tuple, list)) and len(hit) == 2:
-        return _checked(replace(_read_document(hit[0], position), score=hit[1]), position)
+        return _checked(structs.replace(_read_document(hit[0], position), score=hit[1]), position)
     return _checked(_read_document(hit, position), position)
 
 
@@ -280,7 +281,7 @@ def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
     """Return the hit with an id that a run file can hold, and its score as a float or None."""
     identifier = checked_id(hit.id, f"hit {position}")
     if hit.score is None:
-        return replace(hit, id=identifier)
+        return structs.replace(hit, id=identifier)
     try:
         score = float(hit.score)  # NumPy scalars and decimals become plain floats
     except (TypeError, ValueError, OverflowError) as error:
@@ -290,4 +291,4 @@ def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
         name = json.dumps(score)  # NaN, Infinity or -Infinity
         raise AdapterError(f"hit {position} has the score {name}, allowed: a finite number")
     is_unchanged = identifier is hit.id and score is hit.score
-    return hit if is_unchanged else replace(hit, id=identifier, score=score)
+    return hit if is_unchanged else structs.replace(hit, id=identifier, score=score)

@@ -1,15 +1,12 @@
-"""Stage items in a cache: JSON values by stage, key of the inputs, and item."""
+"""Stage items in a cache: lines of JSON by stage, key of the inputs, and item."""
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ragbench.json_yaml import DEEPEST, load_json
 from ragbench.store.database import CACHE_FILE, Store
 from ragbench.store.sqlite_file import DamagedCache
 
@@ -20,7 +17,7 @@ _SYNC_S = 1.0
 class StageItems:
     """Items of one stage and key, such as the answers of one generator to its prompts.
 
-    `StageStore.items` makes it. `put` stores a JSON value. `item in items` is True if the item is
+    `StageStore.items` makes it. `put` stores a line of JSON. `item in items` is True if the item is
     stored, damaged or not; `get` returns None for a missing or damaged item. A file that cannot be
     used raises a DataError.
 
@@ -45,38 +42,28 @@ class StageItems:
         """True if items can be stored; False for a read-only file."""
         return self._store.writable
 
-    def get(self, item: str) -> Any:
-        """Return the value of an item; None if it is not stored, or damaged.
+    def get(self, item: str) -> bytes | None:
+        """Return the line of an item; None if it is not stored, or damaged.
 
-        A stored null is None too. A blob that is no JSON is removed with a warning. It raises a
-        DataError if the first file cannot be read; a further one is left out with a warning. The
-        first value read or stored records the time of use.
+        It raises a DataError if the first file cannot be read; a further one is left out with a
+        warning. The first line read or stored records the time of use.
         """
-        blob = self._store.get(self.stage, self.key, item)
-        if blob is None:
-            return None
-        self._note_use()
-        try:
-            # Deeper than a user's file, whose values may be nested in the item.
-            return load_json(blob.decode(), deepest=2 * DEEPEST)
-        except ValueError:  # written by another program: the checksum is right
-            self.refuse(item)
-            return None
+        line = self._store.get(self.stage, self.key, item)
+        if line is not None:
+            self._note_use()
+        return line
 
-    def put(self, item: str, value: Any) -> None:
-        """Store the JSON value of an item, in place of an earlier one; it survives a kill at once.
+    def put(self, item: str, line: bytes) -> None:
+        """Store the line of an item, in place of an earlier one; it survives a kill at once.
 
         It survives a power cut once an item is stored a second or more after the last such item.
 
         Raises:
             DataError: The file cannot be written.
-            ValueError: The value has NaN or an infinite number.
-            TypeError: the value is no JSON value.
         """
-        blob = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
         time_s = time.monotonic()
         durable = time_s - self._synced >= _SYNC_S
-        self._store.put(self.stage, self.key, {item: blob}, durable=durable)
+        self._store.put(self.stage, self.key, {item: line}, durable=durable)
         if durable:
             self._synced = time_s
         self._note_use()

@@ -6,11 +6,14 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
+
+import msgspec
+from msgspec import structs
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
-from ragbench.types.json_fields import Record, optional
+from ragbench.types.json_fields import MayHoldSecrets, Prose, Record, optional
 from ragbench.types.reasoning import split_reasoning
 from ragbench.types.spans import Span
 
@@ -22,12 +25,14 @@ _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers
 Part = Literal["corpus", "queries", "qrels", "answers", "spans"]
 
 
+# Further fields of a document, which may hold texts of services.
+Metadata = Annotated[Mapping[str, Any], MayHoldSecrets]
+
 # Note on hits in `Collection.excluded`, with their number.
 EXCLUDED_NOTE = "hits that are excluded documents, dropped before scoring: {}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Document:
+class Document(Record, kw_only=False):
     """Document of a corpus, or a passage as a generator reads it.
 
     Loaders make it for a corpus, retrievers for passages.
@@ -40,9 +45,9 @@ class Document:
     """
 
     id: str
-    text: str = ""
-    title: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    text: Prose = ""
+    title: Prose = ""
+    metadata: Metadata = optional({})
 
     __repr__ = short_repr
 
@@ -76,8 +81,7 @@ class Query:
     __repr__ = short_repr
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ScoredDocument:
+class ScoredDocument(Record, kw_only=False):
     """Hit of a retriever.
 
     The constructor checks nothing. `to_document` returns the hit as a passage, with empty texts for
@@ -93,11 +97,11 @@ class ScoredDocument:
     """
 
     id: str
-    score: float | None = None
-    text: str | None = None
-    title: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    document: str | None = None
+    score: float | None = optional()
+    text: Prose | None = optional()
+    title: Prose | None = optional()
+    metadata: Metadata = optional({})
+    document: str | None = optional()
 
     __repr__ = short_repr
 
@@ -106,8 +110,7 @@ class ScoredDocument:
         return Document(self.id, self.text or "", self.title or "", self.metadata)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Retrieved:
+class Retrieved(Record, kw_only=False):
     """Hits of a retriever for one query, with the queries that it formulated itself.
 
     Attributes:
@@ -116,7 +119,7 @@ class Retrieved:
     """
 
     documents: Sequence[ScoredDocument]
-    queries: list[str] = field(default_factory=list)
+    queries: list[Prose] = msgspec.field(default_factory=list)
 
     __repr__ = short_repr
 
@@ -219,8 +222,7 @@ def _total(usages: Sequence[Usage], name: str, add: Callable[[Sequence[Any]], An
     return total if total <= _LARGEST_COUNT else None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Prediction:
+class Prediction(Record, kw_only=False):
     """Answer of a generator or app to one query.
 
     Attributes:
@@ -235,14 +237,14 @@ class Prediction:
         reasoning: Reasoning that `without_reasoning` cut from the answer; empty if it cut none.
     """
 
-    answer: str
+    answer: Prose
     contexts: list[Document] | None = None
     usage: Usage = UNKNOWN_USAGE
-    queries: list[str] = field(default_factory=list)
+    queries: list[Prose] = msgspec.field(default_factory=list)
     latency_ms: float | None = None
-    left_out: tuple[str, ...] = ()
-    tool_calls: tuple[ToolCall, ...] | None = None
-    reasoning: str = ""
+    left_out: tuple[str, ...] = optional(())
+    tool_calls: tuple[ToolCall, ...] | None = optional()
+    reasoning: Prose = optional("")
 
     __repr__ = short_repr
 
@@ -300,6 +302,8 @@ def without_reasoning(record: Answer) -> Answer:
     reasoning, answer = split_reasoning(record.answer)
     if answer == record.answer:
         return record
+    if isinstance(record, Prediction):
+        return structs.replace(record, answer=answer, reasoning=reasoning)
     return replace(record, answer=answer, reasoning=reasoning)
 
 

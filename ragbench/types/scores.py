@@ -283,11 +283,11 @@ class Verdict(Record, kw_only=False, eq=False):
 
     score: float | None
     level: float | None = optional()
-    reasoning: str = optional("")
+    reasoning: Prose = optional("")
     status: Literal["scored", "not_applicable", "failed"] = optional("scored")
     cause: str = optional("scored")
-    raw: str = optional("")
-    model: str = optional("")
+    raw: Prose = optional("")
+    model: Prose = optional("")
     weighted: bool = optional(False)
     samples: tuple[float | None, ...] = optional(())
     spread: float | None = optional()

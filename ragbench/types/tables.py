@@ -16,6 +16,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard
 
+import msgspec
+from msgspec import structs
+
 from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.types.checks import checked_score
 
@@ -223,6 +226,8 @@ def row_of(item: object) -> Mapping[Any, Any] | None:
         return None
     if callable(dump := getattr(item, "model_dump", None)):
         fields = dump()
+    elif isinstance(item, msgspec.Struct):
+        fields = structs.asdict(item)
     elif is_dataclass(item) and not isinstance(item, type):
         fields = asdict(item)
     else:

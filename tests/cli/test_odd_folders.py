@@ -16,9 +16,9 @@ from tests.commands import run_command
 from tests.store.rows import forge
 
 pytestmark = pytest.mark.slow
-HITS, ANSWER = {"hits": [[1]]}, {"answer": 5, "usage": []}
-ODD = [None, 1, "x", [], {}, [1], {"a": 1}, {"value": 3}, {"cause": "no"}, {"value": HITS},
-       {"value": ANSWER}, {"score": "x"}, {"name": 1}]  # fmt: skip
+HITS, ANSWER = {"documents": [{"id": 1}]}, {"answer": 5, "usage": []}
+ODD = [None, 1, "x", [], {}, [1], {"a": 1}, {"value": 3}, {"cause": "no"}, HITS, ANSWER,
+       {"score": "x"}, {"name": 1}]  # fmt: skip
 
 
 @pytest.fixture
@@ -98,6 +98,9 @@ def test_stored_items_of_the_wrong_shape_are_made_again(
     for number, value in enumerate(ODD):
         rows = f"(rowid + {shift}) % {len(ODD)} = {number}"
         forge(tmp_path / "cache" / CACHE_FILE, rows, json.dumps(value).encode())
+    # and two are no JSON at all
+    for rowid, line in ((1, b"[" * 100_000), (2, b"\xff")):
+        forge(tmp_path / "cache" / CACHE_FILE, f"rowid = {rowid}", line)
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
 
     with warnings.catch_warnings():

@@ -235,8 +235,8 @@ class Count(Stage):
             self.log.append((self.name, row))
             keep(row, {"number": sums[row] + 1})
 
-    def read(self, stored):
-        return stored["number"]
+    def read(self, line):
+        return json.loads(line)["number"]
 
     def output(self, inputs, values):
         return list(values)

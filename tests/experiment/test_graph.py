@@ -12,10 +12,9 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages import graph
 from ragbench.experiment.stages.answers import AnswerQueries
 from ragbench.experiment.stages.base import Slot, Stage
-from ragbench.experiment.stages.stored_items import query_key, without_secrets
+from ragbench.experiment.stages.keys import query_key
 from ragbench.files import cache_folder
 from ragbench.records.manifest import Choices
-from ragbench.secrets import Redactor
 from ragbench.store.maintenance import stored_in
 from tests.commands import run_command
 from tests.experiment.moons import QUERIES
@@ -140,38 +139,3 @@ def test_no_stage_stores_a_secret(config, monkeypatch):
 
 def find_nothing(api_key):
     return lambda queries, top_k: [[] for _ in queries]
-
-
-def test_numbers_in_base64_are_kept_whatever_a_secret_is():
-    column = {"values": "AAAAAAAA", "causes": "AAAA", "details": {"0": "bad key AAAAAAAA"}}
-
-    cleaned = without_secrets({"column": column}, Redactor({"KEY": "AAAAAAAA"}))
-
-    assert cleaned == {"column": {**column, "details": {"0": "bad key ${KEY}"}}}
-
-
-@pytest.mark.costly
-@pytest.mark.usefixtures("counted")
-def test_a_stage_of_the_list_takes_part_in_the_rounds_of_a_budget(config):
-    run_experiment({**config, "budget": {"usd": 1}})
-
-    assert CountWords.counts == (1, 1, 1, 1, 1)
-
-
-def test_each_stage_stands_behind_those_that_it_reads(config, assert_message):
-    checked = load_config(
-        {
-            **config,
-            "retrievers": {
-                "both": {"type": "fusion", "retrievers": ["bm25", "exact"]},
-                **config["retrievers"],
-            },
-            "controls": ["no_context"],
-        }
-    )
-    plan = make_plan(checked, load_collection(checked), Choices(only=("both",)), LiveComponents())
-    planned = graph.plan_run(plan)
-
-    assert_message([node.name for node in planned.nodes])
-    [both] = [node for node in planned.nodes if node.name == "retrieve both"]
-    assert [node.name for node in both.after] == ["score both", "generate both/extractive"]

@@ -11,15 +11,16 @@ import yaml
 
 from ragbench.errors import DataError
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages import comparison, stored_items
-from ragbench.experiment.stages.stored_items import read_column, write_column
+from ragbench.experiment.stages import comparison, keys
+from ragbench.records.codec import from_line, to_line
+from ragbench.records.columns import ColumnRow, column_row, read_column_row
 from ragbench.records.manifest import Choices
 from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE
 from ragbench.store.sqlite_file import DamagedCache
 from ragbench.types import Cause, Retrieved, ScoreColumn
 from tests.experiment.moons import FEW_SCORES, QUERIES, moons_place, write_jsonl
-from tests.store.rows import damage
+from tests.store.rows import damage, items
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -55,7 +56,7 @@ def test_a_comparison_is_of_the_very_numbers_and_causes():
     scored = [Cause.SCORED, Cause.SCORED, Cause.TIMEOUT]
     signature = Signature("ndcg@10", (("v", "1"),))
     column = ScoreColumn("é", np.array([0.1, -0.0, odd]), np.array(scored, np.uint8), signature)
-    read = read_column(json.loads(json.dumps(write_column(column))))
+    read = read_column_row(from_line(ColumnRow, to_line(column_row(column))))
 
     assert comparison._fingerprint(column) == comparison._fingerprint(read)
     variants = [
@@ -67,6 +68,39 @@ def test_a_comparison_is_of_the_very_numbers_and_causes():
         replace(column, direction="lower"),
     ]
     assert len({comparison._fingerprint(variant) for variant in variants}) == len(variants)
+
+
+def test_lines_of_predictions_are_the_rows_of_the_store(moons_run, moons_folder):
+    stored = {line.decode() for _, _, line in items(moons_folder / "cache", "generate")}
+
+    lines = (moons_run.path / "predictions" / "bm25--extractive.jsonl").read_text().splitlines()
+
+    assert len(lines) == len(QUERIES)
+    for name, line in zip(QUERIES, lines, strict=True):
+        assert line.startswith(f'{{"query_id":"{name}",')
+        assert "{" + line.removeprefix(f'{{"query_id":"{name}",') in stored
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"causes": {}}, ValueError),
+        ({"causes": {"timeout": [0, 1]}}, ValueError),
+        ({"causes": {"timeout": [7]}}, IndexError),
+        ({"causes": {"tired": [1]}}, KeyError),
+        ({"values": [0.5, "x"]}, DataError),
+        ({"details": {"one": "slow"}}, ValueError),
+    ],
+)
+def test_a_stored_column_with_neither_value_nor_cause_is_refused(change, error):
+    signature, causes = Signature("ndcg@10"), np.array([Cause.SCORED, Cause.TIMEOUT], np.uint8)
+    details = {1: "half of a pair: \ud800"}
+    column = ScoreColumn("ndcg@10", np.array([0.5, np.nan]), causes, signature, details=details)
+    row = json.loads(to_line(column_row(column)))
+    assert read_column_row(from_line(ColumnRow, json.dumps(row))).details == details
+
+    with pytest.raises(error):
+        read_column_row(from_line(ColumnRow, json.dumps(row | change)))
 
 
 def test_a_second_run_makes_nothing_and_says_the_same(ran, moons_run):
@@ -394,8 +428,8 @@ def newer():
     read = Path.read_bytes
 
     def forget():
-        stored_items.code_in.cache_clear()
-        stored_items.code_of.cache_clear()
+        keys.code_in.cache_clear()
+        keys.code_of.cache_clear()
 
     def make_newer(module):
         def read_newer(path):

@@ -5,6 +5,7 @@ import importlib
 import json
 import pkgutil
 import types
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
@@ -75,6 +76,8 @@ def values(hint):
     # lists of two entries show what lists of many do
     if origin is tuple and inner[-1] is ...:
         return st.lists(values(inner[0]), max_size=2).map(tuple)
+    if origin in (list, Sequence):
+        return st.lists(values(inner[0]), max_size=2)
     if origin is tuple:
         return st.tuples(*map(values, inner))
     if hint is Span:

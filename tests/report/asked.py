@@ -12,7 +12,6 @@ from ragbench.records.causes import Loss
 from ragbench.records.codec import Record, to_json
 from ragbench.records.manifest import (
     FailedPrediction,
-    Passage,
     PredictionRow,
     QuestionRow,
     TextRow,
@@ -20,7 +19,7 @@ from ragbench.records.manifest import (
     VerdictRow,
 )
 from ragbench.report.page.html import write_page
-from ragbench.types import JudgedClaim, Usage
+from ragbench.types import Document, JudgedClaim, Usage
 from tests.report.example import score, system
 from tests.report.pages import records
 
@@ -41,12 +40,12 @@ def results(name: str = "made") -> tuple[Any, Any]:
     return records({"name": name, "baseline": "bm25", "systems": systems}, {"baseline": "bm25"})
 
 
-def passages(row: int, topic: str) -> list[Passage]:
+def passages(row: int, topic: str) -> list[Document]:
     """The relevant passage of a query, and three others."""
     text = f"Query {row} has mountains. The peak of {row} is Everest."
     return [
-        Passage(id=f"gold-{row}", title=f"title of gold-{row}", text=text),
-        *(Passage(id=f"other-{row}-{n}", title=topic, text=f"{topic} {n}") for n in range(3)),
+        Document(id=f"gold-{row}", title=f"title of gold-{row}", text=text),
+        *(Document(id=f"other-{row}-{n}", title=topic, text=f"{topic} {n}") for n in range(3)),
     ]
 
 
@@ -57,8 +56,8 @@ def answers(row: int, topic: str) -> tuple[PredictionRow, PredictionRow | Failed
     poor = PredictionRow(
         query_id=query,
         answer=f"{topic} is no mountain.",
-        contexts=tuple(distractors[:2]),
-        queries=(topic,),
+        contexts=distractors[:2],
+        queries=[topic],
     )
     if row == 2:
         # texts of an error come from outside as well
@@ -67,7 +66,7 @@ def answers(row: int, topic: str) -> tuple[PredictionRow, PredictionRow | Failed
     return poor, PredictionRow(
         query_id=query,
         answer=f"The highest mountain is Everest, number {row}.",
-        contexts=(gold, distractors[0]),
+        contexts=[gold, distractors[0]],
         prompt=f"system:\nBe brief.\n\n[[passage 1]]\n\nuser:\n{topic}",
         usage=Usage(input_tokens=100, output_tokens=9, usd=0.002),
         latency_ms=12.5,

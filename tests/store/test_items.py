@@ -1,6 +1,5 @@
 """Stage items: values come back, kills lose none, damage is made again, runs share a file."""
 
-import json
 import threading
 import time
 
@@ -13,17 +12,7 @@ from ragbench.store.database import CACHE_FILE
 from ragbench.store.items import StageStore
 from ragbench.store.maintenance import stored_in
 from ragbench.store.sqlite_file import DamagedCache
-from tests.store.rows import damage, forge, items, query
-
-values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=6,
-)
+from tests.store.rows import damage, items, query
 
 
 @pytest.fixture
@@ -42,7 +31,7 @@ def open_items(tmp_path):
 
 
 @settings(max_examples=5)  # each makes a file
-@given(content=st.dictionaries(st.text(), values, max_size=5))
+@given(content=st.dictionaries(st.text(), st.binary(max_size=40), max_size=5))
 def test_values_come_back(content, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache")
     # the second turn opens the file again, so that nothing comes from memory
@@ -59,21 +48,21 @@ def test_values_come_back(content, tmp_path_factory):
 
 
 def test_the_last_value_of_an_item_counts(open_items):
-    for value in (1, 2, 3):
-        open_items().put("q", value)
+    for line in (b"1", b"2", b"3"):
+        open_items().put("q", line)
 
-    assert open_items().get("q") == 3
+    assert open_items().get("q") == b"3"
 
 
 def test_items_of_further_folders_are_there(open_items):
-    open_items("theirs").put("q", 1)
+    open_items("theirs").put("q", b"1")
 
     items = open_items("ours", ["theirs"])
     assert ("q" in items, "other" in items) == (True, False)
 
 
 def test_keys_and_stages_have_items_of_their_own(open_items):
-    open_items(key="a").put("q", 1)
+    open_items(key="a").put("q", b"1")
 
     assert open_items(key="b").get("q") is None
 
@@ -85,21 +74,21 @@ def test_looking_for_items_makes_no_folder(open_items, tmp_path):
 
 
 def test_folders_of_others_are_only_read(open_items, tmp_path):
-    open_items("theirs").put("q1", "stored")
+    open_items("theirs").put("q1", b"stored")
     old_rows = query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows")
     # a further folder may be absent: `cache_also` may name one that comes later
     ours = open_items("ours", ["theirs", "nowhere"])
 
-    assert ours.get("q1") == "stored"
-    ours.put("q2", "new")
+    assert ours.get("q1") == b"stored"
+    ours.put("q2", b"new")
     assert query(tmp_path / "theirs" / CACHE_FILE, "SELECT * FROM rows") == old_rows
     assert [item for _, item, _ in items(tmp_path / "ours", "retrieve")] == ["q2"]
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_damaged_item_is_said_once_and_made_again(open_items, tmp_path, assert_message):
-    open_items().put("q1", ["d1"])
-    open_items().put("q2", ["d2"])
+    open_items().put("q1", b'["d1"]')
+    open_items().put("q2", b'["d2"]')
     # one byte of the stored value is flipped
     damage(tmp_path / "ours" / CACHE_FILE, "item = 'q1'")
 
@@ -108,43 +97,35 @@ def test_a_damaged_item_is_said_once_and_made_again(open_items, tmp_path, assert
         assert stored.get("q1") is None
     assert_message([warning.message for warning in warned])
     assert "q1" not in stored
-    assert stored.get("q2") == ["d2"]
-    stored.put("q1", ["d3"])
-    assert open_items().get("q1") == ["d3"]
+    assert stored.get("q2") == b'["d2"]'
+    stored.put("q1", b'["d3"]')
+    assert open_items().get("q1") == b'["d3"]'
 
 
 def test_an_item_under_the_name_of_another_is_damaged(open_items, tmp_path):
-    open_items().put("q1", 1)
+    open_items().put("q1", b"1")
     query(tmp_path / "ours" / CACHE_FILE, "UPDATE rows SET item = 'q2'")
 
     with pytest.warns(DamagedCache):
         assert open_items().get("q2") is None
 
 
-def test_what_is_no_json_with_a_right_checksum_is_made_again(open_items, tmp_path):
-    open_items().put("q1", 1)
-    forge(tmp_path / "ours" / CACHE_FILE, "item = 'q1'", b"[" * 100_000)
-
-    with pytest.warns(DamagedCache, match="another shape"):
-        assert open_items().get("q1") is None
-
-
 def test_an_item_of_another_shape_is_refused_and_made_again(open_items):
     stored = open_items()
-    stored.put("q1", 1)
+    stored.put("q1", b"1")
 
     with pytest.warns(DamagedCache, match="q1 has another shape"):
         stored.refuse("q1")
     assert "q1" not in stored
-    stored.put("q1", 2)
-    assert stored.get("q1") == 2
+    stored.put("q1", b"2")
+    assert stored.get("q1") == b"2"
 
 
 def test_threads_and_connections_fill_one_file(open_items, tmp_path):
     def fill(name):
         items = open_items()
         for i in range(100):
-            items.put(f"{name}{i}", "x" * i)
+            items.put(f"{name}{i}", b"x" * i)
 
     threads = [threading.Thread(target=fill, args=(name,)) for name in "abcd"]
     for thread in threads:
@@ -161,7 +142,7 @@ from pathlib import Path
 from ragbench.store.items import StageStore
 stored = StageStore(Path(sys.argv[1])).items("retrieve", "bm25", "k")
 for i in range(int(sys.argv[2]), 10**9):
-    stored.put(str(i), "x" * (i % 5000))
+    stored.put(str(i), b"x" * (i % 5000))
     print(i, flush=True)
 """
 
@@ -176,7 +157,7 @@ def test_kill_9_loses_no_item(open_items, tmp_path, warm, count):
     reported += [int(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
 
     stored = open_items()
-    assert all(stored.get(str(i)) == "x" * (i % 5000) for i in reported)
+    assert all(stored.get(str(i)) == b"x" * (i % 5000) for i in reported)
 
 
 @pytest.mark.costly
@@ -204,7 +185,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 stored = StageStore(Path(sys.argv[1])).items("retrieve", "bm25", "k")
 try:
     for i in range(1000):
-        stored.put(str(i), "x" * 2000)
+        stored.put(str(i), b"x" * 2000)
 except DataError as error:
     print(i, error)
 """
@@ -220,20 +201,20 @@ def test_a_full_disk_is_said_and_loses_nothing(open_items, tmp_path, warm, asser
     assert "free space" in message
     assert len(items(tmp_path / "ours", "retrieve")) == int(count) > 10
     stored = open_items()
-    stored.put("after", 1)
-    assert stored.get(str(int(count) - 1)) == "x" * 2000
+    stored.put("after", b"1")
+    assert stored.get(str(int(count) - 1)) == b"x" * 2000
 
 
 def test_a_folder_that_may_only_be_read_says_so(open_items, tmp_path, assert_message):
     (tmp_path / "ours").write_text("a file")
 
     with pytest.raises(DataError) as error:
-        open_items().put("q", 1)
+        open_items().put("q", b"1")
     assert_message(error.value, "TMP/ours/cache.sqlite")
 
 
 def test_use_is_noted_for_pruning(open_items, tmp_path):
-    open_items().put("q", 1)
+    open_items().put("q", b"1")
     query(tmp_path / "ours" / CACHE_FILE, "UPDATE entries SET used_at = 1")
 
     open_items().get("q")
@@ -244,7 +225,7 @@ def test_use_is_noted_for_pruning(open_items, tmp_path):
 
 
 def test_rows_can_be_read_without_us(open_items, tmp_path):
-    open_items().put("é", {"b": 1})
+    open_items().put("é", b'{"b": 1}')
 
     ((key, item, blob),) = items(tmp_path / "ours", "retrieve")
-    assert (key, item, json.loads(blob)) == ("k", "é", {"b": 1})
+    assert (key, item, blob) == ("k", "é", b'{"b": 1}')

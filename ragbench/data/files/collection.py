@@ -11,10 +11,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import structs
 
 from ragbench.data.files import rows
 from ragbench.data.files.fields import content_id, counted
@@ -367,7 +369,7 @@ def corpus_of(value: object) -> Corpus:
 def _document_values(item: object) -> dict[str, Any]:
     """Return the fields of a document that a program passes; a bare text has the field `text`."""
     if isinstance(item, Document):
-        return {f.name: getattr(item, f.name) for f in fields(item)}
+        return structs.asdict(item)
     values = plain({"text": item} if isinstance(item, str) else item)
     if not isinstance(values, dict):
         allowed = "a text, a mapping with text, ragbench.Document, a document of LangChain"

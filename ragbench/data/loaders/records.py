@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
+
+from msgspec import structs
 
 from ragbench.data.files import fields
 from ragbench.data.files.collection import Corpus, read_corpus
@@ -374,7 +375,7 @@ class RecordTable:
         for passage in passages:
             page = page_of(passage.metadata)
             if page is not None:
-                passage = replace(passage, id=f"{page[0]}#page={page[1]}")
+                passage = structs.replace(passage, id=f"{page[0]}#page={page[1]}")
             of_pages.append(passage)
         return of_pages
 
@@ -530,7 +531,10 @@ class RecordTable:
         if passages is None:
             return hits, []
         # a prompt holds the first hits of a longer ranking
-        read = [replace(passage, id=hit.id) for passage, hit in zip(passages, hits, strict=False)]
+        read = [
+            structs.replace(passage, id=hit.id)
+            for passage, hit in zip(passages, hits, strict=False)
+        ]
         return read, hits[len(read) :]
 
     def _required(self, entry: Entry, part: str) -> str:

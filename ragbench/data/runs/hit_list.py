@@ -14,8 +14,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from ragbench.data.runs.run_lines import Texts
-from ragbench.records.manifest import ANSWER, HitsRow, Passage, StoredHit, TextRow
-from ragbench.types import Span
+from ragbench.records.manifest import ANSWER, HitsRow, StoredHit, TextRow
+from ragbench.types import Document, Span
 from ragbench.types.spans import is_named_first
 
 # Number of characters of one text that a run folder stores.
@@ -225,14 +225,14 @@ def _own_text(
     return structs.replace(whole, title=whole.title if row else None, text=part, cut=is_cut)
 
 
-def text_fields(passage: Passage | None) -> tuple[str, str | None, bool]:
+def text_fields(passage: Document | TextRow | None) -> tuple[str, str | None, bool]:
     """Return (title, text, whether the text is cut); ('', None, False) for None."""
     if passage is None:
         return "", None, False
     return passage.title or "", passage.text, isinstance(passage, TextRow) and passage.cut
 
 
-def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int | None]:
+def join_contexts(hits: Sequence[Hit], contexts: Sequence[Document]) -> list[int | None]:
     """Return for each passage of an answer its index in `hits`; None if it is none of the hits.
 
     A passage is the hit with its id and text, else the one with its id, else the one with its text;
@@ -258,31 +258,31 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Passage]) -> list[int 
 
 
 def _unjoined(
-    contexts: Sequence[Passage], joined: Mapping[int, int]
-) -> Iterator[tuple[int, Passage]]:
+    contexts: Sequence[Document], joined: Mapping[int, int]
+) -> Iterator[tuple[int, Document]]:
     """Yield number and passage of the contexts without a hit."""
     numbers = [number for number in range(len(contexts)) if number not in joined]
     return ((number, contexts[number]) for number in numbers)
 
 
-def _id_and_text(passage: Hit | Passage) -> Hashable:
+def _id_and_text(passage: Hit | Document) -> Hashable:
     """Return id and text; None without a text."""
     text = _text(passage)
     return None if text is None else (passage.id, text)
 
 
-def _id(passage: Hit | Passage) -> Hashable:
+def _id(passage: Hit | Document) -> Hashable:
     """Return the id."""
     return passage.id
 
 
-def _text(passage: Hit | Passage) -> Hashable:
+def _text(passage: Hit | Document) -> Hashable:
     """Return the text with single blanks, as far as a run folder stores it; None for no words."""
     return " ".join((passage.text or "")[:LONGEST_TEXT].split()) or None
 
 
 def mark_read(
-    hits: Sequence[Hit], contexts: Sequence[Passage], judged: Collection[str] = ()
+    hits: Sequence[Hit], contexts: Sequence[Document], judged: Collection[str] = ()
 ) -> tuple[Hit, ...]:
     """Return the hits with the numbers under which an answer got them, then its other passages.
 
@@ -302,7 +302,6 @@ def mark_read(
     marked = list(hits)
     for place, numbers in read.items():
         hit, context = hits[place], contexts[numbers[0] - 1]
-        if context.text is not None:
-            hit = hit._replace(title=context.title or hit.title, text=context.text, cut=False)
+        hit = hit._replace(title=context.title or hit.title, text=context.text, cut=False)
         marked[place] = hit._replace(read=tuple(numbers))
     return (*marked, *passages)

@@ -20,11 +20,17 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
 from ragbench.records.codec import from_line
-from ragbench.records.manifest import AnswerRow, FailedPrediction, PredictionRow, TextRow
+from ragbench.records.manifest import (
+    AnswerRow,
+    FailedCall,
+    FailedPrediction,
+    PredictionRow,
+    TextRow,
+)
 from ragbench.records.summary import Summary
 from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Collection, FloatArray, Qrels, Query, ToolCall
+from ragbench.types import Cause, Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.json_fields import Record
 from ragbench.types.spans import spans_fingerprint
@@ -171,14 +177,10 @@ def read_answers(lines: Lines, query: str) -> Iterator[AnswerRow]:
     They are in the order of the file. Raises a `DataError` for a line of another form.
     """
     for text, line in lines.texts(query):
-        is_failed = _CAUSE in text and "cause" in load_json(text)
+        call = from_line(FailedCall, text, file=lines.path, line=line)
+        is_failed = call.cause != Cause.SCORED.word
         record_type: type[AnswerRow] = FailedPrediction if is_failed else PredictionRow
         yield from_line(record_type, text, file=lines.path, line=line)
-
-
-# Key of a failed prediction; an answer may hold the same characters, since JSON escapes quotes
-# only inside of texts.
-_CAUSE = b'"cause"'
 
 
 def ranking_files(folder: Path, summary: Summary) -> dict[str, Path]:

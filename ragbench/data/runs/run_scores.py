@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf, isfinite, nan
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,11 @@ from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import write_file
 from ragbench.records.codec import from_lines, to_json
+from ragbench.records.columns import CAUSES_BY_WORD, bounded, column_of
 from ragbench.records.manifest import UnscoredRow
-from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind, SystemScore
+from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind
 from ragbench.records.summary import SystemSummary
 from ragbench.registry import shown
-from ragbench.signature import Signature
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 
 QUERIES = "queries"
@@ -180,43 +180,6 @@ class _ScoreReader:
         return causes
 
 
-def column_of(
-    name: str,
-    head: SystemScore | BaselineScore,
-    values: FloatArray,
-    causes: CauseArray,
-    answer_causes: CauseArray | None,
-) -> ScoreColumn:
-    """Return the column of a score; an open end of its range is an infinity.
-
-    Args:
-        name: Name of the score.
-        head: Signature, direction, range and mean of the score in the file.
-        values: Value of each query, NaN without one.
-        causes: Cause of each query.
-        answer_causes: Causes of shape (queries, answers); None if queries have one answer.
-
-    Nothing is checked. The mean of the file counts for `corpus` alone; others follow from values.
-    """
-    low, high = head.range
-    return ScoreColumn(
-        name,
-        values,
-        causes,
-        Signature.parse(head.signature),
-        head.direction,
-        -inf if low is None else float(low),
-        inf if high is None else float(high),
-        head.aggregate,
-        # a corpus score cannot be computed from the values of its queries
-        head.mean if head.aggregate == "corpus" else None,
-        answer_causes=answer_causes,
-    )
-
-
-_CAUSES = {cause.word: cause for cause in Cause if cause is not Cause.SCORED}
-
-
 def write_baseline(path: str | Path, scores: ScoredSystems) -> None:
     """Write a baseline file, whole or not at all; missing folders are created.
 
@@ -319,19 +282,14 @@ def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, in
 def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
     """Return the description of a score column; its mean is None if no query has a value."""
     return BaselineScore(
-        mean=_bounded(column.mean),
+        mean=bounded(column.mean),
         n=int(np.count_nonzero(column.causes == Cause.SCORED)),
         kind=kind,
         direction=column.direction,
         aggregate=column.aggregate,
-        range=(_bounded(column.low), _bounded(column.high)),
+        range=(bounded(column.low), bounded(column.high)),
         signature=str(column.signature),
     )
-
-
-def _bounded(end: float) -> float | None:
-    """Return a number as a float; None for NaN and infinity, which JSON does not have."""
-    return float(end) if isfinite(end) else None
 
 
 def _cells(column: ScoreColumn) -> Iterator[float | str]:
@@ -416,8 +374,8 @@ class _BaselineReader:
         """Return a number as (value, scored), a word as (NaN, cause)."""
         if type(cell) in (int, float):  # not bool
             return float(cell), Cause.SCORED
-        if isinstance(cell, str) and cell in _CAUSES:
-            return nan, _CAUSES[cell]
+        if isinstance(cell, str) and cell in CAUSES_BY_WORD:
+            return nan, CAUSES_BY_WORD[cell]
         raise self._error("per_query", f"'{query}' has {cell!r}", "a number or a cause")
 
     def _answer_causes(self, system: BaselineSystem) -> dict[str, CauseArray]:
@@ -434,7 +392,9 @@ class _BaselineReader:
         for query, by_score in system.unscored_answers.items():
             for name, counts in by_score.items():
                 try:
-                    codes = [_CAUSES[word] for word, count in counts.items() for _ in range(count)]
+                    codes = list[Cause]()
+                    for word, count in counts.items():
+                        codes += [CAUSES_BY_WORD[word]] * count
                     # the file does not store which answers lack a value: the order is arbitrary
                     causes[name][places[query], : len(codes)] = codes
                 except (KeyError, ValueError) as error:

@@ -11,15 +11,19 @@ from itertools import chain
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
 from ragbench.executors.base import Executor, Facts, Task
 from ragbench.experiment.calls import (
     Calls,
     Outcome,
+    answer_row,
     call_on,
     call_once,
     calling,
     name_queries,
+    read_outcome,
     with_latency,
     without_value,
 )
@@ -38,20 +42,19 @@ from ragbench.experiment.stages.base import (
     keep_all,
 )
 from ragbench.experiment.stages.controls import add_distractors, inject
+from ragbench.experiment.stages.keys import (
+    passages_key,
+    query_key,
+)
 from ragbench.experiment.stages.matching import document_of, passages_of
 from ragbench.experiment.stages.resources import Resources
 from ragbench.experiment.stages.retrieval import HitOutcomes, Retrieve
-from ragbench.experiment.stages.stored_items import (
-    passages_key,
-    query_key,
-    read_predicted,
-    write_predicted,
-)
 from ragbench.generate import GENERATORS
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator
 from ragbench.generate.python import read_answer
 from ragbench.llm import Totals
+from ragbench.records.manifest import FailedAnswer
 from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
@@ -148,7 +151,11 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
     except MissingPrediction:
         return None
     prediction = read_answer(answer)
-    return replace(prediction, contexts=ask.contexts) if prediction.contexts is None else prediction
+    return (
+        structs.replace(prediction, contexts=ask.contexts)
+        if prediction.contexts is None
+        else prediction
+    )
 
 
 def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:
@@ -252,7 +259,7 @@ class AnswerQueries(Stage[Answers]):
         only_retrieves: True if the records have passages, but neither answers nor tool calls.
     """
 
-    kind, version = "generate", 1
+    kind, version = "generate", 2
     by_query = True
     samples = rankings = 1
     reasoning: Reasoning = "cut"
@@ -278,17 +285,17 @@ class AnswerQueries(Stage[Answers]):
             return None
         return Mapped(_retrieved_with, outcomes)
 
-    def read(self, stored: Mapping[str, Any]) -> Outcome[Prediction]:
+    def read(self, line: bytes) -> Outcome[Prediction]:
         """Return a stored outcome, without the reasoning of the model unless it is kept."""
-        outcome = read_predicted(dict(stored))
+        outcome = read_outcome(Prediction, line)
         # stored as written, so that the other choice asks nothing again
         if outcome.value is None or self.reasoning == "keep":
             return outcome
         return replace(outcome, value=without_reasoning(outcome.value))
 
-    def write(self, value: Outcome[Prediction]) -> dict[str, Any]:
-        """Return an outcome as the JSON that `read` reads."""
-        return write_predicted(value)
+    def write(self, value: Outcome[Prediction]) -> Prediction | FailedAnswer:
+        """Return the row of an outcome."""
+        return answer_row(value)
 
     def output(self, inputs: Outputs, values: Sequence[Outcome[Prediction] | None]) -> Answers:
         """Return the answers; those that are not made are pending."""
@@ -600,7 +607,7 @@ class AskApp(AnswerQueries):
                 return prediction
             # an app may return ids alone; the corpus has the texts
             contexts = [d if d.full_text else corpus.get(d.id, d) for d in prediction.contexts]
-            return replace(prediction, contexts=contexts)
+            return structs.replace(prediction, contexts=contexts)
 
         answers = ((row, with_latency(outcome)) for row, outcome in calling(ask, queries, calls))
         keep_all(name_queries(names, answers), order, keep, advance)

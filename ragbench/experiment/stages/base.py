@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from ragbench import __version__
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, Work
-from ragbench.experiment.stages import stored_items
+from ragbench.experiment.stages import keys
+from ragbench.json_yaml import DEEPEST, load_json
 from ragbench.llm import Estimate, Totals
 from ragbench.report.progress import StageProgress
 from ragbench.score.base import Advance
@@ -170,7 +171,8 @@ class Stage(ABC, Generic[Output_co]):
         under: Stage below which a plan shows it; None at the top.
         unit: Name of its items, a plural.
         place: Rank in a plan among the stages without `under`: smaller ones first.
-        kind: Kind of its items in the store, such as `generate`; stages may share one.
+        kind: Kind of its items in the store, such as `generate`; stages may share one. Empty: its
+            values are neither written nor read.
         version: Part of the keys: raised when the code of the stage itself changes its results or
             their form, as the keys contain the code of components alone.
         by_query: True if it works query by query, also where other queries are pending; False if it
@@ -245,16 +247,17 @@ class Stage(ABC, Generic[Output_co]):
         """Return the notes of its component on all items that it made; by default none."""
         return ()
 
-    def read(self, stored: Any) -> Any:
-        """Return the value of a stored item, by default its JSON; None counts as not stored.
+    def read(self, line: bytes) -> Any:
+        """Return the value of a stored line, by default its JSON; None counts as not stored.
 
         An item whose form it refuses is made again: by a LookupError, TypeError, ValueError,
         ArithmeticError, AttributeError or RagbenchError.
         """
-        return stored
+        # deeper than a user's file, whose values may be nested in the item
+        return load_json(line, deepest=2 * DEEPEST)
 
     def write(self, value: Any) -> Any:
-        """Return the JSON object that is stored for a value; by default the value itself."""
+        """Return the record, or JSON value, that is stored for a value; by default itself."""
         return value
 
     @abstractmethod
@@ -280,7 +283,7 @@ class Stage(ABC, Generic[Output_co]):
         """Return the group whose key is a hash of `parts`, and of ragbench and this stage."""
         # another release may compute the same item in another way
         version = f"{__version__} {self.version}"
-        return ItemGroup(label, fingerprint([version, *parts], stored_items.KEY_DIGITS))
+        return ItemGroup(label, fingerprint([version, *parts], keys.KEY_DIGITS))
 
 
 def keep_all(

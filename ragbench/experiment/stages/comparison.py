@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import median
-from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -27,10 +25,10 @@ from ragbench.experiment.plan.systems import n_distractors, user_systems
 from ragbench.experiment.records import Results, mean_over_samples, ranking_notes, sample_notes
 from ragbench.experiment.stages.base import Keep, Outputs, Slot, Stage
 from ragbench.experiment.stages.controls import CANARY, canary_columns
-from ragbench.experiment.stages.stored_items import code_in, write_column
-from ragbench.json_yaml import load_json
+from ragbench.experiment.stages.keys import code_in
 from ragbench.records import comparison
-from ragbench.records.codec import from_json, to_json
+from ragbench.records.codec import from_line, to_line
+from ragbench.records.columns import column_row
 from ragbench.report.headline import nothing_told
 from ragbench.score.base import Advance
 from ragbench.score.judge.verdicts import JudgeResults
@@ -57,7 +55,7 @@ def _fingerprint(column: ScoreColumn) -> str:
     # bytes of the numbers: JSON takes far longer; one bit pattern stands for all NaN
     values = np.where(np.isnan(column.values), np.nan, column.values).astype("<f8")
     empty_column = replace(column, values=values[:0], causes=column.causes[:0])
-    metadata = json.dumps(write_column(empty_column), sort_keys=True)
+    metadata = to_line(column_row(empty_column))
     return fingerprint([values.tobytes(), column.causes.tobytes(), metadata])
 
 
@@ -284,13 +282,12 @@ class Compare(Stage[comparison.Comparisons | None]):
             systems, plan.baseline, method, plan.clusters, user_systems=user_systems(plan)
         )
         slices = compare_slices(systems, plan.baseline, method, plan.slicings, plan.clusters)
-        keep(0, to_json(structs.replace(comparisons, slices=slices)))
+        keep(0, structs.replace(comparisons, slices=slices))
         advance(1)
 
-    def read(self, stored: Any) -> comparison.Comparisons:
-        """Return the comparisons from their stored form; a DataError for another form."""
-        # through JSON text: comparisons that were just made hold tuples, where JSON has lists
-        return from_json(comparison.Comparisons, load_json(json.dumps(stored)))
+    def read(self, line: bytes) -> comparison.Comparisons:
+        """Return the comparisons in a stored line; a DataError for another form."""
+        return from_line(comparison.Comparisons, line)
 
     def output(
         self, inputs: Outputs, values: Sequence[comparison.Comparisons | None]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from random import Random
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.experiment.records import Answers, with_failures_of
 from ragbench.signature import Signature, fingerprint
@@ -38,7 +38,7 @@ def inject(passages: Sequence[Document], query_id: str, seed: int) -> list[Docum
         return None
     place = Random(f"{seed} {query_id}").randrange(len(passages))
     order = _INJECTION.format(canary=canary_of(query_id, seed))
-    injected = replace(passages[place], text=passages[place].text + order)
+    injected = structs.replace(passages[place], text=passages[place].text + order)
     return [*passages[:place], injected, *passages[place + 1 :]]
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from ragbench.errors import RagbenchError
 from ragbench.experiment.records import Work
-from ragbench.experiment.stages import stored_items
 from ragbench.experiment.stages.base import Finished, Outputs, Slot, Stage
 from ragbench.experiment.stages.resources import Resources
 from ragbench.llm import Totals
-from ragbench.records.codec import from_json, to_json
+from ragbench.records.codec import clean_tree, cleaned, from_line, to_line
+from ragbench.records.manifest import FailedCall
 from ragbench.report.progress import Progress, StageProgress
 from ragbench.secrets import redactor
 from ragbench.store.items import StageItems, StageStore
@@ -62,6 +62,12 @@ class _StoredNotes(Record):
     notes: tuple[str, ...]  # the notes, in the order of the component
     # first digits of the keys of the items that were made when it wrote the notes
     items: tuple[str, ...]
+
+
+class _AllNotes(Record):
+    """Notes of a component, each with the items that it is about."""
+
+    entries: tuple[_StoredNotes, ...]
 
 
 @dataclass(slots=True)
@@ -196,40 +202,44 @@ class Engine:
             self._store_notes(stage, items)
 
     def _keep(self, stage: Stage[Any], items: _Items, position: int, value: Any) -> None:
-        """Store a value that was made, and set it in the items."""
-        stored, slot = stage.write(value), items.slots[position]
+        """Store the row of a value that was made, and set the value in the items."""
+        if not stage.kind:
+            items.values[position] = value
+            return
+        row, slot = stage.write(value), items.slots[position]
         # errors, answers and passages of a service or of the user's code may contain an API key
         if stage.has_texts and self._clean:
-            stored = stored_items.without_secrets(stored, self._clean)
-        if stage.kind:
-            cause = stored_items.cause_of(stored)
-            # an item over budget was not tried: the next run makes it
-            if cause is Cause.OVER_BUDGET:
-                items.unpaid.add(position)
-            elif stage.stores:
-                self._group(stage, slot).put(str(slot.key), stored)
-                if cause.failed:
-                    self.counters.new_failures.add(slot.place)
+            is_record = isinstance(row, Record)
+            row = cleaned(row, self._clean) if is_record else clean_tree(row, self._clean)
+        line = to_line(row).encode()
+        cause = _cause_of(line)
+        # an item over budget was not tried: the next run makes it
+        if cause is Cause.OVER_BUDGET:
+            items.unpaid.add(position)
+        elif stage.stores:
+            self._group(stage, slot).put(str(slot.key), line)
+            if cause.failed:
+                self.counters.new_failures.add(slot.place)
         # read back, so that a resumed run has the same values to the last bit
-        items.values[position] = stage.read(stored)
+        items.values[position] = stage.read(line)
 
     def _look_up(self, stage: Stage[Any], slot: Slot, items: _Items, position: int) -> None:
         """Read a stored item into the values; not one that failed and is to be tried again."""
         if slot.key is None or not stage.stores:
             return
         group = self._group(stage, slot)
-        stored = group.get(slot.key)
-        if stored is None:
+        line = group.get(slot.key)
+        if line is None:
             return
         try:
-            cause = stored_items.cause_of(stored)
+            cause = _cause_of(line)
             failed_before = cause.failed and slot.place not in self.counters.new_failures
             if failed_before and self._is_tried_again(cause, group):
                 # after a transient failure, stored replies of other requests are good
                 if not cause.is_transient:
                     self.counters.failed_replies.add(slot.place)
                 return
-            value = stage.read(stored)
+            value = stage.read(line)
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RagbenchError):
             # a malformed item counts as missing, and its new value replaces it
             group.refuse(slot.key)
@@ -274,10 +284,10 @@ class Engine:
                 notes |= dict.fromkeys(entry.notes)
         return list(notes)
 
-    def _stored_notes(self, stage: Stage[Any], items: _Items) -> list[_StoredNotes]:
+    def _stored_notes(self, stage: Stage[Any], items: _Items) -> Sequence[_StoredNotes]:
         """Return the stored notes of a component, with the items that they are about."""
-        group = self._group(stage, next(iter(items.slots.values())))
-        return [from_json(_StoredNotes, entry) for entry in group.get(_NOTES) or []]
+        line = self._group(stage, next(iter(items.slots.values()))).get(_NOTES)
+        return () if line is None else from_line(_AllNotes, line).entries
 
     def _store_notes(self, stage: Stage[Any], items: _Items) -> None:
         """Store the notes of a component after it made items."""
@@ -290,7 +300,12 @@ class Engine:
         entries = [e for e in self._stored_notes(stage, items) if not keys >= {*e.items}]
         entries.append(_StoredNotes(notes=notes, items=tuple(sorted(keys))))
         group = self._group(stage, next(iter(items.slots.values())))
-        group.put(_NOTES, [*map(to_json, entries)])
+        group.put(_NOTES, to_line(_AllNotes(entries=tuple(entries))).encode())
+
+
+def _cause_of(line: bytes) -> Cause:
+    """Return the cause of a stored item; a KeyError for an unknown one, a DataError without any."""
+    return Cause[from_line(FailedCall, line).cause.upper()]
 
 
 def _after_inputs(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:

@@ -24,7 +24,7 @@ from ragbench.experiment.records import (
     split_samples,
     with_failures_of,
 )
-from ragbench.experiment.stages import stored_items
+from ragbench.experiment.stages import keys
 from ragbench.experiment.stages.answers import AnswerQueries
 from ragbench.experiment.stages.base import (
     ItemGroup,
@@ -39,7 +39,8 @@ from ragbench.experiment.stages.base import (
 from ragbench.experiment.stages.comparison import judge_warnings
 from ragbench.experiment.stages.resources import VERDICT_VERSION, VERDICTS, Resources
 from ragbench.llm import Totals
-from ragbench.records.codec import to_json
+from ragbench.records.codec import from_line
+from ragbench.records.manifest import PromptRow
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.markers import marker_note
@@ -55,6 +56,7 @@ from ragbench.score.judge.verdicts import (
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
+from ragbench.types.json_fields import optional
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
 
@@ -79,6 +81,21 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
         return None
     texts = [document.full_text for document in outcome.value.contexts]
     return texts if any(texts) or not texts else None
+
+
+class StoredVerdict(Verdict, kw_only=True):
+    """Row of a verdict in the store, whose prompts refer to the words of their forms.
+
+    Attributes:
+        sent: Prompts that were sent; the field `prompts` is empty.
+    """
+
+    sent: tuple[PromptRow, ...] = optional(())
+
+
+def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
+    """Return the fields of a verdict, without those of a stored one."""
+    return {name: getattr(verdict, name) for name in Verdict.__struct_fields__}
 
 
 class Verdicts(Stage[Output_co]):
@@ -179,7 +196,7 @@ class Verdicts(Stage[Output_co]):
         for row, item in enumerate(self.judged_items(inputs)):
             # repeats of a judge measure its noise: equal answers must not share a verdict
             sample = item.sample if judge.repeat > 1 else 0
-            key = None if self.is_pending(inputs, row) else stored_items.item_key(item, sample)
+            key = None if self.is_pending(inputs, row) else keys.item_key(item, sample)
             for number in range(self._repeat):
                 # the first repetition has the key of a single one, so that it is kept
                 of_repeat = key if key is None or not number else f"{key}-{number}"
@@ -194,26 +211,27 @@ class Verdicts(Stage[Output_co]):
         """Return calls, tokens and cost of the judge so far."""
         return judge_totals(self.judge)
 
-    def read(self, stored: stored_items.Stored) -> Verdict:
-        """Return a verdict with its prompts, without those whose words are no longer stored.
+    def read(self, line: bytes) -> Verdict:
+        """Return a stored verdict with its prompts, without those whose words are not stored.
 
-        Another form raises DataError, TypeError, ValueError or LookupError.
+        Another form raises a DataError, ValueError or LookupError.
         """
-        fields = {**stored}
-        prompts = list[SentPrompt]()
-        for prompt_id, fence, texts, to in fields.pop("prompts", ()):
-            words = self._resources.prompts.find(prompt_id)
+        row, prompts = from_line(StoredVerdict, line), list[SentPrompt]()
+        if row.cause == Cause.SCORED.word and row.score is None:
+            raise ValueError("neither a score nor a cause")
+        for sent in row.sent:
+            words = self._resources.prompts.find(sent.form)
             if words is not None:
-                prompts.append(SentPrompt(*words, fence, tuple(texts), to))
-        return structs.replace(stored_items.read_verdict(fields), prompts=tuple(prompts))
+                prompts.append(SentPrompt(*words, sent.fence, sent.texts, sent.to))
+        return Verdict(**{**_verdict_fields(row), "prompts": tuple(prompts)})
 
-    def write(self, value: Verdict) -> dict[str, Any]:
-        """Return a verdict as JSON, after the words of its prompts are stored."""
-        rows = []
+    def write(self, value: Verdict) -> StoredVerdict:
+        """Return the row of a verdict, after the words of its prompts are stored."""
+        sent = []
         for prompt in value.prompts:
-            prompt_id = self._resources.prompts.add(prompt.system, prompt.user)
-            rows.append([prompt_id, prompt.fence, list(prompt.texts), prompt.to])
-        return {**to_json(value), "prompts": rows}
+            form = self._resources.prompts.add(prompt.system, prompt.user)
+            sent.append(PromptRow(form=form, fence=prompt.fence, texts=prompt.texts, to=prompt.to))
+        return StoredVerdict(**{**_verdict_fields(value), "prompts": ()}, sent=tuple(sent))
 
     def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
         """Return the rows of the items to judge, by the names of the rubrics that judge them.
@@ -494,8 +512,8 @@ def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
             rubric.fingerprint,
             dict(signature),
             priced,
-            stored_items.code_of(code),
-            *filter(None, [stored_items.own_code(judge.type)]),
+            keys.code_of(code),
+            *filter(None, [keys.own_code(judge.type)]),
         ],
-        stored_items.KEY_DIGITS,
+        keys.KEY_DIGITS,
     )

@@ -8,17 +8,17 @@ from functools import cache, partial
 from itertools import chain, islice
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.adapters.libraries import text_id
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import document_resolver
-from ragbench.comparison.slices import keys_of
 from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome, values_of
-from ragbench.experiment.plan.queries import document_id
+from ragbench.experiment.plan.queries import document_id, keys_of
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
 from ragbench.registry import nearest
@@ -97,7 +97,7 @@ def hits_to_place(
     for query, outcome in zip(plan.ids, ranking.outcomes, strict=True):
         has_spans, of_hit = plan.collection.gold_spans.get(query), documents.get(query, {})
         hits = ranked_hits(outcome, order.get(query, ())[:depth]) if has_spans else []
-        rows.append([replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
+        rows.append([structs.replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
     return rows
 
 
@@ -166,7 +166,7 @@ def drop_excluded(
             hits = outcome.value.documents
             allowed = [hit for hit in hits if hit.id not in names and hit.document not in names]
             n_dropped += len(hits) - len(allowed)
-            outcome = replace(outcome, value=replace(outcome.value, documents=allowed))
+            outcome = replace(outcome, value=structs.replace(outcome.value, documents=allowed))
         scored.append(outcome)
     return scored, n_dropped
 
@@ -265,8 +265,8 @@ def _name_documents(
     """Return an outcome whose hits name the documents of a function; a failed one as it is."""
     if outcome.value is None:
         return outcome
-    hits = [replace(hit, document=document_of_hit(hit)) for hit in outcome.value.documents]
-    return replace(outcome, value=replace(outcome.value, documents=hits))
+    hits = [structs.replace(hit, document=document_of_hit(hit)) for hit in outcome.value.documents]
+    return replace(outcome, value=structs.replace(outcome.value, documents=hits))
 
 
 def _run_of(
@@ -572,7 +572,7 @@ def _document_of_hit(
 ) -> str | None:
     """Return the document of a hit by its metadata, else by those of the corpus document."""
     if hit.document is not None:
-        hit = replace(hit, id=hit.document)
+        hit = structs.replace(hit, id=hit.document)
     document = document_id(hit, match)
     if document is None and hit.id in corpus:
         return document_id(corpus[hit.id], match)

@@ -12,9 +12,10 @@ from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.plan.records import Noun, Plan
 from ragbench.experiment.records import judge_totals
-from ragbench.experiment.stages import stored_items
+from ragbench.experiment.stages import keys
 from ragbench.llm import Budget, CountedRequests, Replies
-from ragbench.records.manifest import form_id
+from ragbench.records.codec import from_line, to_line
+from ragbench.records.manifest import PromptForm, form_id
 from ragbench.secrets import redactor
 from ragbench.signature import fingerprint
 from ragbench.store.items import StageStore
@@ -22,7 +23,7 @@ from ragbench.store.items import StageStore
 # Kind of the stored verdicts, beside which the words of their prompts are stored.
 VERDICTS = "judge"
 # Version of the stored verdicts, part of their keys.
-VERDICT_VERSION = 2
+VERDICT_VERSION = 3
 
 
 class PromptWords:
@@ -34,7 +35,7 @@ class PromptWords:
 
     def __init__(self, plan: Plan, store: StageStore) -> None:
         """Read words from `store`, and write new ones there; a replay of judges writes none."""
-        key = fingerprint([f"{__version__} {VERDICT_VERSION}", "prompts"], stored_items.KEY_DIGITS)
+        key = fingerprint([f"{__version__} {VERDICT_VERSION}", "prompts"], keys.KEY_DIGITS)
         self._items = store.items(VERDICTS, "words of prompts", key)
         self._clean = redactor(plan.config.secrets)
         self._stores = not plan.choices.judge_replay
@@ -43,11 +44,11 @@ class PromptWords:
     def find(self, prompt_id: str) -> tuple[str, str] | None:
         """Return the words of a prompt; None if they are no longer stored."""
         if prompt_id not in self.words:
-            stored = self._items.get(prompt_id)
-            if stored is None:
+            line = self._items.get(prompt_id)
+            if line is None:
                 return None
-            system, user = stored
-            self.words[prompt_id] = (system, user)
+            form = from_line(PromptForm, line)
+            self.words[prompt_id] = (form.system, form.user)
         return self.words[prompt_id]
 
     def add(self, system: str, user: str) -> str:
@@ -56,7 +57,8 @@ class PromptWords:
         prompt_id = form_id(system, user)
         if prompt_id not in self.words:
             if self._stores and prompt_id not in self._items:
-                self._items.put(prompt_id, [system, user])
+                form = PromptForm(id=prompt_id, system=system, user=user)
+                self._items.put(prompt_id, to_line(form).encode())
             self.words[prompt_id] = (system, user)
         return prompt_id
 
@@ -101,7 +103,7 @@ class Resources:
         if component is None:  # a live object has no entry: its name and the run identify it
             inputs["name"] = name
         secrets = self.plan.config.secrets
-        return stored_items.component_key(component, self.run_token, secrets, **inputs)
+        return keys.component_key(component, self.run_token, secrets, **inputs)
 
     def calls(self, noun: Noun, name: str) -> Calls:
         """Return the options for the calls of a component; no call starts once time is up.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
+
+from msgspec import structs
 
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.executors.base import Executor, Task
@@ -17,12 +19,16 @@ from ragbench.experiment.calls import (
     call_on,
     call_once,
     calling,
+    failed_row,
     name_queries,
+    read_outcome,
+    rounded_ms,
     without_value,
 )
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, RetrieverRun, Work
-from ragbench.experiment.stages import base, stored_items
+from ragbench.experiment.stages import base
+from ragbench.experiment.stages.keys import hits_key, query_key
 from ragbench.experiment.stages.matching import (
     check_ids,
     drop_excluded,
@@ -31,14 +37,16 @@ from ragbench.experiment.stages.matching import (
     rank_outcomes,
 )
 from ragbench.experiment.stages.resources import Resources
-from ragbench.experiment.stages.stored_items import hits_key, query_key
 from ragbench.files import cache_folder
+from ragbench.records.codec import as_json
+from ragbench.records.manifest import FailedCall, RetrievedRow
 from ragbench.rerank.base import with_tail
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import first_documents, read_hits
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.json_fields import Record
 from ragbench.types.records import EXCLUDED_NOTE
 from ragbench.types.rows import Mapped
 
@@ -242,7 +250,7 @@ class Retrieve(base.Stage[HitOutcomes]):
         sources: Stages whose hits it combines; empty for a retriever over the corpus.
     """
 
-    kind, version = "retrieve", 1
+    kind, version = "retrieve", 2
     by_query = is_free = has_notes = True
 
     def __init__(
@@ -296,7 +304,7 @@ class Retrieve(base.Stage[HitOutcomes]):
 
         def hits_in(outcome: Outcome[Retrieved]) -> list[ScoredDocument]:
             hits = [] if outcome.value is None else outcome.value.documents[: self._depth]
-            return [stored_items.with_text(hit, self.plan.corpus) for hit in hits]
+            return [with_text(hit, self.plan.corpus) for hit in hits]
 
         return failed, [Mapped(hits_in, inputs[source]) for source in self.sources]
 
@@ -322,15 +330,17 @@ class Retrieve(base.Stage[HitOutcomes]):
         """Return the notes of the retriever on all hits that it returned so far."""
         return self.retriever.notes
 
-    read = staticmethod(stored_items.read_retrieved)
+    def read(self, line: bytes) -> Outcome[Retrieved]:
+        """Return a stored outcome: hits, or the cause of a failure."""
+        return read_outcome(Retrieved, line)
 
-    def write(self, value: Outcome[Retrieved]) -> dict[str, Any]:
-        """Return an outcome as JSON, without the texts that the corpus has as well."""
-        if value.value is not None:
-            corpus = self.plan.corpus
-            hits = [stored_items.without_text(hit, corpus) for hit in value.value.documents]
-            value = replace(value, value=Retrieved(hits, value.value.queries))
-        return stored_items.write_retrieved(value)
+    def write(self, value: Outcome[Retrieved]) -> Record:
+        """Return the row of an outcome, without the texts that the corpus has as well."""
+        if value.value is None:
+            return failed_row(FailedCall, value)
+        hits = [_stored_hit(hit, self.plan.corpus) for hit in value.value.documents]
+        queries = value.value.queries
+        return RetrievedRow(hits, list(queries), latency_ms=rounded_ms(value))
 
     def output(
         self, inputs: base.Outputs, values: Sequence[Outcome[Retrieved] | None]
@@ -355,12 +365,34 @@ class Retrieve(base.Stage[HitOutcomes]):
         if outcome.value is None or source.value is None:
             return outcome
         hits = with_tail(outcome.value.documents, source.value.documents, self._depth)
-        retrieved = replace(outcome.value, documents=first_documents(hits, self.top_k))
+        retrieved = structs.replace(outcome.value, documents=first_documents(hits, self.top_k))
         return replace(outcome, value=retrieved)
 
     def step(self, outputs: base.Outputs, work: Work | None) -> base.Step:
         """Return a step with the number of queries, and of those whose hits are stored."""
         return self.node(work, len(self.plan.queries))
+
+
+def with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """Return a hit with text and title of its corpus document if its text is None.
+
+    A hit that has a text, also an empty one, or that the corpus lacks is returned unchanged.
+    """
+    document = corpus.get(hit.id) if hit.text is None else None
+    if document is None:
+        return hit
+    return structs.replace(hit, text=document.text, title=document.title)
+
+
+def _stored_hit(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
+    """Return a hit with plain metadata, without text and title if the corpus has the same."""
+    if hit.metadata:
+        hit = structs.replace(hit, metadata=as_json(dict(hit.metadata)))
+    document = corpus.get(hit.id) if hit.text is not None else None
+    # a missing title equals an empty one
+    if document is None or (hit.text, hit.title or "") != (document.text, document.title):
+        return hit
+    return structs.replace(hit, text=None, title=None)
 
 
 class BuildRanking(base.Stage[RetrieverRun | None]):

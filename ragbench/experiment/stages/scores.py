@@ -15,7 +15,7 @@ from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.stages import stored_items
+from ragbench.experiment.stages import keys
 from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import ItemGroup, Keep, Outputs, Slot, Stage, Step
 from ragbench.experiment.stages.controls import CANARY, canary_columns
@@ -23,7 +23,8 @@ from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.matching import passage_order, ranked_passages
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.retrieval import BuildRanking
-from ragbench.records.codec import from_json, to_json
+from ragbench.records.codec import from_line
+from ragbench.records.columns import ColumnRow, column_row, read_column_row
 from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
@@ -36,7 +37,6 @@ from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
-from ragbench.types.conversation import Json
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -47,7 +47,7 @@ _LIBRARIES = ("rouge-score", "sacrebleu", "nltk", "bert-score", "sentence-transf
 class _StoredColumn(Record):
     """Column of a measure as it is stored."""
 
-    column: Mapping[str, Json]  # column in the form of `write_column`
+    column: ColumnRow
     # numbers of queries and hits of the ranking; None without qrels
     counts: RunCounts | None = None
     # warnings about passages without text, or without a place in a document
@@ -80,7 +80,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
     ranking; it is empty for an app without passages.
     """
 
-    kind, version = "score", 3
+    kind, version = "score", 4
     unit = "measures"
 
     def __init__(
@@ -107,7 +107,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         for ranking in self._rankings(inputs):
             group = self.group(ranking.name, self._key_parts(ranking, inputs[self._judgements]))
             for name in self.plan.measures:
-                slots.append(Slot(group, name + stored_items.own_code(name), len(slots)))
+                slots.append(Slot(group, name + keys.own_code(name), len(slots)))
         return slots
 
     def _key_parts(self, ranking: records.RetrieverRun, judgements: Judgements) -> list[str]:
@@ -117,20 +117,20 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         fingerprint_of = self.plan.collection.fingerprint
         return [
             # any change of a measure's module makes all its columns again
-            stored_items.code_in("ragbench.score.retrieval"),
+            keys.code_in("ragbench.score.retrieval"),
             # the measures are keys of the items: another one leaves the others stored
             repr(replace(rules, measures=None)),
             ranking.name,
-            fingerprint(_ranking_pieces(ranking), stored_items.KEY_DIGITS),
+            fingerprint(_ranking_pieces(ranking), keys.KEY_DIGITS),
             fingerprint(_bytes_of(as_bytes(ranking.run.query_ids))),
             "none" if judgements.qrels is None else judgements.qrels.fingerprint(),
             repr(judgements.source),
             fingerprint_of("answers") or "none",
             fingerprint_of("spans") or "none",
             fingerprint_of("corpus") or "none",
-            stored_items.code_of(PlacedRankings),
+            keys.code_of(PlacedRankings),
             # gold is met by the rules of causes, and the words of gold answers by the question
-            *map(stored_items.code_of, (GoldFacts, GoldPiece, GoldWords)),
+            *map(keys.code_of, (GoldFacts, GoldPiece, GoldWords)),
             repr((causes.relevant, causes.words, causes.searched)),
             fingerprint_of("queries") or "none",
         ]
@@ -168,16 +168,16 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
-            stored = stored_items.write_column(records.with_failures(column, failed))
-            keep(position, to_json(_StoredColumn(column=stored, counts=counts, warnings=warnings)))
+            row = column_row(records.with_failures(column, failed))
+            keep(position, _StoredColumn(column=row, counts=counts, warnings=warnings))
 
-    def read(self, stored: object) -> RankingItem:
-        """Return (column of a stored item, the item).
+    def read(self, line: bytes) -> RankingItem:
+        """Return (column of a stored line, the record of the line).
 
-        Raises a DataError, ValueError, KeyError or TypeError for another form.
+        Raises a DataError, ValueError or LookupError for another form.
         """
-        item = from_json(_StoredColumn, stored)
-        return stored_items.read_column(item.column), item
+        item = from_line(_StoredColumn, line)
+        return read_column_row(item.column), item
 
     def output(
         self, inputs: Outputs, values: Sequence[RankingItem | None]
@@ -457,9 +457,15 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
                 texts, self._gold(), advance, calls, answerable, questions=questions
             )
             for number, column in zip(numbers, columns, strict=True):
-                keep(sample * len(self.plan.metrics) + number, stored_items.write_column(column))
+                keep(sample * len(self.plan.metrics) + number, column)
 
-    read = staticmethod(stored_items.read_column)
+    def read(self, line: bytes) -> ScoreColumn:
+        """Return a stored column; a DataError, ValueError or LookupError for another form."""
+        return read_column_row(from_line(ColumnRow, line))
+
+    def write(self, value: ScoreColumn) -> ColumnRow:
+        """Return the row of a column."""
+        return column_row(value)
 
     def output(
         self, inputs: Outputs, values: Sequence[ScoreColumn | None]
@@ -541,7 +547,7 @@ def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> st
             yield from ("none",) if text is None else ("text", text)
             yield from (str(len(references)), *references)
 
-    return fingerprint(pieces(), stored_items.KEY_DIGITS)
+    return fingerprint(pieces(), keys.KEY_DIGITS)
 
 
 def _calls_key(calls: CallRows) -> str:
@@ -551,7 +557,7 @@ def _calls_key(calls: CallRows) -> str:
         [None if row is None else [call.to_dict() for call in row] for row in pair]
         for pair in pairs
     ]
-    return fingerprint_json(rows, stored_items.KEY_DIGITS)
+    return fingerprint_json(rows, keys.KEY_DIGITS)
 
 
 def _metric_key(metric: Metric) -> str:
@@ -559,5 +565,5 @@ def _metric_key(metric: Metric) -> str:
     declared_facts = metric.declaration.facts
     facts = declared_facts(metric.options) if callable(declared_facts) else declared_facts
     definition = (metric.canonical, metric.declaration.version, dict(facts))
-    code = filter(None, [stored_items.own_code(metric.base)])
-    return fingerprint_json([*definition, stored_items.versions_of(_LIBRARIES), *code])
+    code = filter(None, [keys.own_code(metric.base)])
+    return fingerprint_json([*definition, keys.versions_of(_LIBRARIES), *code])

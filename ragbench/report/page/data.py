@@ -31,10 +31,11 @@ from ragbench.data.runs.hit_list import (
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
-from ragbench.records.manifest import AnswerRow, FailedPrediction, Passage, TextRow, VerdictRow
+from ragbench.records.manifest import AnswerRow, FailedPrediction, TextRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.signature import Signature
 from ragbench.text.languages import load as load_stopwords
+from ragbench.types import Document
 from ragbench.types.conversation import Json
 
 MOST_QUERIES = 2_000  # queries on a page
@@ -253,7 +254,7 @@ class _Packer:
         self.passages: dict[tuple[str, str, str | None], int] = {}
         self.size = self.documents = 0
 
-    def number(self, passage: Passage | TextRow, kind: str = "passage") -> int | str:
+    def number(self, passage: Document | TextRow, kind: str = "passage") -> int | str:
         """Return the number of a passage; its id if neither text nor title is stored.
 
         The text is cut at the limit of its kind. Numbers are from 0.
@@ -285,7 +286,7 @@ class _Packer:
         graded = []
         for verdict in view.graded:
             name = verdict.document_id or ""
-            passage = self.views.passage(view.id, name) or Passage(id=name)
+            passage = self.views.passage(view.id, name) or TextRow(id=name)
             graded.append([self.number(passage), _verdict(verdict)])
         spans = []
         for span in view.spans[:_MOST_RELEVANT]:

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from ragbench.experiment.stages.stored_items import read_verdict
-from ragbench.records.codec import to_json
+from ragbench.records.codec import from_line, to_line
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+from ragbench.types import Verdict
 from tests.score.judge.scripted import Script, user_text
 
 GROUNDED = [name for name in built_in_rubrics() if load_rubric(name).method == "claims"]
@@ -120,7 +120,7 @@ def test_claims_are_data_as_well_as_words(ask_judge, passages):
     ]
     assert {claim.ruling for claim in verdicts["correctness"].claims} == {None}
     for verdict in verdicts.values():
-        assert read_verdict(json.loads(json.dumps(to_json(verdict)))) == verdict
+        assert from_line(Verdict, to_line(verdict)) == verdict
 
 
 def test_several_samples_have_no_claims_in_common(ask_judge):

@@ -1,0 +1,235 @@
+"""Keys of stored items: hashes of all that the result of a component depends on.
+
+A key is a hash of a component's options, the content of the files that they name, its code, and
+the content of what it reads. Values of environment variables that hold secrets are left out: a
+new key for the same service makes nothing again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from ragbench.config.components import is_opaque, options_of
+from ragbench.config.schema import Component
+from ragbench.registry import PYTHON
+from ragbench.retrieve.chunks import Chunked
+from ragbench.score.judge.base import JudgedItem
+from ragbench.secrets import redact
+from ragbench.signature import file_digest, fingerprint, fingerprint_json
+from ragbench.text.chunk import Chunker
+from ragbench.types import (
+    Document,
+    Query,
+    ScoredDocument,
+)
+
+KEY_DIGITS = 32
+
+
+def has_full_key(component: Component | None) -> bool:
+    """Return True if the key of a component contains all that its output depends on.
+
+    Code of the user, of other packages and of services may change unnoticed: False for them, unless
+    `version:` of the entry names their version. False for a live object.
+    """
+    if component is None:
+        return False
+    if component.version is not None:
+        return True
+    if component.chunk is not None and component.chunk.code is not None:
+        return False
+    built_in = getattr(component.cls, "__module__", "").startswith("ragbench.")
+    return built_in and not is_opaque(component.cls) and not component.type.startswith(PYTHON)
+
+
+def component_key(
+    component: Component | None, run_token: str, secrets: Mapping[str, str], **inputs: Any
+) -> str:
+    """Return the key of a component's results: a hash of its entry, code, files and inputs.
+
+    It has 32 hexadecimal digits.
+
+    Args:
+        component: Entry; None for a live object.
+        run_token: Token of the run, part of the key if `has_full_key` is False.
+        secrets: Secrets of the config, which the key does not depend on.
+        inputs: Other parts of the key, JSON-ready.
+
+    Raises:
+        TypeError: A mapping in an input has keys of different types.
+    """
+    # names and comments of the config are no part: a renamed component keeps its results
+    parts: dict[str, Any] = {"inputs": inputs}
+    if component is not None:
+        parts |= {
+            "type": component.type,
+            "options": {
+                name: _content(name, value, component, secrets)
+                for name, value in sorted(component.options.items())
+            },
+            "version": component.version,
+            "code": code_of(component.cls),
+        }
+        if component.chunk is not None:
+            content = asdict(component.chunk) | {"code": [code_of(Chunker), code_of(Chunked)]}
+            if component.chunk.tokenizer is not None:
+                content["tokenizer"] = _content_of_path(Path(component.chunk.tokenizer))
+            parts["chunk"] = content
+    if not has_full_key(component):
+        parts["run"] = run_token
+        # a run that is resumed after a correction would mix results of two versions
+        if component is not None:
+            names = (component.type, f"{PYTHON}{component.options.get('factory')}")
+            parts["own_code"] = [own_code(name) for name in names]
+    return fingerprint_json(parts, KEY_DIGITS)
+
+
+def query_key(query: Query) -> str:
+    """Return the hash of a query: its id, text, metadata and earlier turns.
+
+    It has 32 hexadecimal digits.
+    """
+    extra = fingerprint_json(dict(query.metadata)) if query.metadata else ""
+    turns = [fingerprint_json(turn.to_dict(), KEY_DIGITS) for turn in query.turns]
+    return fingerprint([query.id, query.text, extra, *turns], KEY_DIGITS)
+
+
+def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
+    """Return the hash of a query and of its hits by each retriever, as part of a cache key.
+
+    The hash covers id, score, title and text of each hit, and the order of retrievers and hits. It
+    does not cover the metadata of a hit.
+    """
+    pieces = [query_key(query)]
+    for hits in rankings:
+        pieces.append(str(len(hits)))
+        for hit in hits:
+            pieces += [hit.id, repr(hit.score), hit.title or "", hit.text or ""]
+    return fingerprint(pieces, KEY_DIGITS)
+
+
+def passages_key(query: Query, passages: Sequence[Document]) -> str:
+    """Return the hash of a query and of the ids, titles and texts of passages, in their order.
+
+    It has 32 hexadecimal digits.
+    """
+    pieces = [query_key(query)]
+    for passage in passages:
+        pieces += [passage.id, passage.title, passage.text]
+    return fingerprint(pieces, KEY_DIGITS)
+
+
+def item_key(item: JudgedItem, sample: int) -> str:
+    """Return the hash of the fields of an item that a judge reads, and of its sample number.
+
+    A sample number of 0 leaves the hash as it is. It has 32 hexadecimal digits.
+    """
+    parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
+    extra = (item.queries, item.guidelines, item.other)
+    turns = [
+        *(turn.to_dict() for turn in item.turns),
+        *(call.to_dict() for call in item.tool_calls or ()),
+    ]
+    nuggets = [] if item.nuggets is None else [{"nuggets": [*map(structs.astuple, item.nuggets)]}]
+    optional = [*nuggets, *([sample] if sample else []), *([turns] if turns else [])]
+    return fingerprint_json([*parts, *extra, *optional], KEY_DIGITS)
+
+
+@functools.lru_cache(maxsize=256)
+def code_of(cls: Any) -> str:
+    """Return a hash of the ragbench modules of a class, and of versions of its packages.
+
+    The modules are those of the class and its bases; the packages are those that the class names.
+    Modules of other packages and of users are not read. An object that is no class has no modules.
+    Cached for the process.
+    """
+    # `getattr`: a class of a third party need not inherit the base that declares these
+    pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
+    for base in inspect.getmro(cls) if inspect.isclass(cls) else ():
+        if base is object or not base.__module__.startswith("ragbench."):
+            continue
+        source = inspect.getsourcefile(base)
+        pieces.append(Path(source).read_bytes() if source else base.__module__)
+    return fingerprint([*pieces, *versions_of(tuple(getattr(cls, "packages", ())))])
+
+
+def own_code(name: str) -> str:
+    """Return a hash of the file of the module in `python:module:name`; '' for any other name.
+
+    Results of a measure, metric or judge of the user are stored under it, so that they are computed
+    again after a correction. Modules that this one imports are not read.
+    """
+    if not name.startswith(PYTHON):
+        return ""
+    module = sys.modules.get(name.removeprefix(PYTHON).partition(":")[0])
+    file = getattr(module, "__file__", None)
+    return file_digest(Path(file)).hex() if file else ""
+
+
+@functools.lru_cache(maxsize=256)
+def code_in(*packages: str) -> str:
+    """Return a hash of all modules and word lists of packages, for results that no class computes.
+
+    Raises ImportError for an unknown package, and AttributeError for a module that is no package.
+    Cached for the process.
+    """
+    folders = [Path(place) for name in packages for place in import_module(name).__path__]
+    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    return fingerprint([path.read_bytes() for path in files if path.suffix in (".py", ".txt")])
+
+
+@functools.lru_cache(maxsize=256)
+def versions_of(packages: tuple[str, ...]) -> list[str]:
+    """Return "name version" of each package, or "name is missing", in the given order."""
+    versions = []
+    for package in packages:
+        try:
+            versions.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            versions.append(f"{package} is missing")
+    return versions
+
+
+def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
+    """Return an option's value for a key; a path is replaced by a hash of the content."""
+    # an absolute path in any option counts as a path, a relative one only where the option is
+    # declared so
+    declared = options_of(component.cls).get(name)
+    refers_to = None if declared is None else declared.option.refers_to
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)):
+        return [_content(name, part, component, hidden) for part in value]
+    if isinstance(value, Path) or refers_to in ("path", "path_or_name", "folder_or_name"):
+        return _content_of_path(Path(value))
+    if isinstance(value, str):
+        # an option of any name may take the folder of a model
+        path = Path(value)
+        return _content_of_path(path) if path.is_absolute() else redact(value, hidden)
+    if isinstance(value, Mapping):
+        return {str(key): _content(name, part, component, hidden) for key, part in value.items()}
+    return value if isinstance(value, (bool, int, float)) else repr(value)
+
+
+def _content_of_path(path: Path) -> str:
+    """Return a hash of a file or folder; the path itself if it is missing or unreadable."""
+    try:
+        if path.is_file():
+            return file_digest(path).hex()
+        if path.is_dir():
+            # names, sizes and times of change, as models have gigabytes
+            paths = sorted(file for file in path.rglob("*") if file.is_file())
+            stats = [(str(file.relative_to(path)), file.stat()) for file in paths]
+            return fingerprint(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
+    except OSError:  # the component itself raises the error with its place
+        return str(path)
+    return str(path)
