@@ -61,7 +61,8 @@ class WatchedStream:
     """Network stream of httpcore on which no request is sent while bytes follow the last reply.
 
     Replies are parsed a second time, by the parser of httpcore, since only a parser knows the end
-    of a reply. `write` raises `unavailable` in place of sending a request that would meet bytes.
+    of a reply. `write` raises `unavailable` in place of sending a request that would meet bytes, or
+    on a stream that the pool has closed in the meantime.
 
     Args:
         stream: Network stream.
@@ -74,7 +75,11 @@ class WatchedStream:
         self._stream, self._unavailable = stream, unavailable
         self._h11: Any = h11
         self._reply: Any = None  # parser of the latest reply
-        self._has_rest = False
+        self._has_rest = self._is_closed = False
+
+    def retire(self) -> None:
+        """Send no further request on this stream; a request that was sent gets its reply."""
+        self._has_rest = True
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Return the next bytes, perhaps more than `max_bytes`; empty at the end.
@@ -99,7 +104,8 @@ class WatchedStream:
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Send bytes; raise the exception for the pool if a request would meet waiting bytes."""
         if self._reply is None or self._reply.their_state is self._h11.DONE:
-            if self._reply is not None and self._is_readable():
+            # the pool may close a connection that it has assigned, until the request is sent
+            if self._is_closed or (self._reply is not None and self._is_readable()):
                 raise self._unavailable
             self._reply = self._h11.Connection(self._h11.CLIENT)
             # Any request: the parser needs one before the reply.
@@ -109,6 +115,7 @@ class WatchedStream:
 
     async def aclose(self) -> None:
         """Close the connection."""
+        self._is_closed = True
         await self._stream.aclose()
 
     async def start_tls(self, *arguments: Any, **options: Any) -> WatchedStream:

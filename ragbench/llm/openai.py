@@ -18,7 +18,7 @@ from urllib.request import getproxies_environment
 from ragbench.errors import MissingExtra, OptionError, Phrase
 from ragbench.llm import completions, failures
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.connections import ReplyIds, watch_connections
+from ragbench.llm.connections import ReplyIds, WatchedStream, watch_connections
 from ragbench.llm.environment import BUNDLE, add_bundle, is_loopback, proxy_in_use, read_key
 from ragbench.llm.failures import one_line
 from ragbench.llm.threads import in_thread
@@ -191,8 +191,8 @@ class OpenAIChat(ChatModel):
         completion = completions.parse_body(body)
         if self._replies.is_repeated(completion.get("id"), body, wording.body, sent_s):
             # The reply to this request may still come, and be read as the one to the next request.
-            if connection is not None and not self._waits:
-                await connection.aclose()
+            if isinstance(connection, WatchedStream):
+                connection.retire()
             if self._replies.has_several_ids:
                 detail = f"the server repeated the earlier reply {one_line(completion['id'])}"
                 raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)

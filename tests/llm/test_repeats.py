@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from ragbench.llm import Limits
+from ragbench import testing
+from ragbench.llm import ChatEngine, Limits, OpenAIChat
 from ragbench.llm.connections import ReplyIds, watch_connections
 from tests.chat_server import Answer
 from tests.llm.conftest import ask_many
@@ -135,3 +136,16 @@ def test_no_copy_is_overlooked_in_tls(kind, tmp_path, monkeypatch):
         assert count_wrong(kind, server, 20) == 0
 
     assert server.connections <= 1 + server.repeated
+
+
+def test_equal_replies_with_one_id_send_no_request_twice():
+    # A server with a constant answer: the pool closes connections that it has assigned already
+    with (
+        testing.ChatServer("It is so.") as server,
+        ChatEngine(OpenAIChat(base_url=server.url), limits=Limits(concurrency=16)) as engine,
+    ):
+        replies = ask_many(engine, [request_of(f"question {n}") for n in range(100)])
+
+    assert {reply.text for reply in replies} == {"It is so."}
+    assert not [reply.attempts for reply in replies if reply.attempts]
+    assert len(server.received) == 100
