@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ragbench as rb
+from ragbench import testing
 from ragbench.score.text.base import UnseenText
 from tests.chat_server import ChatServer
 from tests.lazy import Lazy
@@ -147,6 +148,34 @@ def test_results_are_numbers_and_can_be_written_down():
     assert rb.recall([], []).to_dict() == {"score": None}
     verdict = rb.Judge(type=context_overlap).score(answer="It is red.")["context_overlap"]
     assert math.isnan(float(verdict))
+
+
+@pytest.mark.parametrize("limits", [{"usd": 1}, {"dollars": 1}, 1, {"usd": "1"}, {"usd": -1}])
+def test_a_judge_refuses_a_budget_that_it_cannot_keep(limits, assert_message):
+    with pytest.raises(rb.OptionError) as caught:
+        # a model without a known price
+        rb.Judge("mine", ["fluency"], base_url="http://127.0.0.1:9/v1", budget=limits)
+    assert_message(caught.value, "budget")
+
+
+def test_a_judge_without_a_model_has_no_budget():
+    with pytest.raises(rb.OptionError, match="or no budget"):
+        rb.Judge(type=context_overlap, budget={"tokens": 1})
+
+
+def test_a_judge_spends_its_budget_and_no_more():
+    # 1000 tokens at 2.5 and 18 at 10 per million: .00268 a call, 18 of which fit into .05
+    reply = testing.Answer('{"reasoning": "It reads well.", "level": 4}', prompt_tokens=1000)
+    rows = [{"question": "When?", "answer": f"In {year}."} for year in range(1932, 1962)]
+    with testing.ChatServer(reply) as server:
+        options = {"base_url": server.url, "budget": {"usd": 0.05}}
+        with rb.Judge("gpt-4o", ["fluency"], **options) as judge:
+            verdicts = [by_rubric["fluency"] for by_rubric in judge.score_many(rows)]
+        again = pickle.loads(pickle.dumps(judge))
+
+    assert 15 <= [verdict.status for verdict in verdicts].count("scored") <= 18
+    assert {verdict.cause for verdict in verdicts} == {"scored", "over_budget"}
+    assert again._limits == {"usd": 0.05}
 
 
 def test_the_asynchronous_twins_have_the_signatures_of_the_others():

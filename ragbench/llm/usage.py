@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
@@ -165,7 +165,9 @@ def upper_bound(request: ChatRequest, sizes: ReplySizes | None = None) -> Usage:
     if request.max_tokens is not None:
         return Usage(sent, request.max_tokens)
     if sizes is not None and sizes.n:
-        sent = min(sent, ceil(_INPUT_MARGIN * sizes.input_share * sent))
+        # a server that adds a prompt of its own counts more tokens than bytes
+        share = min(_INPUT_MARGIN * sizes.input_share, max(1.0, sizes.input_share))
+        sent = ceil(share * sent)
         longest = max(sizes.longest, 1)
         expected = min(max(_LONGEST_REPLY, 2 * longest), longest * 2 + longest * 18 // sizes.n)
     return Usage(sent, expected)
@@ -597,6 +599,32 @@ class Budget:
             parts.append(f"{self.spent_tokens:,} of {self.tokens:,} tokens")
         need = f"{bound.tokens:,} tokens" if self.usd is None else f"{bound.usd:.4g} USD"
         return f"not sent: {' and '.join(parts)} are spent, and the call may take {need}"
+
+
+class BudgetOptions(TypedDict, total=False):
+    """Limits of a `Budget`, as a user writes them."""
+
+    usd: float | None
+    tokens: int | None
+    minutes: float | None
+
+
+def read_budget(limits: BudgetOptions) -> Budget:
+    """Return the budget with some limits.
+
+    Raises:
+        OptionError: It is no mapping, has another key, or a limit is no number of 0 or more.
+    """
+    names = tuple(BudgetOptions.__annotations__)
+    if not isinstance(limits, Mapping) or not {*limits} <= {*names}:
+        raise OptionError(
+            "", "budget", limits, "a mapping such as {'usd': 1}, with usd, tokens, minutes"
+        )
+    for name, value in limits.items():
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if value is not None and not is_number:
+            raise OptionError("budget", name, value, "a number >= 0, or null")
+    return Budget(**limits)
 
 
 def _wake(change: asyncio.Future[None]) -> None:

@@ -121,6 +121,7 @@ def test_a_budget_buys_nearly_all_of_it(serve, limit, tmp_path):
         pytest.param([Usage(29, 17)] * 18, (44, 51), id="17 * (2 + 1)"),
         pytest.param([Usage(29, 3000)], (44, 6000), id="20 * 3000, at most twice the longest"),
         pytest.param([Usage(29, 300)], (44, 4096), id="20 * 300, at most 4096"),
+        pytest.param([Usage(232, 17)], (232, 340), id="a server that adds a prompt of its own"),
         pytest.param([Usage()], (116, 20), id="tokens that no server reports"),
     ],
 )

@@ -9,8 +9,9 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.llm.server import speaks_openai
+from ragbench.llm.usage import BudgetOptions, read_budget
 from ragbench.registry import check_values, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES, base
@@ -79,6 +80,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         replies: str | Path | None = None,
         client: Any = None,
         reasoning: Reasoning = "cut",
+        budget: BudgetOptions | None = None,
         **options: Any,
     ) -> None:
         """Create a judge and check its rubrics, package, key and model.
@@ -102,11 +104,14 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 last two need no `model`.
             reasoning: `keep` leaves the reasoning of a system, such as `<think>`, in the answers
                 that are judged; references always stay as they are.
+            budget: Limits on all calls together: `usd`, `tokens`, `minutes` from now on. When one
+                is reached, verdicts fail with the cause `over_budget`. None: no limit.
             **options: Options of the judge type, such as `base_url`, `timeout` or `repeat`.
 
         Raises:
             MissingExtra: The judge needs a package that is not installed.
-            OptionError: A judge, rubric or option is unknown or does not fit, or a key is missing.
+            OptionError: A judge, rubric or option is unknown or does not fit, a key is missing, or
+                `budget` limits dollars and the price of the model is unknown.
             AdapterError: The factory of a chat model fails. Exceptions of your own class or
                 function that creates a judge are passed on.
             DataError: A file is wrong, code of `type` cannot be imported, or a model cannot be
@@ -115,6 +120,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         check_reasoning("Judge", reasoning)
         self._reasoning: Reasoning = reasoning
         self._arguments = (model, rubrics, type, replies, client, options)
+        self._limits = budget
         # without a type, the kind of client decides between these two
         if type == "openai" and model is None and client is not None and "models" not in options:
             type = "openai" if speaks_openai(client) else "langchain"
@@ -126,16 +132,20 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         sources = default_rubrics(self._judge) if rubrics is None else rubrics
         self.rubrics = load_rubrics(sources, self.type, self._judge)
         self._replies: Replies | None = None
+        for name, value in (("replies", replies), ("budget", budget)):
+            if value is not None and not self._judge.asks:
+                raise OptionError(self.type, name, value, f"a judge that asks models, or no {name}")
+        if budget is not None:
+            self._judge.spend_from(read_budget(budget))
         if replies is not None:
-            if not self._judge.asks:
-                allowed = "a judge that asks models, or no replies"
-                raise OptionError(self.type, "replies", replies, allowed)
             from ragbench.llm import Replies
 
             self._replies = Replies(replies)
             self._judge.keep_replies(self._replies)
         try:
             self._judge.check()
+            if budget is not None and budget.get("usd") is not None:
+                _check_prices(self._judge)
         # Ctrl-C too: there will be no judge whose `close` closes the file
         except BaseException:
             self.close()
@@ -156,7 +166,12 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 "key: make the judge with base_url and api_key_env, or anew in each process"
             )
         make = functools.partial(
-            type(self), type=kind, replies=replies, reasoning=self._reasoning, **options
+            type(self),
+            type=kind,
+            replies=replies,
+            reasoning=self._reasoning,
+            budget=self._limits,
+            **options,
         )
         return make, (model, rubrics)
 
@@ -282,6 +297,16 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         # in a thread: closing may block, and other tasks of the event loop must go on
         await asyncio.to_thread(self.close)
+
+
+def _check_prices(judge: base.RubricJudge) -> None:
+    """Check that each model of a judge has a price, which a budget in dollars needs."""
+    from ragbench.llm import Connected
+
+    if isinstance(judge, Connected):
+        for model, entry in judge.unpriced().items():
+            problem = Phrase(f"a limit, with {model!r}, whose price is not known")
+            raise OptionError("budget", "usd", problem, entry)
 
 
 class JudgedItems(NamedTuple):
