@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from ragbench.comparison.differences import Slicing
+from ragbench.comparison.slices import Slicing
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow, CauseMove, CauseShare, Loss
 from ragbench.stats import mean_interval
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain, product
 
 import numpy as np
 from msgspec import structs
-from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, run_tests
@@ -16,6 +15,7 @@ from ragbench.comparison.decisions import decide
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
 from ragbench.comparison.signatures import unlike_measures
+from ragbench.comparison.slices import Slicing
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import (
     Comparisons,
@@ -240,60 +240,6 @@ def _unpaired_interval(
 
 # A slice of fewer queries is listed but not tested: it cannot tell a loss from chance.
 ENOUGH_QUERIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Slicing:
-    """Slices of the queries by one field; slices may overlap. `members` returns them as a table.
-
-    It has a row per query and a column per slice; KeyError for a label that is not in `names`.
-
-    Attributes:
-        field: Name of the field: `metadata.topic`, `query_length`.
-        names: Names of the slices, in the order of tables.
-        labels: Slices of each query: one, or several if its metadata is a list.
-    """
-
-    field: str
-    names: tuple[str, ...]
-    labels: Sequence[tuple[str, ...]]
-
-    def members(self) -> NDArray[np.bool_]:
-        """Return True for each query in each slice, shape (queries, slices).
-
-        A query without slices is in none.
-
-        Example:
-            >>> Slicing("metadata.tags", ("law", "tax"), [("tax",), ("law", "tax")]).members()
-            array([[False,  True],
-                   [ True,  True]])
-        """
-        column_of = {name: column for column, name in enumerate(self.names)}
-        is_member = np.zeros((len(self.labels), len(self.names)), np.bool_)
-        for row, slices in enumerate(self.labels):
-            is_member[row, [column_of[name] for name in slices]] = True
-        return is_member
-
-
-def thirds_of(field: str, counts: Sequence[int], unit: str) -> Slicing:
-    """Slice queries by a count into up to three slices of about equal size.
-
-    Queries with equal counts stay together, so that there may be fewer slices; `unit` ends their
-    names: "3 to 7 words". Names are in ascending order.
-
-    Example:
-        >>> thirds_of("query_length", [3, 3, 5, 9], "words").names
-        ('3 words', '5 words', '9 words')
-    """
-    values = np.asarray(counts)
-    # inverted_cdf: cuts are counts that occur, not values between two of them
-    cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
-    third = (values[:, np.newaxis] > cuts).sum(axis=1)
-    names = {}
-    for number in np.unique(third).tolist():
-        low, high = values[third == number].min(), values[third == number].max()
-        names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
-    return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])
 
 
 def compare_slices(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.comparison.cause_rules import CauseRules, RightAnswer, SupportedAnswer
+from ragbench.comparison.slices import PERIOD
 from ragbench.config import schema
 from ragbench.config.first_guesses import report_listed_scores
 from ragbench.config.judges import check_judges, check_rubric, report_misplaced
@@ -196,8 +197,6 @@ def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -
 
 # A value of the metadata as a config names it: `metadata.topic`, also nested
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")
-# Slices by time: the period, and the key of the metadata with the time
-PERIOD = re.compile(r"(day|week|month)\((metadata(?:\.[^.\s()]+)+)\)")
 
 # Key of `match` -> the only level that reads it
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}

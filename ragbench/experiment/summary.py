@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.differences import Slicing
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
+from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import baselines, summarize
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.loaders.python import PASSED

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.comparison.differences import thirds_of
+from ragbench.comparison.slices import thirds_of
 from ragbench.errors import OptionError
 from ragbench.records.causes import NOT_LOST, CauseRow
 from ragbench.records.fixes import LostGroup, LostGroups

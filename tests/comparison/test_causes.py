@@ -18,7 +18,7 @@ from ragbench.comparison.cause_rules import (
     RankingFacts as Ranking,
 )
 from ragbench.comparison.causes import SystemCauses, flow_of
-from ragbench.comparison.differences import Slicing
+from ragbench.comparison.slices import Slicing
 from ragbench.records.causes import CAUSES, Loss
 from ragbench.score.text.gold_words import GoldWords, has_no_answer
 from ragbench.types import Cause

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ragbench.comparison.differences import Slicing, compare_slices
+from ragbench.comparison.differences import compare_slices
 from ragbench.comparison.method import Method
+from ragbench.comparison.slices import Slicing
 from ragbench.records.codec import to_json
 from ragbench.stats import randomization_p_values
 from tests.comparison.test_paired import system

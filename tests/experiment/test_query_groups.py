@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.config.load import load_config
 from ragbench.errors import ConfigError, DataError
-from ragbench.experiment.plan.queries import cluster_labels, slicings
+from ragbench.experiment.plan.queries import cluster_labels, config_slicings
 from ragbench.types import Qrels, Query
 
 QUERIES = [
@@ -34,7 +34,7 @@ def config(**statistics):
 
 
 def slice_of(field, qrels=QRELS, answers=None):
-    (slicing,) = slicings(config(slices=[field]), QUERIES, qrels, answers or {})
+    (slicing,) = config_slicings(config(slices=[field]), QUERIES, qrels, answers or {})
     assert slicing.field == field
     assert {name for labels in slicing.labels for name in labels} == set(slicing.names)
     return [", ".join(labels) for labels in slicing.labels], slicing.names
@@ -42,7 +42,7 @@ def slice_of(field, qrels=QRELS, answers=None):
 
 def test_no_cluster_and_no_slice_by_default():
     assert cluster_labels(config(), QUERIES) == (None, [])
-    assert slicings(config(), QUERIES, QRELS, {}) == []
+    assert config_slicings(config(), QUERIES, QRELS, {}) == []
 
 
 def test_a_query_without_the_key_is_a_cluster_of_its_own(assert_message):
@@ -82,7 +82,7 @@ def test_how_queries_are_sorted(field, labels, names):
 
 def weeks(field, *times):
     queries = [Query(f"q{n}", "one", {"time": time}) for n, time in enumerate(times)]
-    (slicing,) = slicings(config(slices=[field]), queries, None, {})
+    (slicing,) = config_slicings(config(slices=[field]), queries, None, {})
     return [", ".join(labels) for labels in slicing.labels], slicing.names
 
 
@@ -172,7 +172,7 @@ def test_keys_that_sort_nothing_are_refused(statistics, message):
     checked = config(**statistics)
 
     def sort():
-        return cluster_labels(checked, QUERIES), slicings(checked, QUERIES, QRELS, {})
+        return cluster_labels(checked, QUERIES), config_slicings(checked, QUERIES, QRELS, {})
 
     with pytest.raises(rb.DataError, match=message):
         sort()
@@ -181,7 +181,7 @@ def test_keys_that_sort_nothing_are_refused(statistics, message):
 @pytest.mark.parametrize("field", ["relevant", "answerable"])
 def test_fields_that_the_data_lack_are_refused(field, assert_message):
     with pytest.raises(rb.DataError) as error:
-        slicings(config(slices=[field]), QUERIES, None, {})
+        config_slicings(config(slices=[field]), QUERIES, None, {})
     assert_message(error.value, "statistics.slices")
 
 

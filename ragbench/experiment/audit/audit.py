@@ -12,7 +12,7 @@ from ragbench.config.schema import AuditRules, ExperimentConfig
 from ragbench.data.loaders.base import Located, Places
 from ragbench.experiment.audit import gold, questions
 from ragbench.experiment.audit.audited import AuditedSet
-from ragbench.experiment.plan.queries import slicings
+from ragbench.experiment.plan.queries import config_slicings
 from ragbench.records.audit import FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.planning import typical_detectable
@@ -116,7 +116,7 @@ def _detects(
     if statistics.slices is None and any(map(audited.question_kind, queries)):
         config = replace(config, statistics=replace(statistics, slices=(audited.rules.kind,)))
     labels: dict[str, Sequence[Sequence[str]]] = {"": [("all",)] * len(queries)}
-    for slicing in slicings(config, queries, collection.qrels, collection.answers):
+    for slicing in config_slicings(config, queries, collection.qrels, collection.answers):
         labels[f"{slicing.field}: "] = slicing.labels
     scores: dict[str, Mapping[str, object]]
     scores = {"measures of rankings": audited.gold, "metrics of answers": audited.answers}

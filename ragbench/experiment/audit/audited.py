@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragbench.comparison.slices import look_up
 from ragbench.config.schema import AuditRules
 from ragbench.data.loaders.base import Places
-from ragbench.experiment.plan.queries import look_up
 from ragbench.records.audit import FINDING_KINDS, Finding
 from ragbench.types import Document, Query
 

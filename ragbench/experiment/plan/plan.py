@@ -17,9 +17,9 @@ from ragbench.experiment.plan.components import (
 from ragbench.experiment.plan.queries import (
     choose_queries,
     cluster_labels,
+    config_slicings,
     coverage_warnings,
     document_id,
-    slicings,
 )
 from ragbench.experiment.plan.records import LiveComponents, Plan, PlanInputs, System
 from ragbench.experiment.plan.scores import (
@@ -153,7 +153,7 @@ def make_plan(
         fill=scores.fill,
         baseline=baseline,
         clusters=clusters,
-        slicings=slicings(config, queries, qrels, collection.answers),
+        slicings=config_slicings(config, queries, qrels, collection.answers),
         warnings=warnings,
         gate_baselines=gate_baselines,
     )

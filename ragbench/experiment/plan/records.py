@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
-from ragbench.comparison.differences import Slicing
+from ragbench.comparison.slices import Slicing
 from ragbench.config import schema
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemParts
 from ragbench.errors import DataError

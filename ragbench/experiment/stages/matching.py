@@ -13,12 +13,13 @@ from msgspec import structs
 from ragbench.adapters.libraries import text_id
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import document_resolver
+from ragbench.comparison.slices import keys_of
 from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
 from ragbench.errors import DataError
 from ragbench.experiment.calls import FileRankings, Outcome, values_of
-from ragbench.experiment.plan.queries import document_id, keys_of
+from ragbench.experiment.plan.queries import document_id
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
 from ragbench.registry import nearest
