@@ -1,5 +1,6 @@
 """The engine: stages keep no state, a plan touches nothing, and interrupted rounds end the same."""
 
+import ast
 import json
 from contextlib import closing, suppress
 
@@ -164,6 +165,37 @@ def test_attributes_of_a_planned_run_write_and_call_nothing(config, chat, is_sto
     assert pending == ({"JudgePairs"} if is_stored else names)
     assert not chat.received
     assert CALLS == []
+
+
+# Names by which stages once decided themselves when their items were made.
+DECISIONS = {"collect", "pay_for", "forecast", "is_known", "dry", "PENDING", "UNKNOWN"}
+
+
+def names_in(tree):
+    """The names that a module defines, reads or takes as parameters."""
+    for node in ast.walk(tree):
+        yield from (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
+
+
+def own_calls(tree):
+    """The methods that a class of a module calls of itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = ast.unparse(node.func.value)
+            if owner in ("self", "super()"):
+                yield node.func.attr
+
+
+def test_the_engine_alone_decides_when_items_are_made(repository):
+    experiment = repository / "ragbench" / "experiment"
+    files = {path.relative_to(experiment): path for path in experiment.rglob("*.py")}
+    trees = {str(name): ast.parse(path.read_text("utf-8")) for name, path in files.items()}
+    engine = trees.pop("stages/engine.py")
+    assert {"items", "make"} <= {*names_in(engine)}
+    assert len(trees) > 40
+
+    assert [name for name, tree in trees.items() if DECISIONS & {*names_in(tree)}] == []
+    assert [name for name, tree in trees.items() if {"items", "make"} & {*own_calls(tree)}] == []
 
 
 def test_a_stage_reads_its_inputs_alone(config):
