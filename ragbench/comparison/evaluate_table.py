@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.evaluate import Evaluation, PairFacts, evaluate_run, score_pairs
-from ragbench.comparison.gold import answerable_questions, met_gold
+from ragbench.comparison.gold import met_gold
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
@@ -30,6 +30,7 @@ from ragbench.comparison.peer_calls import (
 )
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.scorable import nothing_to_score
+from ragbench.comparison.slices import answerable_questions
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
 from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of

@@ -1,4 +1,4 @@
-"""Gold of a query as pieces of evidence, and questions that have an answer at all."""
+"""Gold of a query as pieces of evidence, and the ranks at which a ranking meets it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from itertools import chain
 import numpy as np
 
 from ragbench.comparison.cause_rules import RankingFacts
-from ragbench.data.files.fields import is_marked_unanswerable
 from ragbench.score.retrieval.found import MetGold
-from ragbench.score.text.gold_words import GoldWords, has_no_answer
-from ragbench.types import Cause, Document, Qrels, Query, Span
+from ragbench.score.text.gold_words import GoldWords
+from ragbench.types import Cause, Document, Span
 from ragbench.types.spans import name_alternatives
 
 
@@ -175,34 +174,3 @@ def _cause_of(facts: RankingFacts) -> Cause:
     if facts.gold is None:
         return Cause.NO_JUDGEMENTS if facts.answer_rank is None else Cause.SCORED
     return Cause.SCORED if facts.gold else Cause.NO_RELEVANT
-
-
-def answerable_questions(
-    queries: Iterable[Query],
-    answers: Mapping[str, Sequence[str]],
-    qrels: Qrels | None,
-    relevant: int = 1,
-) -> list[bool | None]:
-    """Return True for each question with an answer, False without one, None where nothing tells.
-
-    Metadata such as `kind: unanswerable` or `answerable: false` give False; `answerable: true`
-    decides nothing. Else gold answers decide, which give False if all of them are refusals or
-    blank. Else judgements decide: a judged question without a relevant document has no answer.
-
-    Args:
-        queries: Questions.
-        answers: Gold answers by query id.
-        qrels: Judgements; None without any.
-        relevant: Smallest grade of a relevant document.
-    """
-    by_query = {} if qrels is None else qrels.by_query
-
-    def is_answerable(query: Query) -> bool | None:
-        if is_marked_unanswerable(query.metadata):
-            return False
-        if gold := answers.get(query.id):
-            return not has_no_answer(gold)
-        grades = by_query.get(query.id)
-        return None if grades is None else any(grade >= relevant for grade in grades.values())
-
-    return [is_answerable(query) for query in queries]

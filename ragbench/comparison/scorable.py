@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from ragbench.comparison.gold import answerable_questions
+from ragbench.comparison.slices import answerable_questions
 from ragbench.data.files.fields import counted
 from ragbench.errors import DataError
 from ragbench.types import Collection

@@ -11,7 +11,7 @@ from ragbench.comparison.answer_verdicts import (
     reply_facts,
 )
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
-from ragbench.comparison.gold import answerable_questions
+from ragbench.comparison.slices import answerable_questions
 from ragbench.comparison.table_gold import TablePassages, judged_facts
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Answered, Cause, Collection, Query, ScoreColumn

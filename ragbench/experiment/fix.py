@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ragbench.comparison.cause_rules import CauseRules
-from ragbench.comparison.gold import answerable_questions
+from ragbench.comparison.slices import answerable_questions
 from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from ragbench.comparison.gold import answerable_questions
+from ragbench.comparison.slices import answerable_questions
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
 from ragbench.records.audit import Finding

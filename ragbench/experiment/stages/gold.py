@@ -12,15 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
-from ragbench.comparison.gold import (
-    GoldPiece,
-    answerable_questions,
-    find_answer,
-    gold_pieces,
-    meet_pieces,
-    met_gold,
-)
+from ragbench.comparison.gold import GoldPiece, find_answer, gold_pieces, meet_pieces, met_gold
 from ragbench.comparison.passage_places import PlacedRankings, place_rankings
+from ragbench.comparison.slices import answerable_questions
 from ragbench.experiment.calls import FileRankings
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun

@@ -9,8 +9,9 @@ from itertools import groupby
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.gold import GoldPiece, answerable_questions
+from ragbench.comparison.gold import GoldPiece
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
+from ragbench.comparison.slices import answerable_questions
 from ragbench.errors import DataError
 from ragbench.experiment import records
 from ragbench.experiment.calls import FileRankings, without_value
