@@ -82,9 +82,11 @@ def test_a_proxy_gets_the_whole_url_and_its_login(monkeypatch, variable):
         assert Endpoint("http", "http://search.invalid/ask?k=1").post({}) is True
 
     request, *headers = proxy.heads[0].split("\r\n")
-    assert request == "POST http://search.invalid/ask?k=1 HTTP/1.1"
+    assert request.split() == ["POST", "http://search.invalid/ask?k=1", "HTTP/1.1"]
     assert "Host: search.invalid" in headers
-    assert "Proxy-Authorization: Basic bWU6cEBzcw==" in headers
+    assert dict(header.split(": ", 1) for header in headers if header)["Proxy-Authorization"] == (
+        "Basic bWU6cEBzcw=="
+    )
 
 
 def test_this_machine_is_asked_directly(monkeypatch):
@@ -133,7 +135,7 @@ def test_https_goes_through_a_tunnel(tmp_path, monkeypatch, variable):
 def test_certificates_that_cannot_be_read_are_named(monkeypatch):
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nonexistent")
 
-    with pytest.raises(OptionError, match=r"No such file.*REQUESTS_CA_BUNDLE"):
+    with pytest.raises(OptionError, match="REQUESTS_CA_BUNDLE"):
         Endpoint("http", "https://search.invalid/")
     Endpoint("http", "http://search.invalid/")
 
@@ -157,7 +159,7 @@ def test_other_proxies_are_refused(monkeypatch, variable, url):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv(variable, url)
 
-    with pytest.raises(OptionError, match=rf": {variable}: .*allowed: a proxy such as") as why:
+    with pytest.raises(OptionError, match=f": {variable}: .*allowed: a proxy") as why:
         Endpoint("http", "https://search.invalid/")
     assert "passw0rd99" not in str(why.value)
     Endpoint("http", "http://search.invalid/")

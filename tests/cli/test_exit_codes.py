@@ -24,6 +24,7 @@ from ragbench.llm.failures import failure_of_exception
 from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
 from tests.conftest import REPOSITORY
+from tests.messages import lines_with
 from tests.retrieve.search_server import Reply, SearchServer
 
 # the gold of the last question has another word: bm25 finds that of the others at rank 1
@@ -96,24 +97,20 @@ def errors_in(junit):
     return [(error.get("type"), error.text) for error in junit.findall(".//error")]
 
 
-def test_each_mistake_of_a_config_is_an_annotation_at_its_line(ci):
+def test_each_mistake_of_a_config_is_an_annotation_at_its_line(ci, assert_message):
     config = "retrievers:\n  bm25: {type: bm25, b: 1.4}\n  a: {type: bm52}\n"
     code, annotations, summary, junit, stderr = ci(config)
 
-    title = "title=bad usage%2C config or data"
-    assert (code, annotations) == (
-        2,
-        [
-            f"::error file=c.yaml,line=4,col=25,{title}::retrievers.bm25.b: 1.4 is out of range; "
-            "allowed: a number from 0 to 1",
-            f"::error file=c.yaml,line=5,col=13,{title}::retrievers.a.type: unknown type 'bm52'; "
-            "did you mean 'bm25'? " + annotations[1].partition("'bm25'? ")[2],
-        ],
-    )
-    assert summary == (
-        f"### ragbench: bad usage, config or data (exit code 2)\n\n```text\n{stderr}\n```\n"
-    )
-    assert errors_in(junit) == [("bad usage, config or data", stderr)]
+    assert code == 2
+    assert [annotation.partition(",title=")[0] for annotation in annotations] == [
+        "::error file=c.yaml,line=4,col=25",
+        "::error file=c.yaml,line=5,col=13",
+    ]
+    assert_message(annotations)
+    assert_message(summary.replace(stderr, "STDERR"))
+    [(kind, text)] = errors_in(junit)
+    assert text == stderr
+    assert_message(kind)
 
 
 def test_the_file_of_an_annotation_is_relative_to_the_checkout(ci, folder):
@@ -144,15 +141,17 @@ def test_wrong_usage_is_in_the_junit_file_too(ci, words, message, assert_message
     assert message in summary
 
 
-def test_a_held_lock_is_5(ci, folder):
+def test_a_held_lock_is_5(ci, folder, assert_message):
     with lock_experiment(folder / "runs" / "c"):
         code, annotations, summary, junit, stderr = ci(BM25)
 
     assert code == 5
-    assert f"another run (process {os.getpid()}) is at work here" in stderr
-    assert annotations[0].startswith("::error title=another run holds the lock::")
+    assert f"(process {os.getpid()})" in stderr
+    assert_message(annotations[0].split("::")[1], "error title")
     assert "(exit code 5)" in summary
-    assert errors_in(junit) == [("another run holds the lock", stderr.splitlines()[-1])]
+    [(kind, text)] = errors_in(junit)
+    assert text == stderr.splitlines()[-1]
+    assert_message(kind)
 
 
 def test_a_full_disk_is_6(ci, folder, monkeypatch, assert_message):
@@ -367,8 +366,8 @@ def test_a_comparison_of_nothing_is_an_error(ci, folder, refusing_url, assert_me
 
     assert done.returncode == 2
     lines = done.stderr.splitlines()
-    assert "nothing was compared: no query has a score of both systems" in lines
     assert_message([line for line in lines if line.startswith("::")])
+    assert_message(lines_with(lines, "nothing was compared: "))
 
 
 @pytest.mark.parametrize(

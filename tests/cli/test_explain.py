@@ -55,7 +55,7 @@ def test_explain_counts_then_lists_the_queries(run, assert_message):
     assert lines[2].split()[0] == "bm25"
     assert_message(lines[2])
     assert "bm25 -> exact: " in text
-    assert re.search(r"^q5 +How old is the moon of Pluto\?  the question has no answer", text, re.M)
+    assert_message([line for line in lines if line.startswith("q5 ")])
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
 
 
@@ -197,10 +197,10 @@ def test_show_names_the_documents_that_bear_on_a_claim(tmp_path, assert_message)
     assert_message(lines_with(words, "1: supported by passage"))
 
 
-def test_show_says_what_to_change(tmp_path):
+def test_show_says_what_to_change(tmp_path, assert_message):
     text = printed("show", run_folder(tmp_path, 4), "q3", "--system", "bm25/gpt")
 
-    assert "  what to change: a reranker, or more passages for the generator\n" in text
+    assert_message(lines_with(text, "what to change"))
 
 
 @pytest.mark.costly
@@ -269,10 +269,10 @@ def test_runs_lists_what_changed(config, tmp_path, assert_message):  # noqa: F81
     assert f"moons/{first.name}" in lines[1]
     assert lines[1].endswith("the first run")
     assert f"moons/{second.name}" in lines[2]
-    assert "retrievers.exact.k1: 0.9 -> 1.5; with retrievers.third" in lines[2]
     assert_message(lines[3])
     assert_message(lines[4])
     assert_message(lines[6])
+    assert_message(lines[2][lines[2].index("retrievers.") :])
     assert lines[7].split() == ["system", "trend", "first", "last", "best", "in"]
     trend = {line.split()[0]: line for line in lines[8:11]}
     assert set(trend) == {"bm25/extractive", "exact/extractive", "third/extractive"}
@@ -342,7 +342,7 @@ def test_what_a_run_did_not_keep_is_not_said_to_be_missing(run, assert_message):
     text = printed("show", run, "q1")
 
     assert_message(lines_with(text, "questions, gold answers"))
-    assert "no document is judged relevant" not in text
+    assert "no document is judged" not in text
 
 
 @pytest.mark.costly
@@ -366,8 +366,7 @@ def test_show_prints_what_judges_and_generators_were_sent(tmp_path, assert_messa
     text = printed("show", folder, "q1", "--prompts", "--system", "dense/gpt")
 
     head, _, sent = text.partition("  prompt of faithfulness by strict, sent to m (3 times)\n")
-    assert "  prompt of the answer\n  | system:\n  | Be brief.\n" in head
-    assert "  | Query 1 has mountains. The peak of 1 is Everest.\n" in head
+    assert_message(head[head.index("  prompt of the answer\n") :])
     assert sent.splitlines()[:5] == [
         "  system:",
         "  | Judge.",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -198,7 +199,7 @@ class Search:
 
 
 @pytest.mark.parametrize("change", ["nothing", "comment", "README.md", "other.py", "config"])
-def test_a_system_that_uses_nothing_that_changed_passes(repository, change):
+def test_a_system_that_uses_nothing_that_changed_passes(repository, change, assert_message):
     # Half of the rankings of `ours` flip by chance.
     (repository / "search.py").write_text(FLAKY)
     (repository / "other.py").write_text("x = 0\n")
@@ -214,9 +215,7 @@ def test_a_system_that_uses_nothing_that_changed_passes(repository, change):
     code, lines, err = gate(repository, "HEAD")
 
     assert code == 0, err
-    line = next(line for line in lines if line.startswith("ours: "))
-    assert line.startswith("ours: nothing that this system uses changed: ")
-    assert line.endswith(" differences are its own noise")
+    assert_message(re.sub(r"\d+", "N", next(line for line in lines if line.startswith("ours: "))))
 
 
 # the first run of the head loses the first rank of two questions; later runs may not
@@ -322,7 +321,7 @@ def test_a_base_and_a_head_that_fail_alike_are_incomplete(repository, assert_mes
 
     assert (code, lines[1].partition(":")[0]) == (3, "nothing changed"), err
     assert_message(lines[0])
-    assert lines[2].startswith("ours: 20 of 20 questions failed (q0, q1, q2, q3, q4 and 15 more)")
+    assert_message(lines[2], "ours: 20 of 20")
     assert 'type="incomplete"' in (repository / "gate.xml").read_text()
 
 
@@ -352,7 +351,7 @@ def test_code_of_the_base_comes_from_the_base_and_a_judge_without_a_key_is_skipp
     ("options", "exit_code"), [((), 0), (("--strict",), 4), (("--require-judge",), 2)]
 )
 def test_a_skipped_judge_is_undecided_and_the_default_decision_takes_its_place(
-    repository, options, exit_code
+    repository, options, exit_code, assert_message
 ):
     with (repository / "search.yaml").open("a") as stream:
         stream.write("metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}\n")
@@ -369,12 +368,11 @@ def test_a_skipped_judge_is_undecided_and_the_default_decision_takes_its_place(
     if code == 2:
         assert "OPENAI_API_KEY" in err
         return
-    reason = "judge openai was skipped: OPENAI_API_KEY is not set"
-    assert lines[0] == f"undecided: faithfulness >= 0.8: {reason}"
-    assert "gates: 1 undecided, 2 pass" in lines
+    assert_message(lines[0], "undecided: faithfulness >= 0.8")
+    assert_message(lines_with(lines, "gates: "))
 
 
-def test_a_gate_on_a_new_system_is_undecided(repository):
+def test_a_gate_on_a_new_system_is_undecided(repository, assert_message):
     edit(repository / "search.yaml", "statistics:", "  twin: {type: bm25, k1: 0}\nstatistics:")
     with (repository / "search.yaml").open("a") as stream:
         stream.write("gates: [{measure: ndcg@10, system: [ours, twin], max_drop: 0.1}]\n")
@@ -382,8 +380,7 @@ def test_a_gate_on_a_new_system_is_undecided(repository):
     code, lines, err = gate(repository, "HEAD")
 
     assert code == 0, err
-    assert "gate added: ndcg@10 system ours, twin max_drop" in lines
-    assert "gates: 1 pass, 1 undecided" in lines
+    assert_message(lines_with(lines, "gate added: ", "gates: "))
 
 
 def test_run_folders_and_baseline_files_are_bases_too(repository, assert_message):

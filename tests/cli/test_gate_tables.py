@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.commands import run_command
+from tests.messages import lines_with
 
 N = 60
 
@@ -130,7 +131,7 @@ def test_rankings_that_never_meet_the_gold_of_the_base_score_0(tmp_path, gate, h
     [({"answer": None}, "answer"), ({"retrieved": None}, "retrieved documents")],
 )
 def test_answers_and_rankings_that_are_missing_make_a_table_incomplete(
-    tmp_path, gate, changes, part
+    tmp_path, gate, changes, part, assert_message
 ):
     write_changed(tmp_path / "old.jsonl")
     write_changed(tmp_path / "new.jsonl", **changes)
@@ -138,18 +139,20 @@ def test_answers_and_rankings_that_are_missing_make_a_table_incomplete(
     code, lines, err = gate("old.jsonl", "new.jsonl")
 
     assert code == 3, err
-    assert lines[1] == f"59 of 60 questions have no {part}, unlike in old.jsonl"
+    assert_message(lines[1], "59 of 60 questions")
 
 
 @pytest.mark.parametrize("part", ["answer", "retrieved"])
-def test_a_part_that_is_missing_everywhere_makes_a_table_incomplete(tmp_path, gate, part):
+def test_a_part_that_is_missing_everywhere_makes_a_table_incomplete(
+    tmp_path, gate, part, assert_message
+):
     write_changed(tmp_path / "old.jsonl")
     write_jsonl(tmp_path / "new.jsonl", 0, part)
 
     code, lines, err = gate("old.jsonl", "new.jsonl")
 
     assert code == 3, err
-    assert lines[1].startswith("60 of 60 questions have no ")
+    assert_message(lines[1], "60 of 60 questions")
 
 
 def test_answers_that_the_base_lacks_as_well_are_not_missed(tmp_path, gate):
@@ -163,13 +166,15 @@ def test_answers_that_the_base_lacks_as_well_are_not_missed(tmp_path, gate):
 
 @pytest.mark.parametrize("number", ["nan", "inf"])
 @pytest.mark.parametrize("option", ["--max-drop", "--recheck"])
-def test_a_number_that_is_not_finite_is_a_usage_error(tmp_path, gate, option, number):
+def test_a_number_that_is_not_finite_is_a_usage_error(
+    tmp_path, gate, option, number, assert_message
+):
     write_jsonl(tmp_path / "old.jsonl", 0)
 
     code, lines, err = gate("old.jsonl", "old.jsonl", option, number)
 
     assert (code, lines) == (2, [])
-    assert f"{option}': {number} is not a finite number" in err
+    assert_message(lines_with(err, option))
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_several_runs_stand_side_by_side_each_against_its_namesake(runs, assert_
     assert report_line == "report: both.md"
     page = (runs.parent / "both.md").read_text()
     assert_message(lines_with(page, "and now: now against old"))
-    assert "\nmrr@10: baseline ours (old) has 1.00, new 0.500: " in page
+    assert_message(lines_with(page, "mrr@10: baseline ours (old) has"))
     _, tables = page.split("### retrieval")
     table = [line for line in tables.splitlines() if line.startswith("| ")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
@@ -228,10 +228,11 @@ def test_what_changed_what_moved_and_why(tmp_path, assert_message):
     page = (tmp_path / "both.md").read_text()
     assert_message(lines_with(page, "found@5 | 1.00 | 0.500"))
     assert "| worse | 0 | 6 | 6 |" in page
-    "; ".join(f"{query}: {query}" for query in QUERIES[:5])
     assert_message(lines_with(page, "q3: q3; q4: q4; and", "q0 | 1.00 | 0.00"))
-    assert "changed since runs/old\n  runs/now: seed: 13 -> 7\n" in compared
-    assert "  6 found -> ranked too low\n    q0: q0\n" in compared
+    _, changed = compared.split("changed since runs/old\n")
+    assert changed.startswith("  runs/now: seed: 13 -> 7\n")
+    _, moved = compared.split("6 found -> ranked too low\n")
+    assert moved.startswith("    q0: q0\n")
 
 
 @pytest.mark.parametrize(
@@ -262,5 +263,5 @@ def test_a_spoilt_file_is_named(runs, name, text):
 
     _, err = ragbench("report", "runs/spoilt", cwd=runs.parent, code=2)
 
-    assert err.startswith((f"runs/spoilt/{name}: ", f"runs/spoilt/{name}:1: not JSON: "))
+    assert err.startswith((f"runs/spoilt/{name}: ", f"runs/spoilt/{name}:1: "))
     assert len(err.splitlines()) == 1

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from ragbench.records.summary import Summary, SystemSummary
 from ragbench.stats import holm_p_values, unpaired_interval
 from tests.comparison.formats import render_csv, render_latex, render_markdown, render_table
 from tests.comparison.scored_systems import NAN, column, source, system
+from tests.messages import lines_with
 
 OLD, NEW = [1.0, 0.0] * 20, [1.0, 0.0, 0.0, 0.0, 0.0] * 6
 
@@ -91,7 +91,7 @@ def test_the_words_say_that_the_questions_differ(assert_message):
     assert_message(table.splitlines()[0])
     assert_message(table)
     assert "30, 40  -" in table
-    assert "paired, over the n queries" not in table
+    assert "paired, over" not in table
     for text in (render_markdown(result), render_latex(result)):
         assert_message(text)
     (row,) = csv.DictReader(io.StringIO(render_csv(result)))
@@ -106,7 +106,7 @@ def with_causes(source, **causes):
     return replace(source, summary=Summary(name="app", systems=(counted,)))
 
 
-def test_each_week_shows_where_its_questions_were_lost():
+def test_each_week_shows_where_its_questions_were_lost(assert_message):
     old = with_causes(week("w42", OLD), right=20, not_retrieved=20)
     new = with_causes(week("w43", NEW, start=100), right=6, not_retrieved=4, refused=20)
 
@@ -114,13 +114,8 @@ def test_each_week_shows_where_its_questions_were_lost():
 
     table = render_table(result).splitlines()
     place = table.index("where answers are lost")
-    assert [re.split(r"  +", line)[::2] for line in table[place + 1 : place + 3]] == [
-        ["bm25 (w42)", "of 40 queries: 20 right, 20 not retrieved"],
-        ["bm25 (w43)", "of 30 queries: 6 right, 4 not retrieved, 20 refused"],
-    ]
-    markdown = render_markdown(result)
-    assert "| system | right | not retrieved |" in markdown
-    assert "| bm25 (w42) | 20 | 20 |" in markdown
+    assert_message(table[place + 1 : place + 3])
+    assert_message(lines_with(render_markdown(result), "| not retrieved |", "| 20 | 20 |"))
     assert [row["causes"] for row in to_json(result)["systems"]] == [
         {"right": 20, "not_retrieved": 20},
         {"right": 6, "not_retrieved": 4, "refused": 20},
@@ -187,7 +182,9 @@ def test_a_run_against_itself_counts_its_queries(n, words):
     result = compared(run, run)
 
     assert result.unpaired == {"w42 #1": n, "w42 #2": n}
-    assert render_table(result).startswith(f"w42 against w42: {words}, unpaired")
+    [line] = lines_with(render_table(result), "w42 against w42: ")
+    assert words in line
+    assert "unpaired" in line
 
 
 def test_one_run_is_refused():

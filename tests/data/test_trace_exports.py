@@ -13,6 +13,7 @@ from ragbench.data.loaders.traces import Traces
 from ragbench.data.traces.spans import number
 from ragbench.errors import DataError, OptionError
 from ragbench.types import Span
+from tests.messages import lines_with
 
 EXPORTS = Path(__file__).parent / "exports"
 FORMS = {
@@ -103,7 +104,7 @@ def test_each_retrieval_is_scored(tmp_path):
     assert "rouge1" not in scores["given-union"]
 
 
-def test_what_the_application_did(tmp_path):
+def test_what_the_application_did(tmp_path, assert_message):
     collection = loaded("phoenix.jsonl.gz").load()
     answers = {row.query_id: row for row in collection.recorded_answers["given"]}
     by_text = {}
@@ -111,18 +112,18 @@ def test_what_the_application_did(tmp_path):
         by_text.setdefault(query.text, []).append(query)
 
     # asked twice: two questions, two ids
-    assert len(by_text["What is the weight of the lamp?"]) == 2
+    lamp, radio, bicycle = (
+        f"What is the weight of the {name}?" for name in ("lamp", "radio", "bicycle")
+    )
+    assert len(by_text[lamp]) == 2
     # three turns in one session
     [tent] = by_text["What is the weight of the tent?"]
-    assert [turn.text for turn in tent.turns if turn.role == "user"] == [
-        "What is the weight of the radio?",
-        "What is the weight of the bicycle?",
-    ]
+    assert [turn.text for turn in tent.turns if turn.role == "user"] == [radio, bicycle]
     assert tent.metadata["session"] == "visit-7"
     # the failed call keeps what it retrieved
     [failed] = [row for row in answers.values() if row.error]
     assert failed.answer is None
-    assert failed.error == "TimeoutError: the model did not answer in 30 seconds"
+    assert_message(failed.error, "TimeoutError")
     assert len(failed.contexts) == 6
     # held back by the guard: an answer without a retrieval
     [guarded] = [row for row in answers.values() if row.contexts is None]
@@ -331,7 +332,7 @@ def test_a_retriever_inside_a_retriever_is_a_part_of_it(write):
     assert list(collection.recorded_answers) == ["given"]
 
 
-def test_chunks_with_the_id_of_their_document_are_all_kept(write):
+def test_chunks_with_the_id_of_their_document_are_all_kept(write, assert_message):
     passages = {
         f"retrieval__documents__{n}__document__{key}": value
         for n, text in enumerate(["Io is hot.", "Io is a moon."])
@@ -344,7 +345,7 @@ def test_chunks_with_the_id_of_their_document_are_all_kept(write):
     [row] = collection.recorded_answers["given"]
     assert [passage.text for passage in row.contexts] == ["Io is hot.", "Io is a moon."]
     assert [p.metadata.get("document_id") for p in row.contexts] == [None, "io"]
-    assert any("1 passage with the id of another passage" in note for note in collection.notes)
+    assert_message(lines_with(collection.notes, "with the id of another"))
 
 
 @pytest.mark.parametrize("role", ["assistant", "ai", "model"])

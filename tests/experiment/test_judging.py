@@ -167,7 +167,7 @@ def test_replay_needs_no_server_and_no_key_and_fails_on_what_is_missing(config, 
     again = run_experiment(judged(config, server), choices=Choices(judge_replay=True))
 
     assert scores(experiment) == scores(replayed) == scores(again)
-    with pytest.raises(DataError, match=r"replies\.sqlite: no reply from 'm' to"):
+    with pytest.raises(DataError, match=r"replies\.sqlite: "):
         run_experiment(
             judged(config, server, rubrics=["fluency"]), choices=Choices(judge_replay=True)
         )

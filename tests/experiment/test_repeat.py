@@ -177,7 +177,7 @@ def test_a_reranker_is_repeated_as_often_as_its_source(config):
             "moving": entry("rerank", repeat=2, retriever="mine"),
         }
     }
-    with pytest.raises(ConfigError, match="allowed: 3, as of its source 'mine'") as error:
+    with pytest.raises(ConfigError, match="allowed: 3, as of") as error:
         run_experiment(with_parts(config, **parts))
 
     assert [problem.path for problem in error.value.problems] == ["retrievers.moving.repeat"]
@@ -188,7 +188,8 @@ def test_one_lost_repetition_is_made_again_alone(config, tmp_path, own_cache):
     first = run_experiment(parts)
     path = own_cache / CACHE_FILE
     lost = "SELECT rowid FROM rows WHERE kind = 'generate' AND item LIKE '%-1' LIMIT 1"
-    assert stored_rows.query(path, f"DELETE FROM rows WHERE rowid IN ({lost})") is not None
+    deletion = f"DELETE FROM rows WHERE rowid IN ({lost})"
+    assert stored_rows.query(path, deletion) is not None
     again = run_experiment(parts)
 
     assert calls(tmp_path) == {"app": 16}
@@ -247,7 +248,7 @@ def test_a_plan_lists_each_repetition(config, tmp_path, assert_message):
     assert_message(output)
 
 
-def test_a_plan_prices_each_answer_to_each_ranking(config, tmp_path):
+def test_a_plan_prices_each_answer_to_each_ranking(config, tmp_path, assert_message):
     judge = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "repeat": 2}
     model = {key: judge[key] for key in ("type", "model", "base_url")}
     parts = with_parts(
@@ -258,11 +259,10 @@ def test_a_plan_prices_each_answer_to_each_ranking(config, tmp_path):
     parts["metrics"]["judge"] = {**judge, "rubrics": ["answer_relevancy"]}
     path = tmp_path / "exp.yaml"
     path.write_text(yaml.safe_dump(parts))
-    output = " ".join(CliRunner().invoke(group, ["plan", str(path)]).stdout.split())
+    output = CliRunner().invoke(group, ["plan", str(path)]).stdout
 
     # 5 questions x 3 rankings x 2 answers, each of which is judged twice
-    assert "generate mine/gpt 30 answers to do, 30 calls" in output
-    assert "judge mine/gpt (openai) 30 verdicts to do, 60 calls" in output
+    assert_message(lines_with(output, "generate mine/gpt", "judge mine/gpt"))
 
 
 def test_repeat_1_gives_the_bytes_of_a_run_without_it(config, tmp_path):

@@ -108,13 +108,14 @@ def test_tries_end(serve, status):
     assert server.counters.requests == 3
 
 
-def test_an_empty_account_is_not_asked_again(serve):
+def test_an_empty_account_is_not_asked_again(serve, assert_message):
     broke = Answer("You exceeded your quota", status=429, error_code="insufficient_quota")
     server, engine = serve(broke)
 
     outcomes = ask_many(engine, [asking(f"q{i}") for i in range(40)])
 
-    assert all(o.detail.startswith("the account has no quota left") for o in outcomes)
+    assert {outcome.cause for outcome in outcomes} == {outcomes[0].cause}
+    assert_message(outcomes[0].detail)
     assert server.counters.requests <= 16, "those under way when the first answer came"
 
 
@@ -295,7 +296,8 @@ def test_a_planted_secret_is_found_nowhere(serve, monkeypatch, tmp_path, logged)
         stored = replies.get(next(iter(_keys(tmp_path))))
 
     assert server.received[0].headers["authorization"] == f"Bearer {SECRET}"
-    assert reply.text == stored.text == "your key is ${OPENAI_API_KEY}"
+    assert reply.text == stored.text
+    assert reply.text.split()[-1] == "${OPENAI_API_KEY}"
     output = f"{caught.value} {caught.value.attempts} {caught.getrepr(showlocals=True)} {engine!r}"
     assert SECRET not in output + str(logged)
     assert SECRET.encode() not in on_disk

@@ -65,6 +65,16 @@ def load(page, path, fragment=""):
         expect(page.locator("#status")).to_contain_text("queries")
 
 
+def hidden_width(page):
+    """Return how many pixels of a page are out of sight on the right."""
+    return page.evaluate("document.documentElement.scrollWidth - innerWidth")
+
+
+def hidden_part(element):
+    """Return how many pixels of the content of an element must be scrolled to: width and height."""
+    return element.evaluate("e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]")
+
+
 def looks(page):
     """Show a page narrow in dark and wide in light: no colour depends on the width."""
     for width, scheme in ((400, "dark"), (1400, "light")):

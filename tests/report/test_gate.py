@@ -130,7 +130,7 @@ def gate_of(verdict, interval, score="map", decides=True):
     return ChangedScore(score, "ours", decision, np.array([sign * 0.2] * 9), decides)
 
 
-def test_nothing_sure_stands_below_something_unsure():
+def test_nothing_sure_stands_below_something_unsure(assert_message):
     loss, gain = gate_of("fail", (-0.3, -0.1)), gate_of("pass", (0.1, 0.3))
     drop, unsure = gate_of("fail", (-0.3, 0.1)), gate_of("pass", (-0.01, 0.02))
     least = Decision(
@@ -145,31 +145,22 @@ def test_nothing_sure_stands_below_something_unsure():
 
     lines = review_lines(review)[:8]
 
-    assert [line.split(":")[0] for line in lines] == [
-        "ours FAILS",
-        "ours got WORSE",
-        "undecided",
-        "ours got BETTER",
-        "ours FAILS",
-        "ours got WORSE, though not surely",
-        "ours",
-        "ours did not surely change",
-    ]
+    assert_message([line.split(":")[0] for line in lines])
 
 
 def test_an_unsure_loss_that_no_gate_decides_is_no_failure():
     assert " did not surely change: " in gate_of("fail", (-0.3, 0.1), decides=False).line
 
 
-def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges():
+def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges(assert_message):
     review = replace(REVIEW, facts=[f"fact {n}" for n in range(8)])
 
     lines = review_lines(review)
 
-    assert lines[7:11] == ["fact 5", "judge added: small {model: m}", "fact 6", "fact 7"]
+    assert_message(lines[7:11])
 
 
-def test_the_comment_shows_foreign_text_as_it_is():
+def test_the_comment_shows_foreign_text_as_it_is(assert_message):
     # would notify a user, link an issue, load a picture and run a command of GitLab
     hostile = "ask @alice about #1 ![x](https://evil.example/i.png) <img src=x> `a` --> /close"
 
@@ -181,10 +172,8 @@ def test_the_comment_shows_foreign_text_as_it_is():
         r"ask @&#8288;alice about #&#8288;1 !\[x\](https:&#8288;//evil.example/i.png) "
         r"&lt;img src=x&gt; \`a\` --&gt; /close"
     )
-    assert text == (
-        f"**ours got WORSE**\n\n1 worse\n\n{escaped}\n\n"
-        f"[page and log of the run](https://ci.example/9)\n\n- {escaped}"
-    )
+    assert text.count(escaped) == 2
+    assert_message(text.replace(escaped, "ESCAPED"))
 
 
 def test_an_incomplete_run_is_named_before_its_gates(assert_message):

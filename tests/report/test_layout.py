@@ -85,10 +85,11 @@ def test_the_legend_explains_what_is_on_the_page_only(example, assert_message):
 
     assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "not shown"]
     assert_message(signs["p"])
-    assert "pair of the same generator" not in signs["vs bm25"]
+    assert "same generator" not in signs["vs bm25"]
 
 
 def test_each_judge_has_its_own_section_and_label(assert_message):
+    label = "word overlap"
     scores = {
         "faithfulness(judge=a)": score((0.4, 0.3, 0.5), "f", judge="a", model="m-2024"),
         "faithfulness(judge=b)": score((0.9, 0.8, 1.0), "f", judge="b", model="words/1"),
@@ -97,14 +98,14 @@ def test_each_judge_has_its_own_section_and_label(assert_message):
         {
             "name": "two",
             "systems": [system("bm25/gpt", scores)],
-            "judges": {"b": {"model": "words/1", "label": "word overlap"}},
+            "judges": {"b": {"model": "words/1", "label": label}},
         },
         {},
     )
 
     assert [(s.title, s.labels) for s in page.sections] == [
         ("judge a", ("judged by m-2024",)),
-        ("judge b", ("judged by words/1: word overlap",)),
+        ("judge b", (f"judged by words/1: {label}",)),
     ]
     assert_message(page.headlines[1])
 
@@ -179,7 +180,8 @@ def test_equal_counts_are_one_line(assert_message):
 def test_why_a_score_does_not_apply(causes, words):
     scores = {"a": {"map": counts(5, 3) | {"not_applicable_causes": causes}}}
 
-    assert count_lines(scores, ["map"]) == [f"5 scored, 0 failed, 3 not applicable{words}"]
+    [line] = count_lines(scores, ["map"])
+    assert line.partition("3 not applicable")[2] == words
 
 
 @pytest.mark.parametrize("cause", [c for c in Cause if c.status == "not_applicable"], ids=str)

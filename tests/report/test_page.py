@@ -13,7 +13,7 @@ from ragbench.records.codec import to_json
 from ragbench.report.page import html
 from ragbench.score.judge.support import Support, support_verdict
 from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, write_example
-from tests.report.chromium import expect, load, looks, tab, violations
+from tests.report.chromium import expect, hidden_width, load, looks, tab, violations
 from tests.report.strategies import HOSTILE
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -360,7 +360,7 @@ def assert_accessible(page):
             ".length"
         ), "no picture scrolls sideways"
         assert violations(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert hidden_width(page) <= 0
 
 
 @pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])

@@ -16,7 +16,7 @@ from ragbench.report.page.data import pack_queries
 from ragbench.report.page.html import write_page
 from ragbench.report.query import render_query
 from tests.commands import run_command
-from tests.report.chromium import expect, load
+from tests.report.chromium import expect, hidden_width, load
 from tests.report.test_page import assert_accessible
 from tests.report.vector_app import DOCUMENTS, QUESTIONS, store
 
@@ -118,7 +118,7 @@ def test_the_document_of_a_passage_is_one_click_away(run, visit, width):
         details.locator("summary").click()
         expect(details.locator("pre")).to_have_text(DOCUMENTS[name])
         expect(details.locator("mark")).to_have_text(DOCUMENTS[name][start:end])
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert hidden_width(page) <= 0
 
 
 @pytest.mark.slow

@@ -204,15 +204,12 @@ def test_the_terminal_says_which_answer_is_better_and_how_passages_were_graded(
     text = render_query(views["q1"], prompts=views)
 
     section = text[text.index("which answer is better") :]
-    assert "  pairwise by gpt: near/brief is better than far/brief\n    in this order: A" in section
-    assert "  pairwise by gpt: neither of near/long and far/long is better\n" in section
-    assert_message(lines_with(section, "the same: a tie, without"))
+    assert_message(lines_with(section, "pairwise by gpt: ", "in this order: ", "a tie, without"))
     assert "\ngraded by a judge\n" in section
-    assert "  d1: grade 3 by gpt (passage_relevance)\n" in section
-    assert "  d3: grade 0 by gpt (passage_relevance)\n" in section
+    assert_message(lines_with(section, " grade 3 by", " grade 0 by"))
     assert_message(lines_with(section[section.index("prompt of") :], "The harbour bridge was"))
     one = render_query(views["q1"], systems=["far/long"])
-    assert "near/long is better than far/brief" not in one
+    assert "near/long is better" not in one
     assert_message(lines_with(one, "is better than far/brief"))
 
 

@@ -10,9 +10,10 @@ from msgspec import structs
 
 from ragbench.records.causes import CAUSES
 from ragbench.report.page import html
+from tests.messages import lines_with
 from tests.report import example
 from tests.report.asked import results, run_folder
-from tests.report.chromium import expect
+from tests.report.chromium import expect, hidden_part
 from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -52,7 +53,7 @@ def test_a_table_is_sorted_filtered_and_its_columns_chosen(tables, visit):
     expect(sheet.locator("thead th:visible")).to_have_count(2)
 
 
-def test_a_table_is_copied_as_it_is_seen(tables, visit):
+def test_a_table_is_copied_as_it_is_seen(tables, visit, assert_message):
     page = visit(tables, permissions=["clipboard-read", "clipboard-write"])
     tools = page.locator(".tools").first
     tools.get_by_label("systems").fill("b")
@@ -67,31 +68,20 @@ def test_a_table_is_copied_as_it_is_seen(tables, visit):
         '"system","ndcg@10","hit_rate@1"',
         '"bm25","0.402","0.300"',
     ]
-    assert copied("Markdown").splitlines() == [
-        "| system | ndcg@10 | hit\\_rate@1 |",
-        "|:--|--:|--:|",
-        "| bm25 | 0.402 | 0.300 |",
-        "| hybrid | 0.446 \\* | 1.00 \\* |",
-    ]
-    latex = copied("LaTeX")
-    assert latex.startswith("\\begin{tabular}{lrr}")
-    assert "system & ndcg@10 & hit\\_rate@1 \\\\" in latex
+    assert_message(copied("Markdown"), "| system |")
+    assert_message(copied("LaTeX"), "\\begin{tabular}{lrr}")
 
 
-def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit):
+def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit, assert_message):
     page = visit(tables, viewport={"width": 1280, "height": 900})
 
     first = page.locator("#results").inner_text()
-    assert first.startswith("hybrid/gpt answers 41 of 60 questions, baseline bm25/gpt 34: ")
-    assert "\ngates: 1 undecided, 1 passed" in first
-    assert "ndcg@10: hybrid has 0.446, baseline bm25 0.402: surely better" in first
-    assert "0.400 ms a query (median)" in first
+    assert_message(lines_with(first, " answers 41 of 60", "gates: ", "ndcg@10: ", "0.400 ms"))
     doubts = page.get_by_label("doubtful numbers").inner_text()
-    assert "3 of 60 failed: faithfulness of bm25/gpt (unreadable 2, timeout 1)" in doubts
-    assert "judge words has no certificate of its agreement with people" in doubts
+    assert_message(lines_with(doubts, "3 of 60 failed", "judge words"))
     assert page.get_by_label("doubtful numbers").bounding_box()["y"] < 900
     for sheet in page.locator("#results .sheet:visible").all():
-        assert sheet.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, "nothing out of sight"
+        assert hidden_part(sheet)[0] <= 0, "nothing out of sight"
 
 
 def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
@@ -107,7 +97,7 @@ def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
 
     assert page.locator("#results .sheet").first.bounding_box()["y"] < 900
     picture = page.locator(".first figure .scroll")
-    assert picture.evaluate("e => e.scrollHeight > e.clientHeight")
+    assert hidden_part(picture)[1] > 0
     expect(picture).to_have_attribute("tabindex", "0")
 
 

@@ -12,6 +12,7 @@ from tests.chat_server import ChatServer
 from tests.cli.test_audit_judge import DOCUMENTS, audit, level, write_set
 from tests.commands import run_command
 from tests.lazy import Lazy
+from tests.messages import lines_with
 from tests.report.chromium import expect, looks, violations
 from tests.report.strategies import HOSTILE
 from tests.score.judge.scripted import Script
@@ -56,10 +57,7 @@ def rows(tmp_path_factory):
     rows[-1] = ["q-19", "What did bridge 3 cost?", "No answer", "", "", "unanswerable", "x", ""]
     (folder / "qa.csv").write_text(to_csv(HEADER, rows), encoding="utf-8")
     done = run_command("questions", "docs", "--review", "qa.csv", "-o", "review.html", cwd=folder)
-    assert (done.returncode, done.stdout) == (
-        0,
-        "wrote review.html: 20 questions to review in a browser\n",
-    )
+    assert (done.returncode, done.stdout.split(" to ")[0]) == (0, "wrote review.html: 20 questions")
     return folder, rows
 
 
@@ -131,7 +129,9 @@ def review_the_rest(page, expected):
     expect_state(page, 20, "kept; 19 reviewed")
 
 
-def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows, visit):
+def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(
+    rows, visit, assert_message
+):
     folder, rows = rows
     expected = [[*row, "", ""] for row in rows]
     page = visit(folder / "review.html")
@@ -157,16 +157,15 @@ def test_twenty_questions_are_reviewed_with_keys_alone_saved_and_read_back(rows,
         return f"{k} of {n}", f"{k / n:.2f} [{ends.low:.2f}, {ends.high:.2f}]"
 
     (fact, fact_share), (total, total_share) = share(15, 18), share(16, 19)
-    assert (done.returncode, done.stdout.splitlines()) == (
-        0,
-        [
-            "19 of 20 questions reviewed: 15 kept as written, 1 kept with edits, 3 dropped",
-            f"people kept {total} that passed the checks: {total_share}",
-            f"  fact: {fact}: {fact_share}",
-            "  unanswerable: 1 of 1: {1}".format(*share(1, 1)),
-            "wrote qa.csv: 17 of 20 questions to keep",
-        ],
-    )
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert_message(lines)
+    assert [line.partition(": ")[2] for line in lines[2:4]] == [
+        f"{fact}: {fact_share}",
+        ": ".join(share(1, 1)),
+    ]
+    assert total in lines[1]
+    assert lines[1].endswith(total_share)
     expected[12][6] = "quote"  # the other checks were of the earlier question
     table = to_csv([*HEADER, "comment", "reviewed"], expected)
     assert (folder / "qa.csv").read_bytes() == table.encode()
@@ -194,7 +193,9 @@ def sheet(tmp_path_factory):
     return folder, run
 
 
-def test_drawn_answers_are_labelled_with_keys_and_the_saved_sheet_is_read(sheet, visit):
+def test_drawn_answers_are_labelled_with_keys_and_the_saved_sheet_is_read(
+    sheet, visit, assert_message
+):
     folder, run = sheet
     header, *rows = csv_rows(folder / "drawn.csv")
     page = visit(folder / "sheet.html")
@@ -222,7 +223,7 @@ def test_drawn_answers_are_labelled_with_keys_and_the_saved_sheet_is_read(sheet,
     assert (folder / "sheet.csv").read_bytes() == to_csv(header, rows).encode()
     done = run_command("calibrate", run, "--labels", "sheet.csv", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "4 answers to 4 queries, labels on 1..5" in done.stdout
+    assert_message(lines_with(done.stdout, "4 answers to 4 queries"))
 
 
 def test_doubtful_gold_is_graded_with_keys_saved_and_read_back(tmp_path, visit, monkeypatch):

@@ -15,7 +15,7 @@ from ragbench.report.runs import trends_of
 from ragbench.report.text import sparkline
 from ragbench.types.display import printable
 from tests.experiment.moons import QUERIES, moons_config, write_moons
-from tests.report.chromium import expect, load, looks, violations
+from tests.report.chromium import expect, hidden_width, load, looks, violations
 from tests.report.strategies import HOSTILE
 
 pytestmark = pytest.mark.slow  # seconds: real runs, and a browser
@@ -138,7 +138,7 @@ def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):
     expect(moved).to_contain_text("<script>window.owned = 1</script>")
     assert "\u202e" not in page.locator("body").inner_text()
     assert page.evaluate("window.owned") is None
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert hidden_width(page) <= 0
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 718, "height": 1000})  # A4 upright
     widths = page.evaluate(
@@ -154,4 +154,4 @@ def test_the_page_of_several_runs_is_accessible(several, tmp_path, unguarded):
     load(unguarded, tmp_path / "side.html")
     for _ in looks(unguarded):
         assert violations(unguarded) == []
-        assert unguarded.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert hidden_width(unguarded) <= 0
