@@ -340,6 +340,10 @@ class Verdict(Record, kw_only=False, eq=False):
             return all(getattr(self, name) == getattr(other, name) for name in _VERDICT)
         return self._compare(other, operator.eq)
 
+    def __ne__(self, other: object) -> bool:
+        # a struct inherits a `!=` that compares identities
+        return not self == other
+
     def __hash__(self) -> int:
         # a verdict equals its score
         return hash(self.score)

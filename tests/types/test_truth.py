@@ -4,7 +4,7 @@ import math
 import operator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -33,6 +33,7 @@ verdicts = st.one_of(scored, missing)
 
 
 @given(verdicts, numbers, st.sampled_from(RELATIONS))
+@example(rb.Verdict(1.0), 1, operator.ne)
 def test_a_verdict_is_compared_by_its_score(verdict, number, relation):
     # The oracle is a float, NaN without a score: all relations are False with it, but `!=`
     score = math.nan if verdict.score is None else verdict.score
@@ -44,6 +45,7 @@ def test_a_verdict_is_compared_by_its_score(verdict, number, relation):
 @given(verdicts, verdicts, numbers)
 def test_equal_values_have_equal_hashes(one, other, number):
     assert (one == other) == (one.to_dict() == other.to_dict())
+    assert (one != other) is not (one == other)
     if one == other:
         assert hash(one) == hash(other)
     if one == number:
