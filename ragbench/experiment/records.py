@@ -67,8 +67,7 @@ class RetrieverRun:
 
     Attributes:
         name: Name of the system.
-        query_ids: Ids of the queries of the run.
-        outcomes: Hits or failure of each query, in their order.
+        outcomes: Hits or failure of each query of the plan, in their order.
         scored: Rankings as they are scored, or a function that reads them; `run` returns them.
         unmatched: Rankings of passages, if `run` has the documents that these were matched with;
             None if `run` has the hits as they are.
@@ -80,7 +79,6 @@ class RetrieverRun:
     """
 
     name: str
-    query_ids: Sequence[str]
     outcomes: Sequence[Outcome[Retrieved]]
     scored: Run | Callable[[], Run]
     unmatched: Run | None = None

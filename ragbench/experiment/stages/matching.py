@@ -236,7 +236,6 @@ def rank_outcomes(
         (warnings if n_unknown > len(run) / 10 else notes).append(remark)
     return RetrieverRun(
         name,
-        query_ids,
         outcomes,
         partial(outcomes.run, name) if isinstance(outcomes, FileRankings) else run,
         notes=[f"{name}: {note}" for note in notes],
@@ -333,13 +332,13 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     if qrels is None or not len(run) or plan.config.metrics.retrieval.match.level == "text":
         return ranking
     judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
-    names = (hit.document or hit.id for hit in _all_hits(ranking))
+    names = (hit.document or hit.id for hit in _all_hits(ranking, plan))
     if any(name in judged or name in corpus for name in chain(run.documents, names)):
         return ranking
     marked = replace(ranking, has_unknown_ids=plan.fill is None)
     if not any(measure.spec.reads_ids for measure in parse_measures(plan.measures)):
         return marked
-    hits = list(_all_hits(ranking))
+    hits = list(_all_hits(ranking, plan))
     problem = f"none of its {len(run)} hits is known to the judgements, such as '{hits[0].id}'"
     judged_part = _judged_part(hits, judged)
     if judged_part is not None:
@@ -361,9 +360,9 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     return replace(marked, warnings=[warning, *ranking.warnings])
 
 
-def _all_hits(ranking: RetrieverRun) -> Iterator[ScoredDocument]:
+def _all_hits(ranking: RetrieverRun, plan: Plan) -> Iterator[ScoredDocument]:
     """Yield the hits of all queries."""
-    return chain.from_iterable(hits for _, hits in _hits(ranking))
+    return chain.from_iterable(hits for _, hits in _hits(ranking, plan))
 
 
 def _metadata_keys(hits: Sequence[ScoredDocument]) -> list[str]:
@@ -424,7 +423,7 @@ def _match_level(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     rules, qrels = plan.config.metrics.retrieval, plan.qrels
     if qrels is not None and rules.match.level == "id" and ranking.is_cut:
         # chunks of `chunk:` are folded into their documents, for the causes without measures, too
-        run = passage_matching.fold(ranking.run, _chunks_of(ranking))
+        run = passage_matching.fold(ranking.run, _chunks_of(ranking, plan))
         return replace(ranking, scored=run, unmatched=ranking.run)
     if qrels is None or rules.match.level == "id":
         return ranking
@@ -478,10 +477,10 @@ def _question_ids(qrels: Qrels, run: Run, query: str) -> QuestionIds:
     return QuestionIds(qrels.by_query[query], run.documents[rows])
 
 
-def _chunks_of(ranking: RetrieverRun) -> dict[str, dict[str, str]]:
+def _chunks_of(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
     """Return query -> id of each chunk -> its document; a query without chunks has {}."""
     chunks = {}
-    for query, hits in _hits(ranking):
+    for query, hits in _hits(ranking, plan):
         chunks[query] = {hit.id: hit.document for hit in hits if hit.document is not None}
     return chunks
 
@@ -503,7 +502,7 @@ def scored_ids(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Mapping[str, s
 
 def _judged_ids(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
     """Return query -> id of a hit -> its document, or the judged one that it is as good as."""
-    documents: Mapping[str, Mapping[str, str | None]] = _chunks_of(ranking)
+    documents: Mapping[str, Mapping[str, str | None]] = _chunks_of(ranking, plan)
     if plan.config.metrics.retrieval.match.level == "document":
         documents = dict(documents_of(ranking, plan))
     ids = dict[str, dict[str, str]]()
@@ -523,7 +522,7 @@ def documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[
     Queries are in the order of the run's queries; failed ones are left out.
     """
     match = plan.config.metrics.retrieval.match
-    for query, hits in _hits(ranking):
+    for query, hits in _hits(ranking, plan):
         # reversed: of a repeated hit the first one counts
         yield query, {hit.id: _document_of_hit(hit, match, plan.corpus) for hit in reversed(hits)}
 
@@ -541,7 +540,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     if n_without:
         problem = f"{n_without} of {n_hits} passages have no {match.id}"
         if n_without == n_hits:
-            hits_of_all = list(_all_hits(ranking))
+            hits_of_all = list(_all_hits(ranking, plan))
             of_corpus = (plan.corpus[h.id].metadata for h in hits_of_all if h.id in plan.corpus)
             keys = keys_of(chain((hit.metadata for hit in hits_of_all), of_corpus))
             raise DataError(
@@ -560,10 +559,10 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     return replace(ranking, scored=run, unmatched=ranking.run, warnings=warnings)
 
 
-def _hits(ranking: RetrieverRun) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
+def _hits(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, Sequence[ScoredDocument]]]:
     """Yield id and hits of each query in the run; failed and missing queries are left out."""
     query_index = ranking.run.query_index
-    for query, outcome in zip(ranking.query_ids, ranking.outcomes, strict=True):
+    for query, outcome in zip(plan.ids, ranking.outcomes, strict=True):
         if query in query_index and outcome.value is not None:
             yield query, outcome.value.documents
 
@@ -589,7 +588,7 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
     words_of = cache(passage_matching.PassageWords)  # queries share passages
     rankings: dict[str, list[str]] = {}
     n_without_text = n_several = 0
-    for query, hits in _hits(ranking):
+    for query, hits in _hits(ranking, plan):
         grades = qrels.by_query.get(query, {})
         gold = {doc: words_of(_body(corpus[doc])) for doc in grades if doc in corpus}
         by_id = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}

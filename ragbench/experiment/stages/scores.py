@@ -122,7 +122,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
             # the measures are keys of the items: another one leaves the others stored
             repr(replace(rules, measures=None)),
             ranking.name,
-            fingerprint(_ranking_pieces(ranking), keys.KEY_DIGITS),
+            fingerprint(_ranking_pieces(ranking, self.plan.ids), keys.KEY_DIGITS),
             fingerprint(_bytes_of(as_bytes(ranking.run.query_ids))),
             "none" if judgements.qrels is None else judgements.qrels.fingerprint(),
             repr(judgements.source),
@@ -519,7 +519,9 @@ def _texts_of(answers: records.Answers) -> Sequence[str | None]:
     return Mapped(lambda o: None if o.value is None else o.value.answer, answers.outcomes)
 
 
-def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
+def _ranking_pieces(
+    ranking: records.RetrieverRun, query_ids: Sequence[str]
+) -> Iterator[str | bytes]:
     """Yield the ids, scores, texts, metadata and causes of a ranking, to hash them."""
     if isinstance(ranking.outcomes, FileRankings):
         run = ranking.outcomes.run(ranking.name)
@@ -527,7 +529,7 @@ def _ranking_pieces(ranking: records.RetrieverRun) -> Iterator[str | bytes]:
         for ids in (ranking.outcomes.query_ids, run.query_ids, run.documents):
             yield from _bytes_of(as_bytes(ids))
         return
-    for query, outcome in zip(ranking.query_ids, ranking.outcomes, strict=True):
+    for query, outcome in zip(query_ids, ranking.outcomes, strict=True):
         yield from (query, outcome.cause.word, outcome.detail)
         for hit in () if outcome.value is None else outcome.value.documents:
             yield from (hit.id, repr(hit.score), hit.title or "", hit.text or "")
