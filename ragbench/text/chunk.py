@@ -20,8 +20,8 @@ SEPARATOR = "#"
 # Start and end in a text, in characters; the end is exclusive.
 Offsets = tuple[int, int]
 # a letter of a script without spaces between words is a word, with the marks that follow it
-_WORD = re.compile(rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+")
-_TOKEN = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
+_WORD = rf"[{UNSPACED}][^\w\s]*|[^\s{UNSPACED}]+"
+_TOKEN = rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]"
 
 
 _BY = ("words", "sentences", "tokens", "langchain")
@@ -288,7 +288,7 @@ def _locate(pieces: list[str], text: str) -> list[Chunk]:
     return chunks
 
 
-def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Offsets]:
+def pattern_spans(pattern: str, text: str) -> list[Offsets]:
     """Return start and end of each match of a pattern: of words, or of tokens without a model.
 
     Positions count from 0, ends are exclusive.
@@ -300,7 +300,7 @@ def pattern_spans(pattern: re.Pattern[str], text: str) -> list[Offsets]:
         >>> [text[start:end] for start, end in pattern_spans(_TOKEN, text)]
         ['Io', "'", 's', '3', '.', '6', 'Mm', '.']
     """
-    return [match.span() for match in pattern.finditer(text)]
+    return [match.span() for match in re.finditer(pattern, text)]
 
 
 def sentence_spans(text: str) -> list[Offsets]:

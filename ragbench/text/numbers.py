@@ -34,8 +34,7 @@ _FIGURES = rf"{_FIGURE}(?:[-/:]{_FIGURE}){{,9}}"
 _PART = rf"(?:{_BLANKS}{_ALNUM}*|{_ALNUM}+)"
 _END = rf"(?:[.,:/'-]{_LETTER}+)*(?![.,:/'-]?{_ALNUM})"
 _ORDINAL = rf"(?i:st|nd|rd|th|er|ers|ern|[eè]re|[eè]me)(?!{_LETTER})"
-_TOKEN = re.compile(
-    rf"""
+_TOKEN = rf"""
     # no sign behind a word, or a number with its unit: COVID-19, 5-10, 3月-5月
     (?P<sign>
         (?<!{_ALNUM})(?<![0-9][{UNSPACED}'"”])(?<![])}}%°.+/-])
@@ -55,9 +54,7 @@ _TOKEN = re.compile(
     (?P<name_sign>(?<={_LETTER})(?:[+][+]|[#])(?!{_ALNUM}))?
     (?P<percent>[ ]?[%‰])?
     (?:[ ]?(?P<currency_behind>{_CURRENCY})(?![ ]?[0-9]))?
-    """,
-    re.VERBOSE,
-)
+"""
 # Characters of which each number token has one: places at which a text is looked at.
 _MARK = re.compile(rf"[\d{_VULGAR}+#$\xa2-\xa5฿₠-⃀\uff0b\uff03]")
 _ASCII_MARK = re.compile("[0-9+#$]")
@@ -68,6 +65,13 @@ _PLAIN = str.maketrans(
 )
 # compatibility forms with another meaning: 10² is not 102
 _OTHER_MEANING = ("<super>", "<sub>", "<fraction>")
+
+
+@functools.cache
+def _token() -> re.Pattern[str]:
+    """Return the pattern of a number token."""
+    # compiled on first use: that takes 25 ms, and most commands read no number
+    return re.compile(_TOKEN, re.VERBOSE)
 
 
 class SplitText(NamedTuple):
@@ -115,7 +119,7 @@ def _find_tokens(text: str, mark: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         place = match.start()
         # from the word around a mark on: ten times as fast as a match of all words of the text
         word = max(end, text.rfind(" ", end, place) + 1)
-        token = next((t for t in _TOKEN.finditer(text, word) if t.end() > place), None)
+        token = next((t for t in _token().finditer(text, word) if t.end() > place), None)
         if token is None:
             return
         # marks before the next token are skipped, so that a line of marks is searched once
@@ -205,7 +209,7 @@ class NumberToken(NamedTuple):
 
 _SEPARATOR = re.compile("([-/:])")
 # GPT-4 is GPT4
-_HYPHEN_IN_NAME = re.compile(rf"(?<={_LETTER})-(?=[0-9])|(?<=[0-9])-(?={_LETTER})")
+_HYPHEN_IN_NAME = rf"(?<={_LETTER})-(?=[0-9])|(?<=[0-9])-(?={_LETTER})"
 _EXPONENT = "(?:e([-+]?[0-9]{1,3}))?"
 _DECIMAL = re.compile(rf"(?=[.,]?[0-9])([0-9]*)(?:[.,]([0-9]+))?{_EXPONENT}")
 _GROUPED = re.compile(
@@ -214,7 +218,7 @@ _GROUPED = re.compile(
 _VERSION = re.compile("v(?=[0-9]+[.][0-9])")
 _LONGEST_NUMBER = 4000  # digits: Python converts no longer texts to numbers
 _FRACTION = re.compile("(-?)(?:([0-9]{1,9}) )?([0-9]{1,9})/([0-9]{1,9})")
-_LEADING_NUMBER = re.compile(rf"(-?)([0-9][0-9.,' ]*){_LETTER}*")
+_LEADING_NUMBER = rf"(-?)([0-9][0-9.,' ]*){_LETTER}*"
 
 
 @functools.lru_cache(maxsize=10_000)  # numbers such as years repeat
@@ -226,13 +230,13 @@ def read_token(text: str) -> NumberToken:
         (NumberToken(parts=(frozenset({'-1.5'}),), currency='$'), \
     NumberToken(parts=(frozenset({'c++'}),), currency=''))
     """
-    token = _TOKEN.fullmatch(_write_plain(text))
+    token = _token().fullmatch(_write_plain(text))
     if token is None:
         raise ValueError(f"no number token: {text!r}")
     body = re.sub(f"[{_VULGAR}]", _write_fraction, token["body"]).casefold().strip()
     parts = [_readings(body)]
     if not _DECIMAL.fullmatch(body):  # the sign in 1e-3 separates no parts
-        parts = list(map(_readings, _SEPARATOR.split(_HYPHEN_IN_NAME.sub("", body))))
+        parts = list(map(_readings, _SEPARATOR.split(re.sub(_HYPHEN_IN_NAME, "", body))))
     if token["name_sign"]:
         parts[-1] = frozenset(reading + token["name_sign"] for reading in parts[-1])
     if "-" in (token["sign"], token["inner_sign"]):
@@ -277,7 +281,7 @@ def _values(readings: frozenset[str]) -> frozenset[Fraction]:
     """Return the values of a part; none for one that does not start with a number."""
     values = set()
     for reading in readings:
-        number = _LEADING_NUMBER.fullmatch(reading)
+        number = re.fullmatch(_LEADING_NUMBER, reading)
         if number is None or len(reading) > _LONGEST_NUMBER:
             continue
         for decimal in _readings(number[2]):

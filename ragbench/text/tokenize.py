@@ -17,9 +17,11 @@ _ASCII_WORD = re.compile(
     r"|[0-9]+(?:[.,][0-9]+)+"  # 3.14, 1,000
     r"|[a-z0-9]+(?:'[a-z0-9]+)*"
 )
-_HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
+# Patterns of scripts are texts, compiled on first use: that takes 5 ms, and most commands split no
+# text.
+_HAS_UNSPACED = f"[{UNSPACED}]"
 # not `{2}`: only a pattern that begins with a plain class is searched for fast
-_UNSPACED_RUN = re.compile(f"[{UNSPACED}][{UNSPACED}]")
+_UNSPACED_RUN = f"[{UNSPACED}][{UNSPACED}]"
 # Curly and full-width apostrophes become apostrophes; soft hyphens and joiners are removed.
 _CLEAN = {0x2019: "'", 0xFF07: "'", 0x00AD: None, 0x200C: None, 0x200D: None}
 _ELIDING = frozenset({"ca", "fr", "it"})
@@ -66,7 +68,7 @@ def words(text: str, language: str = "en") -> list[str]:
     else:
         text = unicodedata.normalize("NFC", text.translate(_CLEAN))
         pieces = _unicode_word().findall(text)
-        if _HAS_UNSPACED.search(text):
+        if re.search(_HAS_UNSPACED, text):
             pieces = list(chain.from_iterable(map(_pairs, pieces)))
     return _split_apostrophes(pieces, language) if "'" in text else pieces
 
@@ -80,12 +82,12 @@ def has_unspaced_words(text: str) -> bool:
         >>> has_unspaced_words("in 東京"), has_unspaced_words("в Москве")
         (True, False)
     """
-    return not text.isascii() and _UNSPACED_RUN.search(text) is not None
+    return not text.isascii() and re.search(_UNSPACED_RUN, text) is not None
 
 
 def _pairs(word: str) -> list[str]:
     """Return overlapping pairs of characters in a script without spaces; any other word whole."""
-    if len(word) < 3 or not _HAS_UNSPACED.match(word):
+    if len(word) < 3 or not re.match(_HAS_UNSPACED, word):
         return [word]
     return [word[i : i + 2] for i in range(len(word) - 1)]
 
