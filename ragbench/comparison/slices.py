@@ -83,9 +83,9 @@ class Slicing:
                    [ True,  True]])
         """
         column_of = {name: column for column, name in enumerate(self.names)}
+        columns = [column_of[name] for slices in self.labels for name in slices]
         is_member = np.zeros((len(self.labels), len(self.names)), np.bool_)
-        for row, slices in enumerate(self.labels):
-            is_member[row, [column_of[name] for name in slices]] = True
+        is_member[np.repeat(np.arange(len(self.labels)), [*map(len, self.labels)]), columns] = True
         return is_member
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -118,8 +117,8 @@ def _groups(
     rows: Sequence[QuestionRow], metadata: Mapping[str, Mapping[str, Any]], relevant: int
 ) -> Iterator[tuple[str, str, IntArray]]:
     """Yield (field, value, rows) of the groups: by metadata, by `_FIELDS`, then by counts."""
-    # rows of each value in arrays: a label of each row for each word would fill the memory
-    members: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
+    # rows of each value: a label of each row for each word would fill the memory
+    members = defaultdict[str, defaultdict[str, list[int]]](lambda: defaultdict(list))
     vocabularies, n_gold = list[tuple[str, ...]](), list[int]()
     for place, row in enumerate(rows):
         vocabulary = frozenset(words(row.question))
@@ -129,11 +128,13 @@ def _groups(
         n_gold.append(len(gold))
         values = [*_metadata_values(metadata.get(row.query_id, {}), "metadata")]
         for field, value in chain(values, _field_values(row.question, vocabulary, gold)):
-            members[field].setdefault(sys.intern(value), array("q")).append(place)
+            members[field][sys.intern(value)].append(place)
     # Metadata that the first questions lack must still precede the other fields.
     for field in sorted(members, key=lambda name: _FIELDS.index(name) if name in _FIELDS else -1):
         for value, places in members[field].items():
-            yield field, value, np.unique(np.array(places, np.int64))
+            # most words and documents are those of one question
+            if len(places) >= FEWEST:
+                yield field, value, np.unique(np.array(places, np.int64))
     uses = Counter(chain.from_iterable(vocabularies))
     n_rare = [sum(uses[word] == 1 for word in vocabulary) for vocabulary in vocabularies]
     lengths = [len(row.question.split()) for row in rows]

@@ -200,7 +200,7 @@ class Run:
         rows = slice(self.starts[query], self.starts[query + 1])
         scores = self.scores[rows]
         hits = zip(self.documents[rows], scores.tolist(), strict=True)
-        if np.all(scores[1:] < scores[:-1]):  # the usual case, at a fraction of the time
+        if (scores[1:] < scores[:-1]).all():  # the usual case, at a fraction of the time
             return list(hits)
         return sorted(hits, key=lambda hit: (hit[1], id_bytes(hit[0])), reverse=True)
 

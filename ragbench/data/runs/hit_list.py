@@ -173,6 +173,7 @@ def list_hits(
     """
     stored = {} if ranking.row is None else {hit.id: hit for hit in ranking.row.hits}
     with_spans = {span.document for span in spans}
+    has_texts = bool(texts)
     hits = []
     for rank, name in enumerate(ranking.ids, start=1):
         if depth is not None and rank > depth and name not in more:
@@ -180,19 +181,29 @@ def list_hits(
         passage = stored.get(name)
         document = _document_of(name, ranking, passage, judged)
         grade = judged.get(document or name)
-        text = _own_text(texts, ranking.source, name, document, passage) if texts else None
-        hit = Hit(
-            rank, name, ranking.scores.get(name), grade, *text_fields(text), document=document
-        )
+        text = _own_text(texts, ranking.source, name, document, passage) if has_texts else None
         is_gold_document = grade is not None and grade > 0
+        start, end, is_beside = None, None, False
+        gold: tuple[str, ...] = ()
         if passage is not None:
-            is_beside = is_gold_document and document in with_spans and not passage.gold
-            hit = hit._replace(
-                start=passage.start, end=passage.end, gold=passage.gold, is_beside=is_beside
-            )
+            start, end, gold = passage.start, passage.end, passage.gold
+            is_beside = is_gold_document and document in with_spans and not gold
         elif ranking.row is None and is_gold_document:
-            hit = hit._replace(gold=(name,))
-        hits.append(hit)
+            gold = (name,)
+        hits.append(
+            Hit(
+                rank,
+                name,
+                ranking.scores.get(name),
+                grade,
+                *text_fields(text),
+                document=document,
+                start=start,
+                end=end,
+                gold=gold,
+                is_beside=is_beside,
+            )
+        )
     return hits
 
 

@@ -173,7 +173,7 @@ class QueryViews:
         self.summary: Summary = run_folder.read_summary(self.folder)
         self._files: dict[str, run_lines.Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
-        self._runs: dict[Path, Run] = {}
+        self._stored: dict[Path, tuple[Run, run_lines.Lines]] = {}
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -397,16 +397,15 @@ class QueryViews:
         path = self.rankings.get(system)
         if path is None:
             return None
-        stored = self._lines(f"{HITS_FOLDER}/{path.stem}.jsonl")
-        passages = self.folder / PASSAGES_FOLDER / path.name
-        if stored and passages.is_file():
-            path = passages
-        if path not in self._runs:
+        if path not in self._stored:
             # one run per file: all systems with one retriever share it
-            self._runs[path] = read_run(path)
-        rows = stored.read(manifest.HitsRow, query)
-        hits = self._runs[path].ranking(query)
-        return StoredRanking.of(self._source[system], hits, rows[0] if rows else None)
+            lines = self._lines(f"{HITS_FOLDER}/{path.stem}.jsonl")
+            passages = self.folder / PASSAGES_FOLDER / path.name
+            file = passages if lines and passages.is_file() else path
+            self._stored[path] = read_run(file), lines
+        run, lines = self._stored[path]
+        rows = lines.read(manifest.HitsRow, query)
+        return StoredRanking.of(self._source[system], run.ranking(query), next(iter(rows), None))
 
     def _ranked(self, query: str) -> Iterator[StoredRanking]:
         """Return an iterator over the rankings of a query, one for each system with a ranking."""

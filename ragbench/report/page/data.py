@@ -254,7 +254,7 @@ class _Packer:
         self.passages: dict[tuple[str, str, str | None], int] = {}
         self.size = self.documents = 0
 
-    def number(self, passage: Document | TextRow, kind: str = "passage") -> int | str:
+    def number(self, passage: Document | TextRow | Hit, kind: str = "passage") -> int | str:
         """Return the number of a passage; its id if neither text nor title is stored.
 
         The text is cut at the limit of its kind. Numbers are from 0.
@@ -263,7 +263,7 @@ class _Packer:
         if text is None and not passage.title:
             return name
         if text is not None:
-            is_cut = isinstance(passage, TextRow) and passage.cut
+            is_cut = isinstance(passage, (TextRow, Hit)) and passage.cut
             text = _shortened(text, kind, is_cut=is_cut)
         row = name, _shortened(passage.title or "", "word"), text
         if row not in self.passages:
@@ -346,9 +346,8 @@ class _Packer:
         """Return (rank, passage, score, grade) of each hit, and its facts if it is a passage."""
         rows: list[tuple[object, ...]] = []
         for hit in hits:
-            row = TextRow(id=hit.id, title=hit.title, text=hit.text, cut=hit.cut)
             facts = self._facts(view, hit)
-            cells = hit.rank, self.number(row), _rounded(hit.score), hit.grade
+            cells = hit.rank, self.number(hit), _rounded(hit.score), hit.grade
             rows.append((*cells, facts) if facts else cells)
         return rows
 
