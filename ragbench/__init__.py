@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ragbench.experiment.runner import run_experiment as run_experiment
     from ragbench.registry import Option as Option
     from ragbench.score.judge.judge import Judge as Judge
+    from ragbench.score.otel import to_otel as to_otel
     from ragbench.score.retrieval.base import measure as measure
     from ragbench.score.retrieval.single import (
         average_precision as average_precision,
@@ -110,6 +111,7 @@ _NAMES = {
     "experiment.runner": "run_experiment",
     "registry": "Option",
     "score.judge.judge": "Judge",
+    "score.otel": "to_otel",
     "score.retrieval.base": "measure",
     "score.retrieval.single": (
         "average_precision bpref dcg err f1 hit_rate mrr ndcg precision r_precision rbp recall "

@@ -20,6 +20,7 @@ from ragbench.comparison.systems import find_score, summarize
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError, Phrase
+from ragbench.log import log_notes
 from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
@@ -621,6 +622,7 @@ def evaluate_texts(
     evaluation = score_pairs(
         texts, gold, metrics, confidence=confidence, progress=progress, reasoning=reasoning
     )
+    log_notes(evaluation.notes)
     for note in evaluation.notes:
         warnings.warn(note, UnseenText, stacklevel=2)
     return evaluation

@@ -36,6 +36,7 @@ from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError, RagbenchError
+from ragbench.log import log_notes
 from ragbench.records.causes import RIGHT
 from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
@@ -147,6 +148,7 @@ def evaluate(
     evaluation = evaluate_collection(
         collection, metrics, judge=judge, confidence=confidence, progress=progress
     )
+    log_notes(evaluation.notes)
     for note in evaluation.notes:
         warnings.warn(note, stacklevel=2)
     return evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import time
@@ -48,6 +49,7 @@ from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
 from ragbench.experiment.used_files import UsedFiles, project_root, watch_files, watch_imports
 from ragbench.llm import Budget, Replies
+from ragbench.log import log_notes
 from ragbench.records.manifest import Choices
 from ragbench.registry import shown
 from ragbench.report.progress import Progress
@@ -151,6 +153,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
         _add_code(results, plan, watch, run_state.token)
         with progress.stage("write", 1, "run folders") as stage:
             summary = gate_run(plan, results, make_summary(plan, results, started))
+            log_notes(summary.warnings, logging.WARNING)
+            log_notes(summary.notes)
             experiment = write_run(plan, results, summary, started, repetition)
             stage.advance()
         # a run that its budget ended is resumed by the next one, with the same token

@@ -17,6 +17,7 @@ from ragbench.llm.base import Attempt, CallFailure, ChatModel, ChatReply, ChatRe
 from ragbench.llm.failures import Access
 from ragbench.llm.json_reply import Unreadable, read_json
 from ragbench.llm.limits import AdaptiveLimit, Backoff, Limits
+from ragbench.log import LOG
 from ragbench.types import Cause, Usage
 from ragbench.types.records import add_usage
 
@@ -73,6 +74,7 @@ class Sender:
             left_s = None if self._limits.timeout is None else self._limits.timeout - spent_s
             await self.limit.enter(again=bool(attempts))
             start, watch = self._clock(), _Watch(self.limit)
+            is_refused = self._access.refusal is not None
             # Stays so if this task is cancelled: the limit then learns nothing about the server.
             outcome: ChatReply | CallFailure = CallFailure(Cause.ERROR, "cancelled")
             took_s = 0.0
@@ -96,7 +98,14 @@ class Sender:
                 usages.append(outcome.usage)
             if usages:
                 outcome = replace(outcome, usage=add_usage(usages))
-            wait_s = self._wait(outcome, attempts, spent_s)
+            try:
+                wait_s = self._wait(outcome, attempts, spent_s)
+            except CallFailure as failure:
+                # one record for all requests that a refusal or a spent budget stops
+                if not is_refused and failure.cause is not Cause.OVER_BUDGET:
+                    LOG.warning("request to %s failed: %s", request.model, failure)
+                raise
+            LOG.info("request to %s is repeated in %.1f s: %s", request.model, wait_s, outcome)
             spent_s += 0.0 if _asks_to_wait(outcome) else wait_s
             await asyncio.sleep(wait_s)
 

@@ -19,6 +19,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
 from ragbench.llm.replies import request_key
+from ragbench.log import LOG
 from ragbench.types import Cause, Usage
 
 _BUILT_IN = Path(__file__).with_name("prices.yaml")
@@ -517,8 +518,7 @@ class Budget:
                     self._running += 1
                     return bound
                 if over or not self._running:
-                    self.refused += 1
-                    raise CallFailure(Cause.OVER_BUDGET, self._refusal(bound))
+                    raise self._refuse(bound)
                 loop = asyncio.get_running_loop()
                 change: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, change))
@@ -536,10 +536,7 @@ class Budget:
                 or (self.usd is not None and self.spent_usd > self.usd)
                 or (self.tokens is not None and self.spent_tokens > self.tokens)
             )
-            if not is_over:
-                return None
-            self.refused += 1
-            return CallFailure(Cause.OVER_BUDGET, self._refusal(Reservation(0, 0.0)))
+            return self._refuse(Reservation(0, 0.0)) if is_over else None
 
     @property
     def time_is_up(self) -> bool:
@@ -587,6 +584,14 @@ class Budget:
         return (self.tokens is None or tokens <= self.tokens) and (
             self.usd is None or usd <= self.usd
         )
+
+    def _refuse(self, bound: Reservation) -> CallFailure:
+        """Count a call that is not sent, and return its failure; the first one is logged."""
+        failure = CallFailure(Cause.OVER_BUDGET, self._refusal(bound))
+        if not self.refused:
+            LOG.warning("the budget is spent: %s", failure.detail)
+        self.refused += 1
+        return failure
 
     def _refusal(self, bound: Reservation) -> str:
         """Return the error message of a call that is not sent."""

@@ -23,13 +23,12 @@ from ragbench.errors import ExportError, MissingExtra, OptionError
 from ragbench.records.manifest import UnscoredRow, VerdictRow
 from ragbench.records.score import SystemScore
 from ragbench.score.base import add_option
+from ragbench.score.otel import EVENT, event_attributes
 from ragbench.secrets import mask_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-EVENT = "gen_ai.evaluation.result"
-_EVALUATION = "gen_ai.evaluation"
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 _PROTOCOL = "http/protobuf"
 # Records of a request: under the usual limits of collectors of some megabytes.
@@ -177,27 +176,15 @@ def _attributes(
     explanation: str,
 ) -> dict[str, str | float]:
     """Return the attributes of an event; a score without a value has no number."""
-    attributes: dict[str, str | float] = {
-        f"{_EVALUATION}.name": name,
-        f"{_EVALUATION}.evaluator.version": score.signature,
-    }
-    if not isnan(value):
-        level = None if verdict is None else verdict.level
-        attributes[f"{_EVALUATION}.score.value"] = value
-        attributes[f"{_EVALUATION}.score.label"] = "scored" if level is None else f"level {level:g}"
-        explanation = explanation if verdict is None else verdict.reasoning
-    else:
-        status, word, explanation = "not_applicable", "", ""
+    status, word, level = "not_applicable", "", None
+    if isnan(value):
+        explanation = ""
         if missing is not None:
             status, word, explanation = missing.status, missing.cause, missing.detail
-        attributes[f"{_EVALUATION}.score.label"] = status
-        attributes["ragbench.cause"] = word
-        if status == "failed":
-            attributes["error.type"] = word
-        explanation = explanation or word
-    if explanation:
-        attributes[f"{_EVALUATION}.explanation"] = explanation
-    return attributes
+    elif verdict is not None:
+        level, explanation = verdict.level, verdict.reasoning
+    attributes = event_attributes(name, value, level, status, word, explanation)
+    return attributes | {"gen_ai.evaluation.evaluator.version": score.signature}
 
 
 def _record_maker(views: QueryViews) -> Callable[[ScoreEvent], Any]:
