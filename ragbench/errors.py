@@ -253,6 +253,7 @@ class Problem:
         return cleaned_line, 1, max(1, len(cleaned_line))
 
     def _excerpt(self, hint: str) -> str:
+        """Return the line of the mistake, with `^^^` and a hint below it."""
         source, column = self.source or "", (self.column or 1) - 1
         start = max(0, column + self.width - _EXCERPT) if len(source) > _EXCERPT else 0
         excerpt = source[start : start + _EXCERPT].expandtabs(1)

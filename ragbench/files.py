@@ -379,6 +379,7 @@ def network_file_system(path: Path) -> str | None:
 
 
 def _sync(path: Path) -> None:
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _sync_stream(descriptor)

@@ -267,6 +267,7 @@ def mask_addresses(text: str) -> str:
 
 
 def _masked(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    """Return a text with `***` in place of some parts."""
     pieces, done = [], 0
     for start, end in spans:
         if start >= done:
@@ -345,6 +346,7 @@ def _parts_of(value: str) -> Iterator[str]:
 
 
 def _from_base64(text: str) -> str:
+    """Return the text in a base64 code; it is empty if it is none."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode("utf-8")
     except (binascii.Error, ValueError):

@@ -160,10 +160,12 @@ def _kinds_of_optional(function: Any, optional: Sequence[str]) -> tuple[list[str
 
 
 async def _collected(parts: AsyncIterator[Any]) -> list[Any]:
+    """Return the parts of an asynchronous stream as a list."""
     return [part async for part in parts]
 
 
 def _method(target: Any, name: str) -> Any:
+    """Return the method of an object, or None if it has no such callable."""
     method = getattr(target, name, None)
     return method if callable(method) else None
 
@@ -180,6 +182,7 @@ def _parameters(method: Any) -> frozenset[str] | None:
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:
+    """Return the value of an awaitable."""
     return await value
 
 

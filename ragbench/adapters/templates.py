@@ -49,6 +49,7 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
             return values[whole[1]]
 
         def text_of(place: re.Match[str]) -> str:
+            """Return the text that replaces a placeholder of the template."""
             value = values.get(place[1], place[0])
             if not isinstance(value, list):
                 return str(value)

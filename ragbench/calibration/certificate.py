@@ -205,6 +205,7 @@ def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | N
 
 
 def _repeat_draw(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
+    """Draw the sheet of a signature again; the result is None for another signature."""
     # one sheet serves all judges of a rubric, but was stratified by the scores of one of them
     alike = [s for s in run.scores.values() if s.rubric.name == score.rubric.name]
     alike = [s for s in alike if s.scores.keys() == score.scores.keys()]
@@ -281,6 +282,7 @@ class _Corrector:
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
 
         def values_of(source: Mapping[Key, float], queries: Sequence[str]) -> Any:
+            """Return the values of queries as one column for a mean, two for a difference."""
             columns = []
             for name in names:
                 columns.append(np.array([source[name, query] for query in queries]))
@@ -321,6 +323,7 @@ class _Corrector:
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
 
         def values_of(source: Mapping[Key, float]) -> Any:
+            """Return the values of drawn queries as one column for a mean, two for a difference."""
             columns = []
             for name in names:
                 columns.append(np.array([source.get((name, query), np.nan) for query in queries]))
@@ -436,6 +439,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
     )
 
     def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementFound]:
+        """Return the coefficients of correlation of scores and labels by name."""
         return {n: _mean(ratings, row, [table], confidence, **options) for n, row in rows.items()}
 
     return certificate.Correlations(
@@ -479,4 +483,5 @@ def _mean(
 
 
 def _record(result: agreement.Agreement) -> certificate.AgreementFound:
+    """Return an agreement as a record of the certificate."""
     return from_json(certificate.AgreementFound, result.to_dict())

@@ -193,6 +193,7 @@ def _scores(
     rows: Mapping[str, Sequence[tuple[Entry, VerdictRow]]],
     rubrics: Sequence[Rubric],
 ) -> Iterator[JudgedScore]:
+    """Yield the scores of each judge and rubric that the verdicts of a run hold."""
     by_score: dict[str, list[Signature]] = {}
     for summarized in summary.systems:
         for name, score in summarized.scores.items():
@@ -289,4 +290,5 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
 
 
 def _entry(config: Json, key: str) -> Json:
+    """Return the value of a key of a saved config; the value is None without a mapping."""
     return config.get(key) if isinstance(config, dict) else None

@@ -165,6 +165,7 @@ class _LabelReader:
                 )
 
     def _answers_to_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
+        """Yield (rubric, answer) of a row with a query id in place of the item of a sheet."""
         query, systems = entry.id("query_id"), self.run.systems
         # a run of one system needs no column
         text = str(entry.values.get("system") or (systems[0] if len(systems) == 1 else ""))
@@ -180,6 +181,7 @@ class _LabelReader:
             yield rubric, (name, query)
 
     def _rubrics_of(self, entry: Entry) -> list[str]:
+        """Return the rubrics that a row has labels of."""
         name = entry.values.get("rubric")
         if name not in (None, ""):
             return [name] if name in self.scores else []

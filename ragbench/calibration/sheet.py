@@ -251,6 +251,7 @@ def _signature(
 
 
 def _random_stream(score: JudgedScore, seed: int) -> np.random.Generator:
+    """Return the random numbers of a draw, which depend on the seed and the rubric."""
     # one random stream per rubric, so that a further rubric does not change the other draws
     return np.random.default_rng([seed, int(fingerprint([score.rubric.name], 8), 16)])
 
@@ -428,4 +429,5 @@ def scale_text(rubric: Rubric) -> str:
 
 
 def _numbered(contexts: Sequence[str]) -> str:
+    """Return passages as one text, each behind its number."""
     return "\n\n".join(f"[{number}] {text}" for number, text in enumerate(contexts, start=1))

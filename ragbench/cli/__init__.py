@@ -191,6 +191,7 @@ def _report(code: int, text: str, problems: Sequence[errors.Problem] = ()) -> No
 
 
 def _interrupted() -> NoReturn:
+    """Print that Ctrl-C stopped the command, and exit with its code."""
     _fail(errors.EXIT_INTERRUPTED, "interrupted")
     sys.stdout.flush()
     sys.stderr.flush()

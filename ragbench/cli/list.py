@@ -243,6 +243,7 @@ def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
 
 
 def _declared_facts(declared: Declaration, limits: Sequence[float]) -> dict[str, Any]:
+    """Return the declared parts, range, direction and advice of a metric or measure."""
     return {
         "parts": list(declared.parts),
         "range": [None if math.isinf(limit) else limit for limit in limits],

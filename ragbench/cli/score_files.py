@@ -23,7 +23,7 @@ from ragbench.report.scores import FACTS, ScoredFile, render_trec
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
-from ragbench.types import Cause, Qrels, ScoreColumn
+from ragbench.types import Cause, Qrels
 from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
@@ -94,24 +94,22 @@ def score_runs(
         notes.append("-N changes nothing: no measure counts documents that were not retrieved")
     if form == "trec":
         write_notes(notes)
+        totals = {}
+        # with -c trec_eval counts `num_rel` over all judgements, at grade 1 whatever -l is
+        if chosen.missing == "zero":
+            totals["num_rel"] = float((judged.grades > 0).sum())
         page = render_trec(
             systems,
             parsed,
             level=level,
             facts=facts,
             missing=chosen.trec_eval == 10,
-            totals=_totals(judged, chosen),
+            totals=totals,
             **parts,
         )
         write_result(page, exact=True)
     else:
         write_scores(systems, form, parts, notes, {"qrels": qrels})
-
-
-def _totals(judged: Qrels, rules: Rules) -> dict[str, float]:
-    """Return the sums that the format trec prints in place of those over the queries of a run."""
-    # with -c trec_eval counts `num_rel` over all judgements, at grade 1 whatever -l is
-    return {} if rules.missing == "skip" else {"num_rel": float((judged.grades > 0).sum())}
 
 
 def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:
@@ -250,15 +248,13 @@ def _score_answers(
             progress=lambda done, _: progress.advance(done - progress.done),
             reasoning=reasoning,
         )
-    columns = {name: _with_failures(column) for name, column in evaluation.columns.items()}
+    columns = {}
+    for name, column in evaluation.columns.items():
+        # as in a run, a query without an answer has failed
+        is_missing = column.causes == Cause.NO_ANSWER
+        causes = np.where(is_missing, np.uint8(Cause.MISSING_ANSWER), column.causes)
+        columns[name] = replace(column, causes=causes)
     return replace(evaluation, query_ids=tuple(pairs.ids), columns=columns)
-
-
-def _with_failures(column: ScoreColumn) -> ScoreColumn:
-    """Return a column in which a query without an answer has failed, as in a run."""
-    is_missing = column.causes == Cause.NO_ANSWER
-    causes = np.where(is_missing, np.uint8(Cause.MISSING_ANSWER), column.causes)
-    return replace(column, causes=causes)
 
 
 def _answer_notes(evaluation: evaluate.Evaluation) -> Iterator[str]:

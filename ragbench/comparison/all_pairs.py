@@ -73,6 +73,7 @@ def _limits_of(pair: PairedScores, method: Method) -> Limits:
     """Return a function from a confidence to the limits of the interval of a pair."""
 
     def limits(confidence: float) -> tuple[float, float]:
+        """Return the limits of the mean difference at a confidence."""
         interval = pair.interval(pair.differences, replace(method, confidence=confidence))
         return interval.lower, interval.upper
 

@@ -272,6 +272,7 @@ def _differences(
         def limits(
             confidence: float, paired: Sequence[PairedScores] = paired
         ) -> tuple[float, float]:
+            """Return the limits of the macro difference at a confidence."""
             low, high = _macro_interval(paired, replace(method, confidence=confidence))
             return nan_if_none(low), nan_if_none(high)
 

@@ -258,6 +258,7 @@ def _with_failed(
             columns[row.label] = row.scores.columns[name]
 
     def with_failed(difference: Difference) -> Difference:
+        """Return a difference with its number of failed queries."""
         system, baseline = columns[difference.system], columns[difference.baseline]
         n_failed = int(PairedScores(system, baseline, query_ids).failed.sum())
         return structs.replace(difference, n_failed=n_failed)
@@ -311,6 +312,7 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
         causes.append({} if source.folder is None else read_causes(source.folder / CAUSES_FILE))
 
     def causes_of(row: ComparedRow) -> Mapping[str, CauseRow]:
+        """Return query -> cause of a compared system."""
         return causes[row.source].get(row.scores.name, {})
 
     comparisons = chain.from_iterable(family.comparisons for family in compared.measures)
@@ -435,6 +437,7 @@ def _questions(matching: Matching) -> Callable[[str], str]:
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def question_of(query: str) -> str:
+        """Return the text of a query; it is empty if no run folder has it."""
         for lines in files:
             for row in lines.read(QuestionRow, query):
                 return row.question

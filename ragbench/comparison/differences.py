@@ -124,7 +124,10 @@ def _with_all_pairs(
         leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
         family = structs.replace(family, leads=tuple(leads))
     if has_letters:
-        family = structs.replace(family, better_than=_better_than(family, all_pairs, list(systems)))
+        wins, better_than = set(_wins(family, all_pairs)), {}
+        for name in systems:
+            better_than[name] = tuple(other for other in systems if (name, other) in wins)
+        family = structs.replace(family, better_than=better_than)
     same = same_everywhere(list(columns.values())) if family.unlike is None else None
     scored = [name for name, mean in means.items() if mean is not None]
     if same is not None or not is_ranked or not scored:
@@ -137,14 +140,6 @@ def _with_all_pairs(
     return structs.replace(
         family, best=best, tied_with_best=tuple(n for n in scored if n not in worse)
     )
-
-
-def _better_than(
-    family: MeasureComparison, all_pairs: AllPairs, systems: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
-    """Return system -> systems that are worse by the measure, in the order of the systems."""
-    wins = set(_wins(family, all_pairs))
-    return {name: tuple(n for n in systems if (name, n) in wins) for name in systems}
 
 
 def _wins(
@@ -203,6 +198,7 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
         def limits(
             confidence: float, sample: Sequence[FloatArray] = sample, pair: PairedScores = pair
         ) -> tuple[float, float]:
+            """Return the limits of the difference of two means at a confidence."""
             wider = replace(method, confidence=confidence)
             other = _unpaired_interval(sample, pair.range, wider)
             return other.lower, other.upper

@@ -438,6 +438,7 @@ def _comparisons(
     for pair, p, adjusted in zip(pairs, p_values, stats.holm_p_values(p_values), strict=True):
 
         def limits(confidence: float, column: ScoreColumn = pair.column) -> tuple[float, float]:
+            """Return the limits of the win rate at a confidence."""
             low, high = summarize(column, confidence=confidence).interval or (None, None)
             return nan_if_none(low), nan_if_none(high)
 

@@ -35,6 +35,7 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
     # the same documents come back for many queries, and a path may need several look-ups
     @cache
     def resolve(text: str) -> str | None:
+        """Return the id of the document that a text names."""
         steps = text.replace("\\", "/").split("/")
         # a path may begin anywhere above the corpus; only a text with an ending is surely a path
         starts = range(len(steps) if PurePosixPath(steps[-1]).suffix else 1)
@@ -45,6 +46,7 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
         return None
 
     def document_of_hit(hit: ScoredDocument) -> str | None:
+        """Return the id of the document of a hit."""
         if hit.document is not None:
             return hit.document
         # the id comes first: several documents may come from one file

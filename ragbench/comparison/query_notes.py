@@ -52,7 +52,8 @@ def relevance_notes(systems: Mapping[str, ScoredRankings]) -> list[str]:
     """
     by_name = {}
     for name, scored in systems.items():
-        if _ranks(scored):
+        # only measures of rankings say what they do without a relevant document
+        if any(column.signature.part("no_relevant") for column in scored.columns):
             by_name[name] = _notes_of(scored)
     n_systems = Counter(chain.from_iterable(by_name.values()))
     lines: dict[str, None] = {}
@@ -61,11 +62,6 @@ def relevance_notes(systems: Mapping[str, ScoredRankings]) -> list[str]:
             is_of_all = n_systems[note] == len(by_name)
             lines[note if is_of_all else f"{name}: {note}"] = None
     return list(lines)
-
-
-def _ranks(scored: ScoredRankings) -> bool:
-    """Return True if a column is of a measure of rankings that judgements decide."""
-    return any(column.signature.part("no_relevant") for column in scored.columns)
 
 
 def _notes_of(scored: ScoredRankings) -> list[str]:

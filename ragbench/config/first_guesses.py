@@ -108,4 +108,5 @@ def lines_for_scores(names: Iterable[object]) -> str | None:
 
 
 def _format(lines: Iterable[str]) -> str:
+    """Return lines of advice as one indented text."""
     return _INDENT.join(["these lines:", *lines])

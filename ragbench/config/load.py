@@ -259,6 +259,7 @@ def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
 
 
 def _only(node: Node, keys: Collection[str]) -> dict[str, KeyEntry]:
+    """Return the entries of a mapping with some keys."""
     return {key: entry for key, entry in node.entries.items() if key in keys}
 
 
@@ -567,4 +568,5 @@ def brings_systems(loader: str | None) -> bool:
 def _complete(
     components: Mapping[str, schema.Component | None],
 ) -> dict[str, schema.Component]:
+    """Return the components without those that have a mistake."""
     return {name: component for name, component in components.items() if component is not None}

@@ -192,6 +192,7 @@ def dump_config(config: ExperimentConfig, folder: Path | None = None) -> str:
     """
 
     def path_text(text: str) -> str:
+        """Return a path of a resolved config relative to the run folder."""
         path = os.path.abspath(config.base / Path(text.replace("$${", "${")).expanduser())
         if folder is None:
             return text

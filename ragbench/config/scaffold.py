@@ -413,6 +413,7 @@ def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
 
 
 def _relative(path: Path, file: Path) -> str:
+    """Return a path relative to the folder of a file, with `/`."""
     return os.path.relpath(path, file.parent).replace(os.sep, "/")
 
 

@@ -442,6 +442,7 @@ class PythonReader:
         return self._refuse(f"an object of type {type(value).__name__}", path)
 
     def _mapping(self, value: Mapping[Any, Any], path: KeyPath, depth: int) -> Node:
+        """Return a mapping as a node; keys that are no text are problems."""
         entries = {}
         for key, part in value.items():
             if is_level(key, path):
@@ -453,6 +454,7 @@ class PythonReader:
         return Node(entries, self.place, path)
 
     def _refuse(self, problem: str, path: KeyPath) -> Node:
+        """Report a value of another type, and return a node of null in its place."""
         self.report.add(self.place, path, problem, "text, numbers, lists and mappings")
         return Node(None, self.place, path, "null")
 

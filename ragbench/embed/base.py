@@ -208,6 +208,7 @@ class Checkpoint:
         import transformers
 
         def load(name: str, where: dict[str, bool]) -> tuple[Any, Any, list[str]]:
+            """Load tokenizer, model and the names of missing weights; `where` limits downloads."""
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **where)
             # weights that the checkpoint lacks are drawn at random
             model, info = getattr(transformers, kind).from_pretrained(
@@ -306,6 +307,7 @@ def _digest(folder: Path, states: tuple[tuple[str, int, int], ...]) -> str:
 
 
 def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
+    """Yield path and content of a model file; configs are written without keys that vary."""
     yield path.relative_to(folder).as_posix()
     if path.name.endswith("config.json"):
         content = read_config(path)

@@ -107,10 +107,12 @@ class Batches:
         by_position: dict[int, Result] = {}
 
         def take(batch: list[int], results: Iterable[Result]) -> None:
+            """Store the results of a batch by position, and report its size."""
             by_position.update(zip(batch, results, strict=True))
             advance(len(batch))
 
         def fill(batch: list[int], length: int) -> list[Result]:
+            """Return the results of a batch, which is filled up with copies of its first text."""
             missing = 0
             if self._rows(length) > 1:
                 missing = max(-len(batch) % self._row_step, 2 - len(batch))

@@ -112,6 +112,7 @@ class CachedEmbedder:
         vectors = np.empty((0, 0), dtype=np.float32)
 
         def encode_block(block: Sequence[str]) -> Iterator[bytes]:
+            """Yield the vectors of a block of texts as bytes."""
             return (row.astype("<f4").tobytes() for row in self._encode(block, prompt, advance))
 
         blobs = self._blobs(VECTOR_ROWS, distinct, self._block_size, encode_block, advance)
@@ -136,6 +137,7 @@ class CachedEmbedder:
         distinct = dict(zip(keys, texts, strict=True))
 
         def count_block(block: Sequence[str]) -> Iterator[bytes]:
+            """Yield the numbers of tokens of a block of texts as bytes."""
             counts = self._embedder.count_tokens(block, prompt=prompt)
             return (count.to_bytes(8, "big") for count in counts)
 

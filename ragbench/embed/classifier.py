@@ -228,6 +228,7 @@ class TextClassifier:
             yield self._filled(passage[part[0][0] : part[-1][1]] if part else "", text)
 
     def _filled(self, passage: str, text: str) -> Mapping[str, list[int]]:
+        """Return the token ids of a passage and a text, cut to the limit of the model."""
         # encoders such as DeBERTa end a text with their separator
         end = self._tokenizer.eos_token or self._tokenizer.sep_token or ""
         gaps = {"passage": passage, "text": text, "eos": end}
@@ -371,6 +372,7 @@ def _load(checkpoint: Checkpoint, head: Head) -> tuple[Any, Any, list[str]]:
     from transformers import AutoConfig, AutoTokenizer, T5ForTokenClassification
 
     def load(name: str, where: dict[str, bool]) -> tuple[Any, Any, list[str]]:
+        """Load tokenizer, model and the names of missing weights; `where` limits downloads."""
         foundation = _raw_config(name, where)["foundation"]
         config = AutoConfig.from_pretrained(foundation, **where)
         tokenizer = AutoTokenizer.from_pretrained(foundation, **where)

@@ -206,6 +206,7 @@ class TokenEncoder:
         return tokens
 
     def _ids(self, texts: Sequence[str], *, truncate: bool = False) -> list[list[int]]:
+        """Return the token ids of each text, cut to the limit if `truncate` is set."""
         if not texts:
             return []
         cut = {"truncation": True, "max_length": self.limit} if truncate else {}
@@ -233,6 +234,7 @@ class TokenEncoder:
         return self._batches.apply(compute, lengths)
 
     def _forward(self, batch: Sequence[Sequence[int]], length: int) -> embed.Vectors:
+        """Return the vectors of the tokens of a batch, padded to a length."""
         import torch
 
         pad = self._tokenizer.pad_token_id or 0

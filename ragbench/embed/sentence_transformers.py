@@ -142,6 +142,7 @@ class SentenceTransformerEmbedder(embed.Embedder):
     def _encode(
         self, texts: Sequence[str], prompt: str, normalize: bool, advance: embed.Advance
     ) -> list[embed.Vectors]:
+        """Return the vectors of texts, computed in batches of equal length."""
         with self._lock:
             lengths = self._lengths(texts, prompt)
             # the model reads no more than its limit
@@ -169,6 +170,7 @@ class SentenceTransformerEmbedder(embed.Embedder):
             return self._lengths(texts, prompt)
 
     def _lengths(self, texts: Sequence[str], prompt: str) -> list[int]:
+        """Return the number of tokens of each text behind its prompt."""
         if not texts:
             return []
         tokens = self._model.tokenizer(

@@ -127,6 +127,7 @@ def _version() -> str:
 
 
 def _check_same(owner: str, expected: Facts, actual: Facts) -> None:
+    """Raise AdapterError if a worker differs from the run in a fact."""
     for fact, value in expected.items():
         if actual.get(fact) != value:
             problem = f"{owner}a worker has {fact} {actual.get(fact)}, the run has {value}"

@@ -109,6 +109,7 @@ class Picture:
 
     @property
     def _label(self) -> str:
+        """Description of the picture for readers that speak."""
         return escaped(f"{self.title}: {self.words}")
 
 

@@ -71,9 +71,14 @@ def _values(change: PricedChange) -> tuple[Raw, ...]:
 def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
     """Return the changes that are worth a line, the largest net gain first.
 
-    Of equal gains, those that look at fewer hits and read fewer passages come first. They gain a
-    question, or read less and lose none. Of fusions the best three; of passages and perfect
-    rerankers the fewest that find as many questions. `read` is the number of passages now.
+    A change is listed if it gains a question, or if it reads fewer passages and loses none. Among
+    fusions only the best three are listed; among numbers of passages, and depths of perfect
+    rerankers, only the smallest with its gain. Of equal gains, the change that looks at fewer hits
+    and reads fewer passages comes first.
+
+    Args:
+        changes: Priced changes of a system.
+        read: Number of passages that a generator reads now.
     """
     lines: list[PricedChange] = []
     n_fusions = 0

@@ -257,7 +257,7 @@ class _Standing:
 
     @property
     def _unit(self) -> str:
-        """Plural of what the measure has a value for."""
+        """Noun for the queries that have a value: `questions` for a count, else `queries`."""
         return "questions" if self.is_count else "queries"
 
     def _verdict(self, other: _Standing, difference: Difference | None) -> str:

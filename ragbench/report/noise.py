@@ -91,6 +91,7 @@ def _varies(noise: Noise) -> bool:
 
 
 def _cells(noise: Noise) -> tuple[str, ...]:
+    """Return the half width, the shares of the noise and the purchases as texts."""
     shares: list[NoiseShare | None] = [getattr(noise, name) for name in _SHARES]
     half = "-" if noise.half_width is None else fmt.significant(noise.half_width)
     purchases = []

@@ -229,6 +229,7 @@ def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, Tabl
     sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
 
     def text(name: str, value: float | None) -> str:
+        """Return a value as trec_eval prints it."""
         return f"{value:.0f}" if value is not None and name in sums else significant(value)
 
     cells: dict[Key, TableCell] = {}

@@ -267,6 +267,7 @@ def rewrite(blocks: Iterable[Block], change: Callable[[str], str]) -> Iterator[B
     """Yield blocks whose texts are changed by a function, such as one that removes secrets."""
 
     def lines(texts: Iterable[str]) -> tuple[str, ...]:
+        """Return the changed texts as lines of a block."""
         return tuple(map(change, texts))
 
     for block in blocks:

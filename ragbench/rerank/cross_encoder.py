@@ -91,6 +91,7 @@ class PairScorer:
         return list(map(scores.__getitem__, pairs))
 
     def _score(self, pairs: Sequence[Pair]) -> dict[Pair, PairScore]:
+        """Return pair -> its score, computed in batches of equal length."""
         with self._lock:
             tokens = self._tokens(pairs, cut=self.limit is not None)
             lengths = list(map(len, tokens["input_ids"]))
@@ -111,6 +112,7 @@ class PairScorer:
         return {pair for pair, length in zip(pairs, lengths, strict=True) if length != self.limit}
 
     def _tokens(self, pairs: Sequence[Pair], *, cut: bool) -> Any:
+        """Return the tokens of pairs, cut to the limit of the model if `cut` is set."""
         queries, passages = zip(*pairs, strict=True)
         return self._tokenizer(
             list(map(embed.as_unicode, queries)),
@@ -121,6 +123,7 @@ class PairScorer:
         )
 
     def _forward(self, tokens: Any, batch: Sequence[int], length: int) -> list[float]:
+        """Return the scores of a batch, padded to a length."""
         import torch
 
         rows = {}
@@ -233,6 +236,7 @@ class CrossEncoder(Reranker):
         settings: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
 
         def open_scorer() -> PairScorer | RemotePairScorer:
+            """Return the scorer of this process, or one that asks the workers."""
             if self.executor is None:
                 return shared_pair_scorer(_OWNER, model, **settings)
             return RemotePairScorer(self.executor, _OWNER, model, **settings)

@@ -112,6 +112,7 @@ class MMR(Reranker):
 
 
 def _similarities(vectors: embed.Vectors, row: int) -> FloatArray:
+    """Return the cosine of one vector with all."""
     return dot_products(vectors, vectors[row])
 
 

@@ -313,6 +313,7 @@ class BM25(Retriever):
         return best, scores[best]
 
     def _hits(self, rows: IntArray, scores: FloatArray) -> list[ScoredDocument]:
+        """Return the hits in some rows of the corpus with their scores."""
         ranking = zip(rows.tolist(), scores.tolist(), strict=True)
         return [ScoredDocument(self._ids[row], score) for row, score in ranking]
 

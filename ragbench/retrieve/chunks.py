@@ -101,6 +101,7 @@ class Chunked(Retriever):
             return None
 
         def read(result: Any, request: Any) -> Retrieved:
+            """Return a result with the documents of its chunks."""
             hits = search.read(result, request)
             return structs.replace(hits, documents=list(map(self._with_text, hits.documents)))
 

@@ -172,6 +172,7 @@ class Dense(Retriever):
             key = fingerprint([_FORMAT, version("faiss-cpu"), matrix.path.name], 32)
 
             def write(writer: ArrayWriter) -> None:
+                """Write an inverted file of the vectors into the folder of a new array."""
                 nearest.InvertedFile(self._vectors, self._probes).write(writer.folder / _LISTS)
 
             label = f"faiss of {len(self._ids):,} {self.unit}"

@@ -75,6 +75,7 @@ class Exact:
             yield from self._candidates(queries[start : start + _QUERIES], top_k)
 
     def _candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
+        """Yield the rows that may be among the best of each query."""
         slack = self._slack(queries)
         floor = np.full(len(queries), -np.inf)
         blocks: list[tuple[IntArray, IntArray, Vectors]] = []

@@ -166,6 +166,7 @@ def _number(text: str) -> Any:
 
 
 def _takes(option: DeclaredOption, value: Any) -> bool:
+    """Return True if a value fits an option."""
     try:
         option.check("", value)
     except OptionError:
@@ -178,6 +179,7 @@ def _takes_text(option: DeclaredOption) -> bool:
 
 
 def _format_value(value: Any) -> str:
+    """Return the value of an option as names of scores spell it."""
     for word, meaning in _WORDS.items():
         if value is meaning:
             return word

@@ -173,6 +173,7 @@ def raw_agreement(table: FloatArray) -> resampling.LeftOut:
 
 
 def _group_numbers(groups: ArrayLike | None, n: int) -> IntArray:
+    """Return the number of the group of each item."""
     if groups is None:
         return np.arange(n)
     labels = np.asarray(groups)
@@ -238,6 +239,7 @@ def _last_of_two(column: FloatArray) -> NDArray[np.bool_]:
 
 
 def _apart(x: FloatArray, y: FloatArray, weights: Weights) -> FloatArray:
+    """Return the weighted distance of each pair of ratings."""
     distance = np.abs(x - y)
     if weights == "equal":
         return (distance > 0).astype(np.float64)

@@ -111,6 +111,7 @@ class GroupedCorrelation:
 
 
 def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Agreement:
+    """Return the mean correlation of groups with its interval."""
     n = len(values)
     value = float(values.mean()) if n else math.nan
     if n < FEWEST:
@@ -171,6 +172,7 @@ def _flat(column: FloatArray) -> bool:
 
 
 def _without(table: FloatArray) -> float:
+    """Return the correlation of a table; it is NaN without spread."""
     if len(table) < 2 or any(arguments.constant(column) for column in table.T):
         return math.nan
     d = _deviations(table)
@@ -277,6 +279,7 @@ def _signs(table: FloatArray) -> tuple[list[FloatArray], FloatArray, FloatArray,
 
 
 def _no_order(table: FloatArray) -> str:
+    """Return the reason why items have no order; it is empty if they have one."""
     n = len(table)
     if n < 2:
         return "one item has no order"

@@ -159,6 +159,7 @@ def _mean(sample: FloatArray) -> float:
 
 
 def _student(sample: FloatArray, confidence: float) -> tuple[float, float]:
+    """Return Student's limits of a mean."""
     n, mean = len(sample), _mean(sample)
     centred = sample - mean
     # In units of the largest deviation, so that no square overflows or vanishes.

@@ -286,6 +286,7 @@ class SystemPairs:
             yield self._by_unit(self._table[:, one], self._table[:, other])
 
     def _by_unit(self, systems: FloatArray, rivals: FloatArray) -> FloatArray:
+        """Return the differences of systems and rivals, summed over each unit."""
         differences = paired_differences(systems, rivals)
         return differences if self._clusters is None else cluster_sums(differences, self._clusters)
 
@@ -310,6 +311,7 @@ class SystemPairs:
         return self._flip(np.nan_to_num(self._basis))
 
     def _flip(self, columns: FloatArray) -> FloatArray:
+        """Return the sum of each column in each resample of flipped signs."""
         flipped = np.empty((columns.shape[1], self._resamples))
         end = 0
         for sums in random_flips(columns, self._resamples, self._seed):

@@ -180,7 +180,7 @@ def _checked(
 
 
 def _point(sample: FloatArray) -> tuple[float, float] | None:
-    """Return the limits of a sample without spread: its value twice, NaN if it is empty."""
+    """Return the limits of a sample without spread, its value twice; None for other samples."""
     if len(sample) and sample.min() < sample.max():
         return None
     value = float(sample[0]) if len(sample) else math.nan

@@ -124,6 +124,7 @@ def _lower(lost: int, gained: int, n: int, alpha: float) -> float:
     needed = -_NORMAL.inv_cdf(alpha)
 
     def rises(difference: float, tie: float) -> float:
+        """Return a value that rises with the difference and is 0 at the limit."""
         tail = _tail(lost, gained, n, difference, tie)
         return needed + float(_NORMAL.inv_cdf(min(max(tail, 1e-300), 1 - 1e-12)))
 
@@ -396,6 +397,7 @@ def _above(d: FloatArray, loss: float, alpha: float) -> float:
     needed = -_NORMAL.inv_cdf(alpha)
 
     def rises(place: float) -> float:
+        """Return a value that rises with the place and is 0 at the limit."""
         return needed - tail_distance(tilted(distinct, shares, 1 - place), mean, n)
 
     place = crossing(rises, 0.0, 1.0, guess=0.5, within=_WITHIN)

@@ -217,6 +217,7 @@ def _chance_beyond(n: int, m: int, least: NDArray[np.intp], rate: float) -> floa
     below = np.concatenate([[0.0], np.cumsum(baseline_chances)])
 
     def fewer_than(counts: NDArray[np.intp]) -> FloatArray:
+        """Return the probability of fewer hits than each count."""
         places = np.clip(counts - baseline_hits[0], 0, len(baseline_hits))
         return np.asarray(below[places], dtype=np.float64)
 

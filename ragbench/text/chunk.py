@@ -175,6 +175,7 @@ class Chunker:
         return parts
 
     def _by_spans(self) -> Callable[[str], list[Chunk]]:
+        """Return a function that cuts texts by the positions of units."""
         chunking = self.chunking
         size = chunking.size or 1  # never None here: only code may have no size
         step = size - chunking.overlap
@@ -198,6 +199,7 @@ class Chunker:
         return cut
 
     def _by_code(self, code: str) -> Callable[[str], list[Chunk]]:
+        """Return a function that cuts texts by code of the user."""
         owner = f"chunk: {'factory ' if self.chunking.factory else ''}{code}"
         make = registry.load_object(code)
         options = splitter_options(make, self.chunking)
@@ -333,6 +335,7 @@ def tokenizer_spans(name: str) -> Callable[[str], list[Offsets]]:
     tokenizer = _tokenizer(name)
 
     def spans(text: str) -> list[Offsets]:
+        """Return start and end of each token of a text."""
         encoding = tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )

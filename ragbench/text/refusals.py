@@ -201,12 +201,14 @@ def _language(block: str, shared: dict[str, str]) -> _Language:
     parts = names | _LETTERS
 
     def full(text: str) -> str:
+        """Return a pattern without placeholders."""
         # the expression of a name may have names as well
         while (filled := re.sub(r"<(\w+)>", lambda name: parts[name[1]], text)) != text:
             text = filled
         return text
 
     def join(lines: str) -> str:
+        """Return lines of patterns as one pattern."""
         unnamed = re.sub(r"^\w+ = .*$", "", lines, flags=re.MULTILINE)
         return full("|".join(filter(None, unnamed.splitlines())))
 

@@ -93,6 +93,7 @@ def _pairs(word: str) -> list[str]:
 
 
 def _split_apostrophes(pieces: list[str], language: str) -> list[str]:
+    """Return pieces, cut at elisions; in English they lose a final `'s`."""
     if language in _ELIDING:
         return "'".join(pieces).split("'") if pieces else []
     if language == "en":

@@ -398,6 +398,7 @@ class TextIds(Sequence[str]):
 
     @classmethod
     def _laid_out(cls, data: Sequence[ByteArray], lengths: NDArray[np.int64]) -> TextIds:
+        """Return the ids whose bytes stand behind each other in `data`."""
         buffer = np.concatenate([*data, np.frombuffer(PADDING, np.uint8)])
         return cls(ByteIds(buffer, np.cumsum(lengths + 1) - lengths - 1, lengths))
 

@@ -237,6 +237,7 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
     """
 
     def fill(gap: re.Match[str]) -> str:
+        """Return the text that replaces a placeholder of a prompt."""
         if gap[1] == "fence":
             return fence
         text = texts[int(gap[1]) - 1]

@@ -107,6 +107,7 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
 
 
 def _columns(frame: Frame) -> Any:
+    """Return the columns of a data frame of any package."""
     return getattr(frame, "column_names", None) or getattr(frame, "columns", ())
 
 

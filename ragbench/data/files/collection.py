@@ -286,7 +286,10 @@ def read_corpus(path: Path) -> Corpus:
         MissingExtra: .pdf or .html files without the extra `documents`, Parquet without `parquet`.
     """
     if os.path.isdir(path):
-        return _read_folder(path) if _has_texts(path) else _read_tables(path)
+        has_texts = any(file.suffix.lower() in _READERS for file in path.rglob("*"))
+        # a folder without anything to read is reported as one of documents
+        is_table = not has_texts and bool(find_tables(path))
+        return _read_tables(path) if is_table else _read_folder(path)
     if not os.path.exists(path):
         raise DataError("no such file or folder", file=path)
     suffixes = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
@@ -309,12 +312,6 @@ def _read_tables(path: Path) -> Corpus:
         entries = iter(published.documents or rows_of_form)
     documents = list(_documents_of(entries, notes))
     return Corpus(documents, notes=[*corpus_notes(documents), *notes])
-
-
-def _has_texts(folder: Path) -> bool:
-    """Return True for a folder with documents, and for one without tables."""
-    is_text = any(path.suffix.lower() in _READERS for path in folder.rglob("*"))
-    return is_text or not find_tables(folder)
 
 
 def corpus_of(value: object) -> Corpus:

@@ -94,7 +94,11 @@ class DocumentColumns:
             return True
         meanings = self._exact | self._by_words
         origin = meanings[column].origin
-        by_ids = [name for name in meanings if self._has_ids(name) and name != column]
+        by_ids = []
+        for name, meaning in meanings.items():
+            has_ids = meaning.default == "ids" or self._contents.has_objects_with_ids(name)
+            if has_ids and name != column:
+                by_ids.append(name)
         # beside a column of ids, the other one holds the texts
         if meanings[column].default == "texts":
             for name in by_ids:
@@ -105,8 +109,3 @@ class DocumentColumns:
             if meanings[name].origin != origin and self._contents.meets(gold, retrieved):
                 return True
         return False
-
-    def _has_ids(self, column: str) -> bool:
-        """Return True for a column whose name says ids, or with objects that have an id."""
-        default = (self._exact | self._by_words)[column].default
-        return default == "ids" or self._contents.has_objects_with_ids(column)

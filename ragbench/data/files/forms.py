@@ -110,6 +110,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _unique(items: Iterable[Any]) -> list[Any]:
+    """Return the items without repetitions."""
     return list(dict.fromkeys(items))
 
 

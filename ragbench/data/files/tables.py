@@ -165,6 +165,7 @@ def _read_part(path: Path, subject: str) -> Iterator[Entry]:
 
 
 def _is_saved(path: Path) -> bool:
+    """Return True for a folder that `datasets.save_to_disk` has written."""
     return (path / _STATE).is_file() and any(path.glob("*.arrow"))
 
 
@@ -175,5 +176,6 @@ def _split_of(path: Path) -> str:
 
 
 def _stem(path: Path) -> str:
+    """Return the name of a file without `.gz` and without its ending."""
     stem = path.name[: -len(".gz")] if path.suffix.lower() == ".gz" else path.name
     return stem[: -len(plain_suffix(path))]

@@ -415,7 +415,10 @@ class GoldColumns:
         ambiguous: Sequence[str] = ()
         for text in self.texts(entry):
             if self._documents is None:
-                grades.setdefault(self._passage(text), 1)
+                # without a corpus, a quoted text is a document of its own
+                name = content_id(text)
+                self.passages.setdefault(name, Document(name, text))
+                grades.setdefault(name, 1)
             elif documents:
                 spans += self._in_documents(entry, text, documents)
             else:
@@ -474,12 +477,6 @@ class GoldColumns:
             return []
         texts = read_texts(entry, column) or []
         return [text for text in texts if text.strip()]
-
-    def _passage(self, text: str) -> str:
-        """Add a quoted text as a document of its own, where there is no corpus; return its id."""
-        name = content_id(text)
-        self.passages.setdefault(name, Document(name, text))
-        return name
 
     def _in_documents(
         self, entry: Entry, text: str, documents: Sequence[str]

@@ -374,6 +374,7 @@ def detect_format(values: Tree) -> str | None:
 
 
 def _is_passages(context: Json) -> bool:
+    """Return True for a list, or a text that is no JSON object."""
     return isinstance(context, list) or (
         isinstance(context, str) and not context.lstrip().startswith("{")
     )

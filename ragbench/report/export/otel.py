@@ -207,6 +207,7 @@ def _record_maker(views: QueryViews) -> Callable[[ScoreEvent], Any]:
     scope = InstrumentationScope("ragbench", manifest.ragbench)
 
     def make_record(event: ScoreEvent) -> Any:
+        """Return an event as a log record of OpenTelemetry."""
         span = NonRecordingSpan(SpanContext(event.trace, 0, is_remote=True))
         record = LogRecord(
             timestamp=time,
@@ -245,6 +246,7 @@ class LastRequest:
         send = session.request
 
         def request(method: str, url: str, **options: Any) -> Any:
+            """Send a request of the exporter without following redirects."""
             self.url = url
             try:
                 # another host must get neither scores nor headers

@@ -108,6 +108,7 @@ class Formula:
 
 
 def _share(marks: Iterable[bool]) -> float | None:
+    """Return the share of marks that are True; it is None without marks."""
     marks = [*marks]
     return sum(marks) / len(marks) if marks else None
 
@@ -292,6 +293,7 @@ def _describe_claims(
 
 
 def _listed(passages: Iterable[int]) -> str:
+    """Return numbers of passages as text: `passage 1, 3`."""
     return f"passage {', '.join(map(str, sorted(passages)))}"
 
 

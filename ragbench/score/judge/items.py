@@ -103,6 +103,7 @@ def _texts(place: str, row: Mapping[str, Any], name: str) -> list[str] | None:
 
 
 def _failing(place: str) -> Fail:
+    """Return a function that makes the error of a place."""
     return lambda problem, allowed: DataError(problem, record=place, allowed=allowed)
 
 
@@ -116,11 +117,6 @@ def _nugget(place: str, value: object) -> Nugget:
     allowed = f"importance ({', '.join(IMPORTANCES)}), assignment ({', '.join(ASSIGNMENTS)})"
     problem = f"'nuggets' holds {shown(value)}"
     raise DataError(problem, record=place, allowed=f"mappings of text, {allowed}")
-
-
-def _nuggets(place: str, values: object) -> tuple[Nugget, ...]:
-    """Return the nuggets of a list of mappings or `Nugget`, in order."""
-    return tuple(_nugget(place, v) for v in (values if isinstance(values, Iterable) else [values]))
 
 
 # Part of a table -> argument of `Judge.score`.
@@ -217,6 +213,7 @@ def item_of(
 
 
 def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> JudgedItem:
+    """Return a row as an item, with its inputs checked."""
     for key in row:
         if key not in _ROW_KEYS:
             allowed, close = ", ".join(_ROW_KEYS), nearest(str(key), _ROW_KEYS)
@@ -237,7 +234,8 @@ def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> Judg
     if (calls := row.get("tool_calls")) is not None:
         inputs["tool_calls"] = read_tool_calls(calls, _failing(f"{place}: tool_calls"))
     if (nuggets := row.get("nuggets")) is not None:
-        inputs["nuggets"] = _nuggets(place, nuggets)
+        entries = nuggets if isinstance(nuggets, Iterable) else [nuggets]
+        inputs["nuggets"] = tuple(_nugget(place, entry) for entry in entries)
     return JudgedItem(
         contexts=_texts(place, row, "contexts"),
         references=_texts(place, row, "reference") or [],

@@ -217,6 +217,7 @@ def count_alike(
     by_name = {rubric.name: rubric for rubric in rubrics}
 
     def count(row: int) -> dict[str, Verdict]:
+        """Return the verdicts of a row, in a mixed column without probabilities."""
         plain = dict(verdicts[row])
         for name in mixed & plain.keys():
             plain[name] = without_probabilities(plain[name], by_name[name])
@@ -411,6 +412,7 @@ def collect_verdicts(
     tallies = {rubric.name: _RubricTally(len(items), judge.models) for rubric in rubrics}
 
     def usages() -> Iterator[Usage]:
+        """Yield the usage of each verdict while the tallies count it."""
         for row, item_verdicts in enumerate(verdicts):
             for name, tally in tallies.items():
                 tally.add(row, verdict := item_verdicts[name])
@@ -427,6 +429,7 @@ def collect_verdicts(
         columns[rubric.name] = _column_of(judge, rubric, tally, data, models, type_name)
 
     def row_at(position: int) -> VerdictRow:
+        """Return the verdict at a position of the table: by rubric, then by item."""
         number, row = divmod(position, len(items))
         item, verdict = items[row], verdicts[row][rubrics[number].name]
         return VerdictRow.of(
@@ -522,6 +525,7 @@ class _RubricTally:
         self.deviations, self.failures, self.count = array("d"), Counter[str](), 0
 
     def add(self, row: int, verdict: Verdict) -> None:
+        """Count the verdict on the item of a row."""
         if verdict.score is not None:
             self.values[row] = verdict.score
         self.causes[row] = Cause[verdict.cause.upper()]

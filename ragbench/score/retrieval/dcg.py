@@ -147,6 +147,7 @@ class Gained:
 
 
 def _gains(owner: str, grades: IntArray, gain: str, mapping: dict[int, float]) -> FloatArray:
+    """Return the gain of each grade, by the mapping or by the formula."""
     positive: FloatArray = np.maximum(grades, 0).astype(np.float64)
     if gain == "exp":
         options.check_exponent(owner, int(grades.max(initial=0)))

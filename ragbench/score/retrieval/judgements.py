@@ -102,6 +102,7 @@ def line_up(run: Scores, judged: Qrels) -> tuple[IntArray, frozenset[int], Itera
     starts = borders(map(len, tables), len(tables))
 
     def blocks() -> Iterator[LookedUp]:
+        """Yield the graded hits of each block of queries."""
         grades = [*judged.by_query.values()]
         for first, end in _blocks(starts + judged.starts):
             try:
@@ -154,6 +155,7 @@ def line_up_rows(
     documents = run.document_ids
 
     def blocks() -> Iterator[tuple[IntArray, HitBlock]]:
+        """Yield the codes of queries with their block of hits."""
         for first, end in _blocks(starts):
             places = spans(run.starts[rows[first:end]], run.starts[rows[first:end] + 1])
             borders = starts[first : end + 1] - starts[first]

@@ -243,6 +243,7 @@ def _text(name: object) -> str:
 
 
 def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list[Measure]:
+    """Return the measures that a name stands for; a family gives several."""
     if parts := read_parameters(text):
         spelt = [(part, _spelt(part.family.casefold())) for part in parts]
         return [_measure(p.printed, ours, p.options, p.k, implied) for p, ours in spelt]
@@ -290,6 +291,7 @@ def _built_in_names() -> Mapping[str, str]:
 def _measure(
     text: str, spelling: str, options: str, k: str | None, implied: Mapping[str, Any]
 ) -> Measure:
+    """Return the measure of a name that is split into its parts."""
     name, _, spelt = spelling.rstrip(")").partition("(")
     kernel = _load(name, text)
     if (spec := base.spec_of(kernel)) is None:

@@ -216,6 +216,7 @@ def fold(run: Run, documents: Mapping[str, Mapping[str, str]]) -> Run:
 
 
 def _best(hits: Mapping[str, float], documents: Mapping[str, str]) -> dict[str, float]:
+    """Return document -> score of its best hit."""
     best: dict[str, float] = {}
     for passage, score in hits.items():
         document = documents.get(passage, passage)

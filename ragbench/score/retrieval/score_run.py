@@ -500,6 +500,7 @@ def _scored(measure: Measure, record: Any, n_queries: int) -> tuple[FloatArray, 
 
 
 def _counts(evidence: Evidence, rules: Rules) -> RunCounts:
+    """Return the counts that are printed beside the scores of a run."""
     ranked = evidence.grades
     judged = np.diff(ranked.judged_starts) > 0
     relevant = ranked.count_relevant(1) > 0

@@ -236,6 +236,7 @@ class Counted:
 
 
 def _open(metric: base.Metric) -> base.Scorer:
+    """Return the scorer of a metric, after its options are checked."""
     # first: a missing package or model is an error before any text is read
     metric.check()
     declaration = metric.declaration
@@ -251,6 +252,7 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
     ranges = [metric.range for metric in metrics]
 
     def read(prediction: str, references: Sequence[str]) -> Sequence[float | str]:
+        """Return the values of one row for the metrics of a group."""
         try:
             result = function(prediction, references, **options)
             values = [getattr(result, m.part) if m.part else result for m in metrics]
@@ -308,6 +310,7 @@ _Inputs = base.Row | Cause
 def _text_inputs(
     declaration: base.Declaration, rows: Iterable[tuple[str | None, Sequence[str]]]
 ) -> Iterator[_Inputs]:
+    """Yield prediction and references of each row, or the cause of its missing value."""
     for prediction, references in rows:
         # causes of the reference come first: they are the same for all systems
         if not references and declaration.needs_reference:
@@ -321,6 +324,7 @@ def _text_inputs(
 
 
 def _call_inputs(predictions: Sequence[str | None], calls: base.CallRows) -> Iterator[_Inputs]:
+    """Yield actual and gold tool calls of each row, or the cause of its missing value."""
     rows = zip(predictions, calls.actual, calls.expected, strict=True)
     for prediction, actual, gold in rows:
         if gold is None:
@@ -337,6 +341,7 @@ def _refusal_inputs(
     answerable: Sequence[bool | None],
     refuses: Callable[[str], bool | None],
 ) -> Iterator[_Inputs]:
+    """Yield (refusal, answerable) of each row, or the cause of its missing value."""
     for prediction, has_answer in zip(predictions, answerable, strict=True):
         # causes that lie in the question come before those of the reply
         if has_answer is None:
@@ -370,6 +375,7 @@ def _question_inputs(
     predictions: Sequence[str | None],
     questions: Sequence[base.AskedQuestion],
 ) -> Iterator[_Inputs]:
+    """Yield prediction and question of each row, or the cause of its missing value."""
     for prediction, question in zip(predictions, questions, strict=True):
         by_words = bool(question.answers) and question.answerable is not False
         if not by_words and question.answerable is None:
@@ -387,6 +393,7 @@ def _question_inputs(
 def _score_column(
     metric: base.Metric, column: base.Column, causes: CauseArray, signed: Signature
 ) -> ScoreColumn:
+    """Return the values of the scored rows as a column over all rows."""
     values = np.full(len(causes), np.nan)
     scored = np.flatnonzero(causes == Cause.SCORED)
     values[scored] = column.values

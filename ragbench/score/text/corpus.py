@@ -88,6 +88,7 @@ class CorpusScorer:
 
 
 def _add_up(parts: Sequence[Statistics]) -> Statistics:
+    """Return the sum of the statistics of rows."""
     from sacrebleu.utils import sum_of_lists
 
     # sacrebleu's own sum: since Python 3.12, `sum` rounds in another way

@@ -54,6 +54,7 @@ def parse_metric(name: str | Metric) -> Metric:
 
 
 def _parse(name: str) -> Metric:
+    """Return the metric of a name."""
     if (metric := parse_pass(name)) is not None:
         return metric
     match = _FORM.fullmatch(name.strip())

@@ -241,6 +241,8 @@ def _in_order(gold: Sequence[ToolCall], actual: Sequence[ToolCall], value: _Valu
 
 
 def _read(calls: Calls, name: str) -> list[ToolCall]:
+    """Return a list of tool calls, checked; `name` is that of the argument."""
+
     def fail(problem: str, allowed: str) -> DataError:
         return DataError(f"'{name}': {problem}", allowed=allowed)
 
@@ -248,6 +250,7 @@ def _read(calls: Calls, name: str) -> list[ToolCall]:
 
 
 def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
+    """Return name and arguments of a call, as far as they are compared."""
     if arguments == "ignore":
         return call.name, ""
     compared = call.arguments if arguments == "exact" else sorted(call.arguments)
@@ -260,6 +263,7 @@ def _canonical(value: Json) -> str:
 
 
 def _numbers(value: Json) -> Json:
+    """Return a JSON value whose whole numbers are integers."""
     if isinstance(value, Mapping):
         return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

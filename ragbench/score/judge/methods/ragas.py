@@ -181,6 +181,7 @@ def _share(entries: Sequence[_Entry], key: str) -> Verdict:
 
 
 def _mark(entry: _Entry, key: str) -> str:
+    """Return the ruling on a statement as text, `yes (reason)`; `key` names the ruling."""
     return f"{'yes' if entry[key] else 'no'} ({entry['reason']})"
 
 
