@@ -223,8 +223,8 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Yield a binary file to write; it gets its name when the block ends without an error.
 
     Missing folders are created, and an existing file is replaced. An error in the block leaves the
-    old file. It raises OSError if the file or its folder cannot be written, or if the path is a
-    folder, a pipe or a device, such as `/dev/null`.
+    old file. It raises OSError if the path cannot be written, or is a folder, a pipe or a device,
+    such as `/dev/null`.
     """
     # the rename would put a file in the place of the device, for all programs of the machine
     if path.exists() and not path.is_file():

@@ -152,8 +152,7 @@ def certify_judge(
     `columns` are texts RUBRIC=COLUMN, `options` are `good` and `random` of `Calibration`.
 
     Raises:
-        DataError: A file of labels cannot be read, lacks a column, has a wrong label or names an
-            answer that the run lacks; no file has a label; or the certificate cannot be written.
+        DataError: A file of labels has a mistake or no label, or the certificate cannot be written.
         OptionError: A rubric, also that of a column, is not in the run.
         UsageError: A column has another form than NAME=COLUMN.
 

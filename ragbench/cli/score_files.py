@@ -61,8 +61,7 @@ def score_runs(
             short for `missing="zero"`.
 
     Raises:
-        OptionError: An unknown measure, one that reads texts or cannot average over ties, facts
-            without a measure, or `relstring` without values per query in the format trec.
+        OptionError: A measure is unknown or does not apply to runs with these options.
         DataError: A file cannot be read, no query of a run is judged, or the judgements lack
             subtopics that a measure reads.
         AdapterError: A measure of the user fails.

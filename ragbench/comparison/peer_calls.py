@@ -81,8 +81,8 @@ def read_arguments(
         peer: Further arguments of the call.
 
     Raises:
-        OptionError: An argument is unknown or has no counterpart, one is stated twice, there are no
-            data, or no request can be sent through the model.
+        OptionError: An argument is unknown, has no counterpart or comes twice; or the data or a
+            usable model are missing.
     """
     extra = {}
     for key in peer:

@@ -91,8 +91,8 @@ def to_reviewed_table(entries: Sequence[Entry]) -> str:
 class QuotedDocuments:
     """Documents of a corpus in which quotes of a table of questions are looked up.
 
-    `find(row)` returns (gold document or None, slice of it that equals the quote or ''), and raises
-    a DataError for a cell `relevant` that cannot be read.
+    `find(row)` returns (gold document or None, slice of it that equals the quote or ''). It raises
+    DataError for an unreadable cell `relevant`.
     """
 
     def __init__(self, documents: Sequence[Document]) -> None:

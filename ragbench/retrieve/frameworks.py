@@ -75,8 +75,8 @@ class FrameworkRetriever(Retriever, ABC):
         Errors of the framework are passed on.
 
         Raises:
-            AdapterError: The reply is no list of hits, or a hit has another type than those of the
-                framework, or neither an id nor a text.
+            AdapterError: The reply is no list of hits of the framework, or a hit has neither an id
+                nor a text.
         """
         replies = []
         for query in queries:

@@ -228,8 +228,7 @@ def tilting_interval(
         The interval never has zero width. They mirror each other where the differences change sign.
 
     Raises:
-        OptionError: A difference is not finite or beyond `largest`, differences is no vector,
-            `largest` is not finite and above 0, or confidence is outside (0, 1).
+        OptionError: An argument is outside its range, or a difference is beyond `largest`.
 
     Example:
         Three of fifty queries lost something, so the interval reaches farther down than up.

@@ -22,8 +22,8 @@ class Analyzer:
     that of `load_stemmer`, `stopwords` a name or path for `ragbench.text.languages.load`, and
     `language` a code.
 
-    The constructor raises OptionError for an unknown stemmer, language of `snowball` or list of
-    stop words, and DataError for a file of stop words that cannot be read.
+    The constructor raises OptionError for an unknown stemmer, language or list of stop words, and
+    DataError for an unreadable file of stop words.
     """
 
     def __init__(

@@ -190,8 +190,8 @@ class GoldIds:
                 text, a comma separates names of the corpus alone, or any ids in a table of ids.
 
         Raises:
-            DataError: The cell has another form, a name fits several documents, an id is no id or
-                has two grades, or a grade is no integer.
+            DataError: The cell has another form, a wrong id or grade, or a name that fits several
+                documents.
         """
         grades: dict[str, int | None] = {}
         for text, grade in self._items(entry, column, entry.values.get(column), top=True):

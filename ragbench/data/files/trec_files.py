@@ -203,8 +203,8 @@ class RunPart:
     """Part of a run file; iterating yields blocks of whole queries, as `RunStream.blocks` does.
 
     The file is open only while it is read; each iteration reads the part again. `split_run` makes
-    the parts. Iteration raises a DataError for a wrong line, with its number in the part,
-    ScatteredQueriesError as `RunStream.blocks`, and OSError if the file cannot be opened again.
+    the parts. Iteration raises the errors of `RunStream.blocks`; a line number counts from the
+    start of the part.
 
     Attributes:
         span: First byte, and the byte after the last.
@@ -363,8 +363,8 @@ def format_run(run: Run | Scores, *, tag: str | None = None) -> str:
     A query without hits has no line in this format; a run without any hit is one comment. Ids whose
     bytes are not UTF-8 need `surrogateescape` when the text is encoded. Queries keep their order;
     ties are in the order of `Run.best_first`. Without a tag, the last column is the name of the
-    run, `run` for a mapping. Raises DataError if a run file cannot hold the tag or an id (empty,
-    white space, NUL), or if a score is NaN or no number.
+    run, `run` for a mapping. It raises DataError if a run file cannot hold the tag, an id or a
+    score.
 
     Example:
         >>> print(format_run({"q1": {"d1": 0.5, "d2": 0.7}}, tag="mine"), end="")

@@ -46,9 +46,9 @@ PARTS = ("question", "judgements", "subtopics", "answers", "spans", "tool_calls"
 class Lines:
     """Index of a JSON Lines file by the id in each line; a missing file has no lines.
 
-    It is created with the path and the key of the id, and reads the file once: a DataError if that
-    fails or a line has no id. Iteration yields the ids; `read(record_type, id)` returns the lines
-    of an id as records, [] for an unknown one. The object is false without lines.
+    It is created with the path and the key of the id, and reads the file once. It raises DataError
+    if the file or an id is missing or wrong. Iteration yields the ids; `read(record_type, id)`
+    returns the lines of an id as records, [] for an unknown one. The object is false without lines.
     A line takes two numbers of memory, however long it is. The file stays open between reads.
     """
 

@@ -494,7 +494,8 @@ def connect(planned: PlannedJudge, replies: Replies | None, *, can_leave_out: bo
 def unavailable(planned: PlannedJudge, *, replay: bool) -> str | None:
     """Return the reason why a judge with `when: available` is left out; None if it can judge.
 
-    Its key is not set, or a package of a built-in judge is not installed. A replay leaves none out.
+    The reason is a key that is not set, or a package that is not installed. A replay leaves no
+    judge out.
     A built-in judge is checked and then closed. Other errors of its check pass through.
     """
     judge = planned.judge

@@ -203,8 +203,8 @@ class LocalClassifier(LocalJudge[Support], Classifier):
         """Create a judge; the model is loaded at the first item.
 
         Raises:
-            OptionError: Neither a model nor a preset, a wrong value, or a model that is neither a
-                folder of a model nor a possible hub name.
+            OptionError: The model or preset is missing, no such model can exist, or an option has a
+                wrong value.
             TypeError: An unknown option.
         """
         self._chosen, self._preset, model = _read_options(options)

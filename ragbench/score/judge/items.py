@@ -136,8 +136,8 @@ def items_of(rows: Rows, reasoning: Reasoning = "cut") -> list[JudgedItem]:
     unless `reasoning` is `keep`.
 
     Raises:
-        DataError: The rows are no table, two columns could be one input, or a row has an unknown
-            key or another input of a wrong form.
+        DataError: The rows are no table, two columns could be one input, or a row has a wrong key
+            or value.
     """
     mappings, is_table = _mappings(rows)
     names = _arguments(list(dict.fromkeys(map(str, chain.from_iterable(mappings)))), "rows")

@@ -34,7 +34,7 @@ class FunctionJudge(RubricJudge):
     it.
 
     `name` is the `module:name` of the function, and `options` are passed to each call. `judge`
-    returns the verdict of a call: AdapterError for a result that is no score from 0 to 1, and
+    returns the verdict of a call. It raises AdapterError for a result that is no score from 0 to 1;
     errors of the function are passed on. A function with a parameter `rubric` judges by any rubric.
     """
 

@@ -276,8 +276,8 @@ def score_run(
         Columns in the order of the measures, with a value per query of the qrels, in their order.
 
     Raises:
-        OptionError: An unknown measure, a measure of texts or places of passages, a rule with a
-            wrong value, or a measure that cannot average over ties.
+        OptionError: A measure is unknown or cannot score a run by these rules, or a rule has a
+            wrong value.
         TypeError: An unknown rule.
         DataError: The run or qrels are malformed, or lack subtopics that a measure needs; or the
             code of a measure cannot be imported.

@@ -37,8 +37,8 @@ def parse_metric(name: str | Metric) -> Metric:
     models of the metric are not looked up: see `Metric.check`.
 
     Raises:
-        OptionError: The metric, a field or an option does not exist, or has a wrong value; or a
-            plain function takes other arguments than a metric.
+        OptionError: The metric or a part of its name does not exist, or a function takes other
+            arguments than a metric.
         DataError: The code of `python:module:name` cannot be imported.
 
     Example:
