@@ -411,14 +411,7 @@ def collect_verdicts(
     verdicts = count_alike(verdicts, rubrics, by_level)
     tallies = {rubric.name: _RubricTally(len(items), judge.models) for rubric in rubrics}
 
-    def usages() -> Iterator[Usage]:
-        """Yield the usage of each verdict while the tallies count it."""
-        for row, item_verdicts in enumerate(verdicts):
-            for name, tally in tallies.items():
-                tally.add(row, verdict := item_verdicts[name])
-                yield verdict.usage
-
-    usage = add_usage(usages())
+    usage = add_usage(_tallied_usages(verdicts, tallies))
     models = _union(tally.models for tally in tallies.values()) or (judge.model,)
     # signatures count each query once, however many samples it has
     first_rows = [row for row, item in enumerate(items) if not item.sample]
@@ -462,6 +455,16 @@ def collect_verdicts(
         counts,
         weightings,
     )
+
+
+def _tallied_usages(
+    verdicts: Sequence[Mapping[str, Verdict]], tallies: Mapping[str, _RubricTally]
+) -> Iterator[Usage]:
+    """Yield the usage of each verdict while the tallies count it."""
+    for row, item_verdicts in enumerate(verdicts):
+        for name, tally in tallies.items():
+            tally.add(row, verdict := item_verdicts[name])
+            yield verdict.usage
 
 
 def _column_of(
