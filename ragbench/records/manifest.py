@@ -8,7 +8,7 @@ from typing import Any
 from ragbench.records.summary import TokenCounts
 from ragbench.signature import fingerprint
 from ragbench.types.json_fields import ABSENT, Prose, Record, optional
-from ragbench.types.records import Prediction, Retrieved, Usage
+from ragbench.types.records import AnswerFields, Retrieved, Usage
 from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
 from ragbench.types.spans import Span
 
@@ -225,7 +225,7 @@ class AnswerKey(Record):
     prompt: Prose | None = optional()
 
 
-class PredictionRow(Prediction, kw_only=True):
+class PredictionRow(AnswerFields, kw_only=True):
     """Line of `predictions/*.jsonl` with an answer: see `Prediction` and `AnswerKey`."""
 
     query_id: str

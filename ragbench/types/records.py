@@ -222,7 +222,24 @@ def _total(usages: Sequence[Usage], name: str, add: Callable[[Sequence[Any]], An
     return total if total <= _LARGEST_COUNT else None
 
 
-class Prediction(Record, kw_only=False):
+class AnswerFields(Record, kw_only=False):
+    """Fields of an answer in memory, in the store and in a run folder: see `Prediction`.
+
+    Attributes:
+        answer: Text of the answer; None for a system that gives passages and queries alone.
+    """
+
+    answer: Prose | None
+    contexts: list[Document] | None = None
+    usage: Usage = UNKNOWN_USAGE
+    queries: list[Prose] = msgspec.field(default_factory=list)
+    latency_ms: float | None = None
+    left_out: tuple[str, ...] = optional(())
+    tool_calls: tuple[ToolCall, ...] | None = optional()
+    reasoning: Prose = optional("")
+
+
+class Prediction(AnswerFields, kw_only=False):
     """Answer of a generator or app to one query.
 
     Attributes:
@@ -238,13 +255,6 @@ class Prediction(Record, kw_only=False):
     """
 
     answer: Prose
-    contexts: list[Document] | None = None
-    usage: Usage = UNKNOWN_USAGE
-    queries: list[Prose] = msgspec.field(default_factory=list)
-    latency_ms: float | None = None
-    left_out: tuple[str, ...] = optional(())
-    tool_calls: tuple[ToolCall, ...] | None = optional()
-    reasoning: Prose = optional("")
 
     __repr__ = short_repr
 
