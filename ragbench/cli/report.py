@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -206,22 +207,26 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.data.runs.run_lines import CAUSES_FILE
     from ragbench.report.explanation import Explanation
+    from ragbench.report.noise import answer_texts
 
     views = QueryViews(run)
-    causes = views.causes
+    causes = views.cause_rows
     systems = [entry.name for entry in views.summary.systems]
     _check_systems(causes, systems, views.folder / CAUSES_FILE)  # of a damaged run folder
     _check_systems(() if system is None else (system,), causes, run)
     rows: list[CauseRow] = []
     for name, by_query in causes.items():
         if system in (None, name):
-            rows += [row for row in by_query.values() if cause in (None, row.cause)]
+            of_system = chain.from_iterable(by_query.values())
+            rows += [row for row in of_system if cause in (None, row.cause)]
     queries = {row.query_id for row in rows}
     questions = {query: views.question(query) for query in queries}
     labels = {query: views.label(query) for query in queries}
     # `click.Choice` has checked the cause
     comparisons, cause_filter = read_comparisons(views.folder), cast("AnswerCause | None", cause)
-    return Explanation(views.summary, comparisons, rows, questions, system, cause_filter, labels)
+    filters = system, cause_filter
+    answers = answer_texts(QueryViews(run, bare=True))
+    return Explanation(views.summary, comparisons, rows, questions, *filters, labels, answers)
 
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:

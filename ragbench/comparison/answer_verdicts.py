@@ -52,18 +52,18 @@ class DecidingScores(NamedTuple):
     claim_rubrics: frozenset[str] = frozenset()
 
 
-class QuestionReplies(NamedTuple):
-    """Replies of a system to one question, a text per sample, with passages and gold words.
+class QuestionReply(NamedTuple):
+    """Reply of a system to one question, with its passages and the gold words.
 
     Attributes:
-        texts: QuestionReplies that did not fail.
-        failure: Cause of the first failure, if all replies failed.
-        detail: Message of this failure.
-        contexts: Passages of the first reply; None if they are not known.
+        text: The reply; None if it failed.
+        failure: Cause of the failure.
+        detail: Message of the failure.
+        contexts: Passages of the reply; None if they are not known.
         words: Words of the gold answers; None for a question without any.
     """
 
-    texts: Sequence[str]
+    text: str | None
     failure: Cause = Cause.SCORED
     detail: str = ""
     contexts: Sequence[Document] | None = None
@@ -92,22 +92,15 @@ class AnswerVerdict(NamedTuple):
         return has_failed_judge or self.unscored in (Cause.SCORED, Cause.UNSURE_REFUSAL)
 
 
-def reply_facts(replies: QuestionReplies) -> AnswerFacts:
-    """Return the facts of the replies to one question that need no score and no gold.
-
-    More than half of several samples decide whether they decline to answer; without such a
-    majority of those that are clear, it is not sure.
-    """
-    cause = replies.failure
-    if not replies.texts:
+def reply_facts(reply: QuestionReply) -> AnswerFacts:
+    """Return the facts of the reply to one question that need no score and no gold."""
+    cause = reply.failure
+    if reply.text is None:
         was_asked = cause.failed or cause is Cause.SCORED
         return AnswerFacts(failed=cause.word, was_asked=was_asked, unscored=cause)
-    decisions = [refusals.refuses(text) for text in replies.texts]
-    declines = 2 * decisions.count(True) > len(decisions)
-    is_sure = declines or 2 * decisions.count(False) >= len(decisions)
-    is_empty = not any(text.strip() for text in replies.texts)
     return AnswerFacts(
-        refuses=declines if is_sure else None, refuses_how="is empty" if is_empty else "declines"
+        refuses=refusals.refuses(reply.text),
+        refuses_how="declines" if reply.text.strip() else "is empty",
     )
 
 
@@ -128,7 +121,7 @@ class AnswerRules:
     def verdict(
         self,
         row: int,
-        replies: QuestionReplies,
+        reply: QuestionReply,
         ranking: RankingFacts,
         answer: AnswerFacts,
         *,
@@ -138,15 +131,15 @@ class AnswerRules:
 
         Args:
             row: Row of the question in the score columns.
-            replies: Replies to the question.
+            reply: Reply to the question.
             ranking: Ranks of its gold.
             answer: Facts of `reply_facts`, with the gold among the passages where it is known.
             answerable: True for a question with an answer, False without one, None if unknown.
         """
-        detail = replies.detail
+        detail = reply.detail
         if answer.failed is None:
-            answer = self._with_scores(row, replies, ranking, answer)
-            unscored, detail = self._unscored(row, answer, replies.words, answerable)
+            answer = self._with_scores(row, reply, ranking, answer)
+            unscored, detail = self._unscored(row, answer, reply.words, answerable)
             # the rule on words must not decide where a judge of refusals failed
             is_unsure = answerable is False and unscored.failed
             declines = None if is_unsure else answer.refuses
@@ -186,13 +179,13 @@ class AnswerRules:
         return Signature(RIGHT, signed.parts).with_parts(**parts)
 
     def _with_scores(
-        self, row: int, replies: QuestionReplies, ranking: RankingFacts, answer: AnswerFacts
+        self, row: int, reply: QuestionReply, ranking: RankingFacts, answer: AnswerFacts
     ) -> AnswerFacts:
         """Return the facts with those that scores and words tell: right, supported, declining."""
         scores = self.scores
-        is_right, right_how = self._is_right(row, replies)
+        is_right, right_how = self._is_right(row, reply)
         is_supported, supported_how = _reaches(scores.faithfulness, row, self.rules.supported.min)
-        holds, holds_how = self._holds_answer(row, replies, ranking)
+        holds, holds_how = self._holds_answer(row, reply, ranking)
         answer = replace(
             answer,
             is_right=is_right,
@@ -234,30 +227,26 @@ class AnswerRules:
         is_supported, _ = _reaches(column, row, least)
         return is_supported is False
 
-    def _is_right(self, row: int, replies: QuestionReplies) -> Decision:
+    def _is_right(self, row: int, reply: QuestionReply) -> Decision:
         """Return (whether the answer to a question is right, reason such as "f1 0.7 >= 0.5")."""
         rules, column = self.rules.right, self.scores.correctness
         decision, how = _reaches(column, row, rules.min)
         if decision is not None or rules.measure is not None or _has_failed(column, row):
             name = rules.measure if column is None else column.name
             return decision, how or f"{name} has no value"
-        if replies.words is None:
+        if reply.words is None:
             return None, ""
-        shares = [replies.words.share(text) for text in replies.texts]
-        right = [share for share in shares if share.reaches(rules.words)]
-        # at least half of the samples: a tie counts as right
-        decision = 2 * len(right) >= len(shares)
-        example = next(share for share in shares if share.reaches(rules.words) is decision)
-        return decision, f"the answer {example.says}"
+        share = reply.words.share(reply.text or "")
+        return share.reaches(rules.words), f"the answer {share.says}"
 
-    def _holds_answer(self, row: int, replies: QuestionReplies, ranking: RankingFacts) -> Decision:
+    def _holds_answer(self, row: int, reply: QuestionReply, ranking: RankingFacts) -> Decision:
         """Return (whether the passages of a question hold its gold answer, reason)."""
         if ranking.gold is not None:
             return None, ""
         decision, how = _reaches(self.scores.context_recall, row, 0.5)
         if decision is not None:
             return decision, how
-        words, contexts = replies.words, replies.contexts
+        words, contexts = reply.words, reply.contexts
         if words is None or contexts is None or not words.can_be_found:
             return None, ""
         rank, how = find_answer(words, contexts, self.rules.words)

@@ -20,10 +20,10 @@ from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import summarize
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE
-from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_causes
+from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_cause_rows
 from ragbench.data.runs.run_list import CONFIG_FILE, RunFacts, changes, read_facts
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.records.causes import AnswerCause, CauseFlow, CauseRow
+from ragbench.records.causes import AnswerCause, CauseFlow, CauseRow, Quantity
 from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
@@ -226,7 +226,7 @@ def _is_users(row: ComparedRow, matching: Matching) -> bool:
     return summary is not None and row.scores.name in summary.user_systems
 
 
-def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, int]:
+def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, Quantity]:
     """Return cause -> number of queries of a row; {} if its source is no run folder."""
     summary = matching.sources[row.source].summary
     systems = () if summary is None else summary.systems
@@ -309,10 +309,11 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     rows = {row.label: row for row in compared_rows(matching)}
     causes = []
     for source in matching.sources:
-        causes.append({} if source.folder is None else read_causes(source.folder / CAUSES_FILE))
+        file = None if source.folder is None else source.folder / CAUSES_FILE
+        causes.append({} if file is None else read_cause_rows(file))
 
-    def causes_of(row: ComparedRow) -> Mapping[str, CauseRow]:
-        """Return query -> cause of a compared system."""
+    def causes_of(row: ComparedRow) -> Mapping[str, Sequence[CauseRow]]:
+        """Return query -> causes of the repetitions of a compared system."""
         return causes[row.source].get(row.scores.name, {})
 
     comparisons = chain.from_iterable(family.comparisons for family in compared.measures)
@@ -324,7 +325,8 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
             if query in old and query in new:
                 ids.append(query)
         if ids:
-            old_causes, new_causes = [old[q].cause for q in ids], [new[q].cause for q in ids]
+            old_causes = [[row.cause for row in old[query]] for query in ids]
+            new_causes = [[row.cause for row in new[query]] for query in ids]
             yield flow_of(system, baseline, old_causes, new_causes, ids)
 
 

@@ -75,7 +75,7 @@ def results_of(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iter
     # Prompts, costs and times are left out: no score reads them.
     lines = Lines(views.folder / "predictions" / f"{file_name(system)}.jsonl")
     for query in query_ids:
-        ranking = views.ranking(system, query)
+        ranking = views.ranking(system, query, number=0)
         passages = None if ranking is None else (list(ranking.ids), ranking.row)
         answers: list[object] = []
         for answer in read_answers(lines, query):

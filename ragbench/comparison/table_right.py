@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ragbench.comparison.answer_verdicts import (
     AnswerRules,
     DecidingScores,
-    QuestionReplies,
+    QuestionReply,
     reply_facts,
 )
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
@@ -40,19 +40,19 @@ def right_column(
     rankings = judged_facts(collection, TablePassages.of(collection, records))
     verdicts = []
     for row, (query, record) in enumerate(zip(queries, records, strict=True)):
-        replies = _replies(query, record, answers.get(query.id))
+        reply = _reply(query, record, answers.get(query.id))
         # without a list of passages, nothing tells what was retrieved
         ranking = RankingFacts() if record.contexts is None else rankings[row]
-        facts = reply_facts(replies)
-        verdicts.append(rules.verdict(row, replies, ranking, facts, answerable=answerable[row]))
+        facts = reply_facts(reply)
+        verdicts.append(rules.verdict(row, reply, ranking, facts, answerable=answerable[row]))
     return rules.column(verdicts, [tuple(answers.get(query.id, ())) for query in queries])
 
 
-def _replies(query: Query, record: Answered, gold: Sequence[str] | None) -> QuestionReplies:
+def _reply(query: Query, record: Answered, gold: Sequence[str] | None) -> QuestionReply:
     """Return the reply of a record; a call that failed has none, whatever its answer."""
     words = GoldWords(gold, query.text) if gold else None
     if record.error is not None:
-        return QuestionReplies([], Cause.ERROR, record.error, words=words)
+        return QuestionReply(None, Cause.ERROR, record.error, words=words)
     if record.answer is None:
-        return QuestionReplies([], Cause.MISSING_ANSWER, words=words)
-    return QuestionReplies([record.answer], words=words)
+        return QuestionReply(None, Cause.MISSING_ANSWER, words=words)
+    return QuestionReply(record.answer, words=words)

@@ -27,6 +27,7 @@ from ragbench.data.runs.query_view import (
     PASSAGES_FOLDER,
     PROMPTS_FILE,
     QUESTIONS_FILE,
+    REPEATS_FOLDER,
     TEXTS_FILE,
 )
 from ragbench.data.runs.run_folder import (
@@ -75,8 +76,6 @@ from ragbench.types import Cause, Document, Query, ScoreColumn, ScoredDocument
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
-# Folder of the rankings after the first one of repeated systems, numbered from 1.
-REPEATS_FOLDER = "rankings/repeats"
 # Packages whose versions may change a score.
 _PACKAGES = ("numpy", "bm25s", "nltk", "sacrebleu", "PyYAML")
 # Number of characters of all texts of a run; texts of later queries are left out beyond it, so that
@@ -207,7 +206,7 @@ def _query_files(
         FINGERPRINTS_FILE: _fingerprints(plan, results),
         QUESTIONS_FILE: _lines(_question_rows(plan, results), clean),
         CAUSES_FILE: format_causes(
-            {name: causes.losses for name, causes in results.causes.items()}, ids
+            {name: causes.repeats for name, causes in results.causes.items()}, ids
         ),
         "unscored.jsonl": _lines(_unscored(plan, results), clean),
     }
@@ -266,9 +265,14 @@ def _ranking_files(results: Results, clean: Callable[[str], str]) -> dict[str, s
         if name in results.hits:
             contents[f"{HITS_FOLDER}/{file_name(name)}.jsonl"] = _lines(results.hits[name], clean)
     for name, rankings in results.further_rankings.items():
-        for number, ranking in enumerate(rankings, 1):
-            path = f"{REPEATS_FOLDER}/{file_name(name)}.{number}.trec"
-            contents[path] = _ranking_lines(ranking)
+        hits = results.further_hits.get(name, {})
+        for ranking in rankings:
+            file = f"{REPEATS_FOLDER}/{file_name(name)}.{ranking.number}"
+            contents[f"rankings/{file}.trec"] = _ranking_lines(ranking)
+            if ranking.unmatched is not None:
+                contents[f"{PASSAGES_FOLDER}/{file}.trec"] = run_lines(ranking.unmatched)
+            if ranking.number in hits:
+                contents[f"{HITS_FOLDER}/{file}.jsonl"] = _lines(hits[ranking.number], clean)
     return contents
 
 

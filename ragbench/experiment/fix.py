@@ -220,8 +220,15 @@ class RunReader:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:
-        """System -> query -> row of `causes.csv`; DataError if it is missing or damaged."""
-        return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
+        """System -> query -> row of `causes.csv`, of the first of several repetitions.
+
+        DataError if the file is missing or damaged.
+        """
+        rows = run_lines.read_cause_rows(self.folder / run_lines.CAUSES_FILE)
+        return {
+            system: {query: first for query, (first, *_) in of_system.items()}
+            for system, of_system in rows.items()
+        }
 
     def priced_run(self, reads: int | None = None) -> PricedRun:
         """Return the rankings with all that is known about their retrievers.

@@ -287,6 +287,7 @@ class Results:
         comparisons: Record of `comparisons.json`.
         causes: System -> the cause of each query.
         hits: Ranking of passages -> the stored hits of each query, with the gold that they meet.
+        further_hits: The same of its rankings after the first one, by their number.
         work: Stage -> number of items, of stored items, and seconds.
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
@@ -313,6 +314,7 @@ class Results:
     comparisons: Comparisons = field(default_factory=no_comparisons)
     causes: Mapping[str, SystemCauses] = field(default_factory=dict)
     hits: dict[str, Sequence[HitsRow]] = field(default_factory=dict)
+    further_hits: dict[str, dict[int, Sequence[HitsRow]]] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
     kept_failures: Mapping[str, int] = field(default_factory=dict)
     spending: Spending | None = None

@@ -95,7 +95,8 @@ class Experiment:
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         """System -> query id -> cause and reason.
 
-        A DataError if `causes.csv` is missing or wrong.
+        Of a repeated query it is the first repetition that is lost, or else the first one; `causes`
+        of a system in `record` counts all of them. A DataError if `causes.csv` is missing or wrong.
         """
         return read_causes(self.path / CAUSES_FILE)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import baselines, summarize
@@ -37,7 +37,7 @@ from ragbench.gates.drop import NOT_WORSE_MARGIN
 from ragbench.llm import Budget, Connected
 from ragbench.llm.failures import one_line
 from ragbench.records import summary as records
-from ragbench.records.causes import RIGHT, AnswerCause, Loss, counted_cause
+from ragbench.records.causes import RIGHT, AnswerCause, Quantity, counted_cause
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.types import Cause, FloatArray, Prediction, ScoreColumn, Usage
@@ -291,8 +291,8 @@ def _summarize_system(
         scores=scores,
         counts=system.counts,
         causes=causes.counts(),
-        right_unsupported=sum(loss.unsupported for loss in causes.losses),
-        unjudged=_unjudged(system, causes.losses),
+        right_unsupported=causes.unsupported(),
+        unjudged=_unjudged(system, causes, samples or {}),
         cause_shares=causes.shares(plan.config.statistics.confidence, plan.clusters),
         causes_by=causes.by_slice(plan.slicings),
         scores_by={
@@ -306,15 +306,19 @@ def _summarize_system(
     )
 
 
-def _unjudged(system: SystemScores, losses: Sequence[Loss]) -> dict[AnswerCause, int]:
-    """Return cause -> number of the queries of a system without a value of `right` or `found`."""
+def _unjudged(
+    system: SystemScores, causes: SystemCauses, samples: Mapping[str, Sequence[ScoreColumn]]
+) -> dict[AnswerCause, Quantity]:
+    """Return cause -> number of the queries of a system without a value of `right` or `found`.
+
+    `samples` has the columns of each repetition by score.
+    """
     counts = [name for name in system.columns if counted_cause(name)]
     if not counts:
         return {}
-    column = system.columns[RIGHT if RIGHT in counts else counts[0]]
-    unscored = np.isnan(column.values).tolist()
-    causes = [loss.cause for loss, is_open in zip(losses, unscored, strict=True) if is_open]
-    return dict(Counter(cause for cause in causes if cause != "failed"))
+    name = RIGHT if RIGHT in counts else counts[0]
+    columns = samples.get(name, [system.columns[name]])
+    return causes.count_open([np.isnan(column.values).tolist() for column in columns])
 
 
 def _score_slices(

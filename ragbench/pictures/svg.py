@@ -183,7 +183,7 @@ class Drawing:
             f'<rect {place} fill="{colour}"{more}><title>{escaped(label)}</title></rect>'
         )
 
-    def count(self, x: float, y: float, count: int, on: str) -> None:
+    def count(self, x: float, y: float, count: str, on: str) -> None:
         """Write a number on a bar; `on` is the shade of the bar: `dark`, `light` or `text`."""
         self.parts.append(f'<text class="on-{on}" x="{x:.1f}" y="{y:.1f}">{count}</text>')
 

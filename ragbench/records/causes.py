@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Annotated, Literal, NamedTuple, get_args
 
-from ragbench.types.json_fields import Meaning, Record
+from ragbench.types.json_fields import Meaning, Record, optional
 
 AnswerCause = Literal[
     "right",
@@ -29,6 +30,14 @@ NOT_LOST: frozenset[AnswerCause] = frozenset(("right", "found"))
 
 # Name of the metric that is 1 for each answer with the cause `right`.
 RIGHT = "right"
+
+# Number of queries; not whole where a query was repeated, as 2 of 3 repetitions are 2/3 of it.
+Quantity = int | float
+
+
+def quantity(number: Fraction) -> Quantity:
+    """Return a fraction as an integer if it is whole, else as a float."""
+    return number.numerator if number.denominator == 1 else float(number)
 
 
 def counted_cause(measure: str) -> AnswerCause | None:
@@ -105,7 +114,10 @@ class Loss(NamedTuple):
 class CauseShare(Record):
     """Count and share of the queries of a system that have a cause."""
 
-    count: Annotated[int, Meaning("Number of queries.")]
+    count: Annotated[
+        Quantity,
+        Meaning("Number of queries; each of r repetitions of a query counts as 1 / r of it."),
+    ]
     share: Annotated[float, Meaning("Share of all queries of the system, from 0 to 1.")]
     interval: Annotated[
         tuple[float | None, float | None],
@@ -122,12 +134,19 @@ class CauseMove(Record):
         before: Cause in the baseline.
         after: Cause in the system.
         queries: Their ids, in the order of the data set.
+        n: Number of queries, if some of them move in a part of their repetitions; else None.
     """
 
     before: AnswerCause
     after: AnswerCause
     # ids, so that a page can show the queries of a move
     queries: tuple[str, ...]
+    n: Quantity | None = optional()
+
+    @property
+    def count(self) -> Quantity:
+        """Number of queries that move, as parts of queries where these are repeated."""
+        return len(self.queries) if self.n is None else self.n
 
 
 class CauseFlow(Record):
@@ -142,7 +161,7 @@ class CauseFlow(Record):
 
     system: str
     baseline: str
-    same: int
+    same: Quantity
     moves: tuple[CauseMove, ...]
 
 
@@ -155,6 +174,7 @@ class CauseRow(Record):
         query_id: Id of the query.
         cause: Cause of the query; `right` for a right answer.
         unsupported: True for a right answer in which a judge found claims without support.
+        sample: Number of the repetition, from 0; None if the query was not repeated.
     """
 
     system: str
@@ -162,3 +182,4 @@ class CauseRow(Record):
     cause: AnswerCause
     why: str
     unsupported: bool = False
+    sample: int | None = optional()

@@ -402,7 +402,8 @@ def _described(hint: Any) -> str | None:
         words = [words for words in hint.__metadata__ if isinstance(words, str)]
         return words[0] if words else _described(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
-        return _described(next(part for part in get_args(hint) if part is not type(None)))
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        return _described(float if float in parts else parts[0])
     if get_origin(hint) is Literal:
         return ", ".join(get_args(hint))
     if _is_list(hint):
@@ -484,9 +485,13 @@ def _is_mapping(hint: Any) -> bool:
 
 
 def plain_type(hint: Any) -> Any:
-    """Return the member of a union with None that is not None, without annotations."""
+    """Return the member of a union with None that is not None, without annotations.
+
+    The member of `int | float` is `float`.
+    """
     if get_origin(hint) is Annotated:
         return plain_type(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
-        return plain_type(next(part for part in get_args(hint) if part is not type(None)))
+        parts = [part for part in get_args(hint) if part is not type(None)]
+        return float if float in parts else plain_type(parts[0])
     return hint

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import structs
 
-from ragbench.records.causes import AnswerCause, CauseFlow
+from ragbench.records.causes import AnswerCause, CauseFlow, Quantity
 from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, Kind, SystemScore
 from ragbench.records.summary import Ranking
@@ -415,7 +415,7 @@ class ComparedSystem(Record):
     retriever: str | None
     generator: str | None
     scores: Mapping[str, SystemScore]
-    causes: Mapping[AnswerCause, int] = optional({})
+    causes: Mapping[AnswerCause, Quantity] = optional({})
 
 
 class MovedQuery(Record):

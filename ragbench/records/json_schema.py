@@ -63,7 +63,7 @@ def _value(hint: Any, definitions: dict[str, Schema]) -> Schema:
         return value
     if origin in (Union, types.UnionType):
         some = _value(codec.plain_type(hint), definitions)
-        return {"anyOf": [some, {"type": "null"}]}
+        return {"anyOf": [some, {"type": "null"}]} if type(None) in inner else some
     if origin is Literal:
         return {"enum": list(inner)}
     if origin is tuple and inner[-1] is ...:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
 from ragbench.records.audit import Audit
-from ragbench.records.causes import AnswerCause, CauseShare
+from ragbench.records.causes import AnswerCause, CauseShare, Quantity
 from ragbench.records.gate import Decision, exit_code_of
 from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, RunCounts, SystemScore
@@ -191,14 +191,17 @@ class SystemSummary(Record):
         Meaning("How its run was read; null without rankings that judgements apply to."),
     ] = optional()
     causes: Annotated[
-        Mapping[AnswerCause, int],
-        Meaning("Cause -> number of queries; they add up to all queries."),
+        Mapping[AnswerCause, Quantity],
+        Meaning(
+            "Cause -> number of queries; they add up to all queries. Each of r repetitions of a "
+            "query counts as 1 / r of it."
+        ),
     ] = optional({})
     right_unsupported: Annotated[
-        int, Meaning("Number of right answers in which a judge found claims without support.")
+        Quantity, Meaning("Number of right answers in which a judge found claims without support.")
     ] = optional(0)
     unjudged: Annotated[
-        Mapping[AnswerCause, int],
+        Mapping[AnswerCause, Quantity],
         Meaning(
             "Cause -> number of its queries, without failed ones, that have no value of "
             "`right`; of a retriever alone, of `found`."
@@ -209,7 +212,7 @@ class SystemSummary(Record):
         Meaning("Cause that occurs -> its share of the queries, with an interval."),
     ] = optional({})
     causes_by: Annotated[
-        Mapping[str, Mapping[str, Mapping[AnswerCause, int]]],
+        Mapping[str, Mapping[str, Mapping[AnswerCause, Quantity]]],
         Meaning("Field -> slice -> cause that occurs there -> number of queries."),
     ] = optional({})
     scores_by: Annotated[

@@ -37,9 +37,9 @@ def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Tabl
         for cause in present:
             n, share = system.causes.get(cause, 0), shares.get(cause)
             if share is None:
-                cells.append(TableCell(str(n), n))
+                cells.append(TableCell(fmt.questions(n), n))
             else:
-                text = f"{share.count}, {fmt.significant(share.share)}"
+                text = f"{fmt.questions(share.count)}, {fmt.significant(share.share)}"
                 interval, ends = fmt.interval(share.interval), fmt.ends_of(share.interval)
                 cells.append(TableCell(text, share.count, interval, ends))
         rows.append((name, *cells))

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
 from itertools import product
 
-from ragbench.records.causes import CAUSE_SAYS, CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseRow
+from ragbench.records.causes import (
+    CAUSE_SAYS,
+    CAUSES,
+    NOT_LOST,
+    AnswerCause,
+    CauseFlow,
+    CauseRow,
+    Quantity,
+    quantity,
+)
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
 from ragbench.report.causes import cause_tables, flow_blocks, present_causes
+from ragbench.report.noise import AnswerTexts, flip_table
 from ragbench.report.table import (
     Block,
     Heading,
@@ -21,7 +33,6 @@ from ragbench.report.table import (
     TableCell,
     TableColumn,
     TableReport,
-    count,
     data_table,
     label,
     number,
@@ -34,6 +45,7 @@ TITLE = "where answers are lost"
 # queries that are listed of a system and cause that the user did not select
 _LISTED = 10
 _LONGEST = 72  # characters of a question
+_MORE = "more: --system NAME"
 _QUERY_COLUMNS = (
     TableColumn("query"),
     TableColumn("question", "words"),
@@ -41,7 +53,7 @@ _QUERY_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Explanation:
     """Content of an explanation: the systems, the causes that changed, and the selected queries.
 
@@ -50,7 +62,9 @@ class Explanation:
     Attributes:
         summary: The run.
         comparisons: Its comparisons, with the causes that changed.
-        rows: Query, system and cause, of the selected system and cause.
+        rows: Query, system and cause of each repetition, of the selected system and cause.
+        answers: Function of a query and a system that returns the text of each of its answers, None
+            for a failed one; None shows no answers.
         questions: Query id -> question; a question that the run folder lacks is missing.
         labels: Query id -> its name for a reader, such as `row 13`; a missing one has its id.
         system: Selected system; None for all.
@@ -64,6 +78,7 @@ class Explanation:
     system: str | None = None
     cause: AnswerCause | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    answers: AnswerTexts | None = None
 
     @property
     def systems(self) -> list[SystemSummary]:
@@ -74,6 +89,15 @@ class Explanation:
     def flows(self) -> list[CauseFlow]:
         """Return the causes that changed from a baseline to a selected system."""
         return [f for f in self.comparisons.causes if self.system in (None, f.system)]
+
+    @cached_property
+    def repeats(self) -> Mapping[str, int]:
+        """System -> number of its repetitions; a system without any is absent."""
+        numbers = {row.system: 0 for row in self.rows if row.sample is not None}
+        for row in self.rows:
+            if row.sample is not None:
+                numbers[row.system] = max(numbers[row.system], row.sample + 1)
+        return numbers
 
     def groups(self) -> Iterable[tuple[str, AnswerCause, list[CauseRow]]]:
         """Yield system, cause and rows, in the order of the run's systems and of `CAUSES`.
@@ -115,7 +139,7 @@ def explanation_report(explanation: Explanation) -> TableReport:
             shares = []
             for cause, s in system.cause_shares.items():
                 shares.append(
-                    (label(fmt.cause_words(cause)), count(s.count), number(s.share, s.interval))
+                    (label(fmt.cause_words(cause)), _quantity(s.count), number(s.share, s.interval))
                 )
             blocks.append(number_table(("cause", "queries", "share"), shares))
         blocks += _slice_tables(system)
@@ -123,33 +147,55 @@ def explanation_report(explanation: Explanation) -> TableReport:
         blocks += flow_blocks(flow)
     is_selected = explanation.cause is not None or explanation.system is not None
     for name, cause, rows in explanation.groups():
-        table = _query_table(explanation, rows)
+        n_repeats = explanation.repeats.get(name, 1)
+        table = _query_table(explanation, rows, n_repeats)
         if not is_selected:
             more = f"more: --system {printable(name)} --cause {cause}"
             table = replace(table, most=_LISTED, more=more)
-        caption = f"{printable(name)}: {len(rows)} {fmt.cause_words(cause)}"
-        blocks += [Heading(caption), table]
+        queries = fmt.questions(quantity(Fraction(len(rows), n_repeats)))
+        blocks += [Heading(f"{printable(name)}: {queries} {fmt.cause_words(cause)}"), table]
+    for system in explanation.systems:
+        if (flips := flip_table([system], explanation.answers, explanation.labels)) is not None:
+            blocks.append(flips if is_selected else replace(flips, most=_LISTED, more=_MORE))
     present = present_causes(explanation.systems)
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
     return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
 
 
-def _query_table(explanation: Explanation, rows: Sequence[CauseRow]) -> Table:
-    """Return the table of queries with their questions, and the reason of their cause."""
-    cells = []
+def _quantity(value: Quantity) -> TableCell:
+    return TableCell(fmt.questions(value), value)
+
+
+def _query_table(explanation: Explanation, rows: Sequence[CauseRow], n_repeats: int) -> Table:
+    """Return the table of queries with their questions, and the reason of their cause.
+
+    A repeated query has the numbers of the repetitions with the cause, and the reason of the first.
+    """
+    of_query: dict[str, list[CauseRow]] = {}
     for row in rows:
-        query, question = TableCell(explanation.label(row)), TableCell(explanation.question(row))
-        cells.append((query, question, label(row.why)))
-    return Table(_QUERY_COLUMNS, tuple(cells))
+        of_query.setdefault(row.query_id, []).append(row)
+    cells = []
+    for first, *further in of_query.values():
+        line = [TableCell(explanation.label(first)), TableCell(explanation.question(first))]
+        if n_repeats > 1:
+            numbers = (str((row.sample or 0) + 1) for row in (first, *further))
+            line.append(TableCell(", ".join(numbers)))
+        cells.append((*line, label(first.why)))
+    if n_repeats == 1:
+        return Table(_QUERY_COLUMNS, tuple(cells))
+    repeats = TableColumn("in repeat")
+    return Table((*_QUERY_COLUMNS[:-1], repeats, *_QUERY_COLUMNS[-1:]), tuple(cells))
 
 
 def _data_rows(explanation: Explanation) -> Table:
     """Return a row per system and selected query, those of right answers too."""
+    names = ["system", "query_id", "cause", "why", "question"]
     rows = []
     for row in explanation.rows:
         question = explanation.questions.get(row.query_id)
-        rows.append((row.system, row.query_id, row.cause, row.why, question))
-    return data_table(("system", "query_id", "cause", "why", "question"), rows)
+        sample = [row.sample] if explanation.repeats else []
+        rows.append((row.system, row.query_id, row.cause, row.why, question, *sample))
+    return data_table([*names, "sample"] if explanation.repeats else names, rows)
 
 
 def explanation_json(explanation: Explanation) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.records.causes import CAUSES, RIGHT, counted_cause
+from ragbench.records.causes import CAUSES, RIGHT, AnswerCause, Quantity, counted_cause
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, leaders
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
@@ -159,15 +159,21 @@ class _Standing:
         name: Name of the system, after the word `baseline` if others are compared with it.
         measure: Name of the measure.
         score: Its score.
+        n: Number of questions that are right, or whose gold is found; a mean over repetitions.
         n_judged: Number of questions that count: those with a score, and failed ones.
+        n_unjudged: Number of questions that do not count.
         n_unsupported: Number of right answers in which a judge found claims without support.
+        is_repeated: True if `n` is a mean over repetitions of the app.
     """
 
     name: str
     measure: str
     score: SystemScore
-    n_judged: int
-    n_unsupported: int
+    n: Quantity
+    n_judged: Quantity
+    n_unjudged: Quantity
+    n_unsupported: Quantity
+    is_repeated: bool
 
     @classmethod
     def of(cls, system: SystemSummary, measure: str, family: MeasureComparison) -> _Standing:
@@ -175,10 +181,21 @@ class _Standing:
         score, name = system.scores[measure], printable(system.name)
         if any(comparison.baseline == system.name for comparison in family.comparisons):
             name = f"baseline {name}"
+        noise, is_count = system.noise.get(measure), counted_cause(measure) is not None
+        n = (score.mean or 0.0) * score.n if is_count else 0
+        n_right: Quantity = round(n) if abs(n - round(n)) < _ROUNDING else n
         # an answer that a judge failed to check is not a failed answer
         n_failed = system.causes.get("failed", 0) if measure == RIGHT else score.n_failed
+        n_judged = score.n + n_failed
+        n_unjudged = score.n + score.n_failed + score.not_applicable - n_judged
+        if measure == RIGHT and system.answers is not None:
+            # a question whose answers failed in part is judged in part
+            n_right, n_unjudged = system.causes.get("right", 0), sum(system.unjudged.values())
+            n_judged = fmt.total_of(system.causes) - n_unjudged
         n_unsupported = system.right_unsupported if measure == RIGHT else 0
-        return cls(name, measure, score, score.n + n_failed, n_unsupported)
+        is_repeated = noise is not None and noise.app is not None
+        counts = (n_right, n_judged, n_unjudged, n_unsupported)
+        return cls(name, measure, score, *counts, is_repeated)
 
     @property
     def is_count(self) -> bool:
@@ -186,22 +203,12 @@ class _Standing:
         return counted_cause(self.measure) is not None
 
     @property
-    def n(self) -> int:
-        """Number of questions that are right, or whose gold is found."""
-        return round((self.score.mean or 0.0) * self.score.n)
-
-    @property
-    def n_unjudged(self) -> int:
-        """Number of questions that do not count."""
-        score = self.score
-        return score.n + score.n_failed + score.not_applicable - self.n_judged
-
-    @property
     def statement(self) -> str:
         """Beginning of the sentence: `bm25/gpt answers 18 of 60 questions`."""
         if not self.is_count:
             return f"{printable(self.measure)}: {self.name} has {fmt.significant(self.score.mean)}"
-        questions = f"{self.n} of {self.n_judged} questions"
+        questions = f"{fmt.questions(self.n)} of {fmt.questions(self.n_judged)} questions"
+        questions += " on average" if self.is_repeated else ""
         if self.measure == RIGHT:
             return f"{self.name} answers {questions}{self._unsupported}"
         gold = "all gold" if "need=all" in self.measure else "the gold"
@@ -216,21 +223,22 @@ class _Standing:
             return f"{self.statement} {fmt.interval(self.score.interval)}".rstrip()
         if not self.n_unsupported:
             return self.statement
-        text = f", {self.n_unsupported} of them with unsupported claims"
+        text = f", {fmt.questions(self.n_unsupported)} of them with unsupported claims"
         return self.statement.replace(self._unsupported, text)
 
     @property
     def _unsupported(self) -> str:
         """Number of right answers with unsupported claims, in brackets; empty without any."""
         n = self.n_unsupported
-        return f" ({n} with unsupported claims)" if n else ""
+        return f" ({fmt.questions(n)} with unsupported claims)" if n else ""
 
     def value(self, other: _Standing) -> str:
         """Return the result in figures: `18`, or `18 of 55` if the other one has not 55."""
         if not self.is_count:
             return fmt.significant(self.score.mean)
-        of = "" if self.n_judged == other.n_judged else f" of {self.n_judged}"
-        return f"{self.n}{of}{self._unsupported}"
+        is_same = self.n_judged == other.n_judged
+        of = "" if is_same else f" of {fmt.questions(self.n_judged)}"
+        return f"{fmt.questions(self.n)}{of}{self._unsupported}"
 
     def against(self, other: _Standing, difference: Difference | None) -> str:
         """Return the other system with its result, and the verdict on the difference from it."""
@@ -322,24 +330,24 @@ def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterato
     cause, causes = counted_cause(standing.measure), system.causes
     if cause is None:
         return
-    if causes and causes.get(cause, 0) == standing.n:
-        losses = {}
+    if causes and abs(causes.get(cause, 0) - standing.n) < _ROUNDING:
+        losses = dict[AnswerCause, Quantity]()
         for loss in CAUSES:
             n_judged = causes.get(loss, 0) - system.unjudged.get(loss, 0)
-            if n_judged > 0 and loss not in (cause, "unknown"):
+            if n_judged > _ROUNDING and loss not in (cause, "unknown"):
                 losses[loss] = n_judged
         if losses:
             ordered = sorted(losses, key=lambda loss: -losses[loss])
-            counts = (f"{losses[loss]} {fmt.cause_words(loss)}" for loss in ordered)
+            counts = (f"{fmt.questions(losses[loss])} {fmt.cause_words(loss)}" for loss in ordered)
             yield f"{subject}: {', '.join(counts)}"
         n_unknown = standing.n_judged - standing.n - sum(losses.values())
         word = "wrong" if cause == "right" else "not found"
-        if n_unknown > 0 and losses:
-            yield f"{n_unknown} more {word}, nothing tells where"
-        elif n_unknown > 0:
-            yield f"{n_unknown} {word}, no passages tell where they were lost"
-    if standing.n_unjudged > 0:
-        yield f"{standing.n_unjudged} not judged"
+        if n_unknown > _ROUNDING and losses:
+            yield f"{fmt.questions(n_unknown)} more {word}, nothing tells where"
+        elif n_unknown > _ROUNDING:
+            yield f"{fmt.questions(n_unknown)} {word}, no passages tell where they were lost"
+    if standing.n_unjudged > _ROUNDING:
+        yield f"{fmt.questions(standing.n_unjudged)} not judged"
 
 
 def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore]) -> str:

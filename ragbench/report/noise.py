@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import Comparisons
+from ragbench.records.manifest import PredictionRow
 from ragbench.records.noise import Noise, NoiseShare
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter
 from ragbench.report.headline import leading_systems
-from ragbench.report.table import word_table
+from ragbench.report.table import Table, word_table
 from ragbench.types.display import printable
+
+# Function of a query and a system that returns the text of each answer, None for a failed one.
+AnswerTexts = Callable[[str, str], Sequence[str | None]]
+_LONGEST_ANSWER = 80  # characters of an answer in a table
 
 # Source of noise -> its words after the half width that it makes.
 _SOURCES = {"questions": "the questions", "app": "your app", "judge": "the judge"}
@@ -58,8 +65,13 @@ def flip_words(noise: Noise) -> str:
     return f"; {len(noise.flipping)} of {fmt.counted(noise.n, 'questions')} flip{source}"
 
 
-def noise_chapter(summary: Summary, comparisons: Comparisons) -> Chapter | None:
-    """Return the chapter on the noise of repeated systems; None if no system was repeated."""
+def noise_chapter(
+    summary: Summary, comparisons: Comparisons, answers: AnswerTexts | None = None
+) -> Chapter | None:
+    """Return the chapter on the noise of repeated systems; None if no system was repeated.
+
+    `answers` is that of `flip_table`.
+    """
     rows = []
     for system in summary.systems:
         for score, noise in system.noise.items():
@@ -76,10 +88,8 @@ def noise_chapter(summary: Summary, comparisons: Comparisons) -> Chapter | None:
     caption += "+-: half the width of its interval"
     heads = ("system", "score", "+-", *_SHARES, "an equal sum again leaves")
     tables = [word_table(heads, rows, caption)] if rows else []
-    if flips := tuple(_flip_rows(summary)):
-        caption = "questions that flip; `ragbench show RUN QUESTION` prints their answers"
-        columns = ("question", "system", "score", "pass rate", "right in", "wrong in")
-        tables.append(word_table(columns, flips, caption, has_queries=True))
+    if (flips := flip_table(summary.systems, answers)) is not None:
+        tables.append(flips)
     labels = () if rows else ("no score varies between questions or repetitions",)
     return Chapter("noise of questions, app and judge", (), labels, tuple(tables))
 
@@ -104,19 +114,54 @@ def _share_text(share: NoiseShare | None) -> str:
     return "-" if share is None else f"{share.share:.0%} [{share.low:.0%}, {share.high:.0%}]"
 
 
-def _flip_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each flipping question of each system, by its first score with flips."""
-    for system in summary.systems:
+def answer_texts(views: QueryViews) -> AnswerTexts:
+    """Return a function that reads the answers of a system to a query; None for a failed one."""
+
+    def texts(query: str, system: str) -> list[str | None]:
+        view = views[query].system(system)
+        answers = () if view is None else view.answers
+        return [a.answer if isinstance(a, PredictionRow) else None for a in answers]
+
+    return texts
+
+
+def flip_table(
+    systems: Sequence[SystemSummary],
+    answers: AnswerTexts | None = None,
+    labels: Mapping[str, str] = MappingProxyType({}),
+) -> Table | None:
+    """Return the flipping questions of some systems, each with a right and a wrong repetition.
+
+    `right` decides, or else the first score by which questions flip. `answers` adds the two
+    answers. Without a flipping question there is no table.
+
+    Args:
+        systems: Systems with their noise.
+        answers: Function of a query and a system that returns the text of each answer.
+        labels: Query id -> its name for a reader; a missing one has its id.
+    """
+    rows = []
+    for system in systems:
         name = _flipping_score(system)
         for flip in () if name is None else system.noise[name].flipping:
-            yield (
-                flip.query_id,
-                printable(system.name),
-                printable(name or ""),
-                f"{flip.pass_rate:.0%}",
-                f"repeat {flip.passed + 1}",
-                f"repeat {flip.failed + 1}",
-            )
+            texts = [] if answers is None else list(answers(flip.query_id, system.name))
+            pair = (_repeat_text(number, texts) for number in (flip.passed, flip.failed))
+            question = printable(labels.get(flip.query_id, flip.query_id))
+            facts = (printable(system.name), printable(name or ""), f"{flip.pass_rate:.0%}")
+            rows.append((question, *facts, *pair))
+    columns = ("question", "system", "score", "pass rate", "right", "wrong")
+    caption = "questions that flip; `ragbench show RUN QUESTION` prints all their answers"
+    return word_table(columns, rows, caption, has_queries=True) if rows else None
+
+
+def _repeat_text(number: int, texts: Sequence[str | None]) -> str:
+    """Return the number of a repetition with its answer, if that is known."""
+    text = texts[number] if number < len(texts) else None
+    if text is None:
+        return f"repeat {number + 1}"
+    line = " ".join(printable(text).split())
+    line = line if len(line) <= _LONGEST_ANSWER else f"{line[: _LONGEST_ANSWER - 3]}..."
+    return f"repeat {number + 1}: {line}"
 
 
 def _flipping_score(system: SystemSummary) -> str | None:

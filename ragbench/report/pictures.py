@@ -21,7 +21,7 @@ from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.report.causes import present_causes
 from ragbench.report.headline import outcome_of
-from ragbench.report.text import cause_words, ends_of, significant
+from ragbench.report.text import cause_words, ends_of, questions, significant, total_of
 
 # numbers of series: a green triangle, an orange square, a grey diamond
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
@@ -167,7 +167,7 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
     present = present_causes(systems)
     words = []
     for row, system in enumerate(systems):
-        x, y, n = x0, 8 + height * row, sum(system.causes.values())
+        x, y, n = x0, 8 + height * row, total_of(system.causes)
         drawing.text(x0 - 8, y + 17, system.name, anchor="end")
         counts = []
         for cause in present:
@@ -175,13 +175,13 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
                 counts.append((cause, system.causes[cause]))
         for cause, count in counts:
             width = plot * count / n
-            label = f"{system.name}: {count} of {n} {cause_words(cause)}"
+            label = f"{system.name}: {questions(count)} of {n} {cause_words(cause)}"
             colour = _CAUSE_COLOURS[cause]
             drawing.bar(x, y + 4, width - 1, 18, colour, label, system=system.name, cause=cause)
             if width > 22:  # a narrower bar has no room for its count
-                drawing.count(x + 4, y + 17, count, _SHADES.get(cause, "light"))
+                drawing.count(x + 4, y + 17, questions(count), _SHADES.get(cause, "light"))
             x += width
-        parts = ", ".join(f"{count} {cause_words(cause)}" for cause, count in counts)
+        parts = ", ".join(f"{questions(count)} {cause_words(cause)}" for cause, count in counts)
         words.append(f"of {n} questions {system.name} has {parts}")
     x, y = x0, 28 + height * len(systems)
     for cause in present:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import structs
 
 from ragbench.data.runs.hit_list import Hit, mark_read
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
-from ragbench.records.causes import CAUSE_CHANGES
+from ragbench.records.causes import CAUSE_CHANGES, CAUSES, AnswerCause
 from ragbench.records.manifest import (
     AnswerRow,
     FailedPrediction,
@@ -121,12 +121,7 @@ class _QueryText:
 
         Prompts follow if they are shown. Parts that are missing have no line.
         """
-        cause = "" if system.cause is None else f": {cause_words(system.cause)}"
-        yield f"{printable(system.name)}{cause}"
-        if system.why:
-            yield from self.wrapped(system.why, "why: ")
-        if system.cause is not None and system.cause in CAUSE_CHANGES:
-            yield from self.wrapped(CAUSE_CHANGES[system.cause], "what to change: ")
+        yield from self.cause(system)
         yield from self.scores(system)
         yield from self.ranking(system)
         for answer in system.answers:
@@ -141,6 +136,24 @@ class _QueryText:
                     yield from _prompt_lines(generator_prompt(answer))
         for verdict in system.verdicts:
             yield from self.judge_prompts(system, verdict)
+
+    def cause(self, system: SystemView) -> Iterator[str]:
+        """Yield the system with its cause, the reason, and what to change.
+
+        Of a repeated query the causes of all repetitions follow the name; the reason is that of the
+        repetition that is shown.
+        """
+        if system.cause is None:
+            yield printable(system.name)
+            return
+        number = system.causes.get(system.cause, ())
+        words = repeats_in_words(system.causes) if number else cause_words(system.cause)
+        yield f"{printable(system.name)}: {words}"
+        if system.why:
+            repeat = f", repeat {number[0] + 1}" if number else ""
+            yield from self.wrapped(system.why, f"why{repeat}: ")
+        if system.cause in CAUSE_CHANGES:
+            yield from self.wrapped(CAUSE_CHANGES[system.cause], "what to change: ")
 
     def scores(self, system: SystemView) -> Iterator[str]:
         """Yield the scores of a system in one line, then those without a value by their cause."""
@@ -298,6 +311,18 @@ class _QueryText:
             for role, text in (("system", sent.system), ("user", sent.user)):
                 yield f"{_INDENT}{role}:"
                 yield from _prompt_lines(text)
+
+
+def repeats_in_words(causes: Mapping[AnswerCause, Sequence[int]]) -> str:
+    """Return the repetitions of a query by their causes: `right 1 of 3, not used 2 of 3`.
+
+    A cause of all repetitions has no number.
+    """
+    total = sum(map(len, causes.values()))
+    if len(causes) == 1:
+        return cause_words(next(iter(causes)))
+    ordered = sorted(causes.items(), key=lambda pair: CAUSES.index(pair[0]))
+    return ", ".join(f"{cause_words(cause)} {len(of)} of {total}" for cause, of in ordered)
 
 
 def passage_names(system: SystemView, contexts: Sequence[Document]) -> list[str]:

@@ -93,7 +93,7 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
         for move in flow.moves:
             words = map(fmt.cause_words, (move.before, move.after))
             queries = "; ".join(_query_lines(move.queries, compared.questions))
-            causes.append((printable(flow.system), str(len(move.queries)), *words, queries))
+            causes.append((printable(flow.system), fmt.questions(move.count), *words, queries))
     moved = "queries whose cause changed since the first run"
     grids = [
         word_table(_RUNS, runs, "the runs"),
@@ -137,7 +137,7 @@ def moved_causes(compared: ComparedRuns) -> list[str]:
         if flow.moves:
             lines.append(f"causes, {fmt.flow_lines(flow)[0]}")
         for move in flow.moves:
-            lines.append(f"  {len(move.queries)} {fmt.move_words(move)}")
+            lines.append(f"  {fmt.questions(move.count)} {fmt.move_words(move)}")
             for line in _query_lines(move.queries, compared.questions):
                 lines.append(f"    {line}")
     return lines

@@ -6,7 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.records.causes import CAUSES, NOT_LOST, AnswerCause, CauseFlow, CauseMove
+from ragbench.records.causes import (
+    CAUSES,
+    NOT_LOST,
+    AnswerCause,
+    CauseFlow,
+    CauseMove,
+    Quantity,
+)
 from ragbench.types.display import counted as counted
 from ragbench.types.display import printable
 
@@ -213,7 +220,24 @@ def move_words(move: CauseMove) -> str:
     return f"{cause_words(move.before)} -> {cause_words(move.after)}"
 
 
-def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
+def questions(number: Quantity) -> str:
+    """Format a number of questions, of which repetitions may be parts.
+
+    Example:
+        >>> questions(26), questions(26.0), questions(77 / 3), questions(1 / 3)
+        ('26', '26', '25.7', '0.33')
+    """
+    if isinstance(number, int):
+        return str(number)
+    return f"{number:.1f}".removesuffix(".0") if number >= 1 else f"{number:.2g}"
+
+
+def total_of(causes: Mapping[AnswerCause, Quantity]) -> int:
+    """Return the number of all questions of the counts of causes."""
+    return round(sum(causes.values()))
+
+
+def cause_sentence(causes: Mapping[AnswerCause, Quantity]) -> str:
     """Return the counts of the causes in one phrase, in the order of `CAUSES`, without zeros.
 
     Example:
@@ -223,11 +247,11 @@ def cause_sentence(causes: Mapping[AnswerCause, int]) -> str:
     counts = []
     for cause in CAUSES:
         if causes.get(cause):
-            counts.append(f"{causes[cause]} {cause_words(cause)}")
-    return f"of {counted(sum(causes.values()), 'queries')}: {', '.join(counts)}"
+            counts.append(f"{questions(causes[cause])} {cause_words(cause)}")
+    return f"of {counted(total_of(causes), 'queries')}: {', '.join(counts)}"
 
 
-def cause_bar(causes: Mapping[AnswerCause, int], width: int = _BAR) -> str:
+def cause_bar(causes: Mapping[AnswerCause, Quantity], width: int = _BAR) -> str:
     """Draw shares as a bar of `width` signs, at least one for each cause that occurs.
 
     It is longer if more causes than signs occur, and '' for no query.
@@ -257,21 +281,27 @@ def flow_lines(flow: CauseFlow) -> list[str]:
 
     The first line has the totals. A line per pair of causes follows, with its first 6 query ids.
     """
-    moved = gained = lost = 0
+    moved = sum(move.count for move in flow.moves)
+    gained, lost = list[Quantity](), list[Quantity]()
     good = "right"
     for move in flow.moves:
-        moved += len(move.queries)
-        gained += len(move.queries) * (move.after in NOT_LOST)
-        lost += len(move.queries) * (move.before in NOT_LOST)
+        # an app is right where a retriever alone has found the gold: neither is lost
+        if move.before not in NOT_LOST and move.after in NOT_LOST:
+            gained.append(move.count)
+        elif move.before in NOT_LOST and move.after not in NOT_LOST:
+            lost.append(move.count)
         # of a retriever alone, the gold is found
         if "found" in (move.before, move.after):
             good = "found"
-    changed = f"{gained} became {good}, {lost} no longer {good}; " if gained or lost else ""
+    changed = ""
+    if gained or lost:
+        changed = f"{questions(sum(gained))} became {good}, "
+        changed += f"{questions(sum(lost))} no longer {good}; "
     head = f"{printable(flow.baseline)} -> {printable(flow.system)}: {changed}"
-    lines = [f"{head}{moved} moved, {flow.same} did not"]
+    lines = [f"{head}{questions(moved)} moved, {questions(flow.same)} did not"]
     for move in flow.moves:
         names = [printable(query) for query in move.queries[:_LISTED_MOVES]]
         more = len(move.queries) - len(names)
         text = ", ".join(names) + (f" and {more} more" if more else "")
-        lines.append(f"{len(move.queries)} {move_words(move)}: {text}")
+        lines.append(f"{questions(move.count)} {move_words(move)}: {text}")
     return lines

@@ -415,7 +415,7 @@ causes = st.lists(st.tuples(st.sampled_from(CAUSES), st.sampled_from(CAUSES)), m
 def test_counts_add_up_and_flows_keep_every_query(pairs):
     ids = [f"q{number}" for number in range(len(pairs))]
     old_causes, after = zip(*pairs, strict=True)
-    flow = flow_of("new", "old", old_causes, after, ids)
+    flow = flow_of("new", "old", [*zip(old_causes)], [*zip(after)], ids)
     moved = [query for move in flow.moves for query in move.queries]
 
     assert flow.same + len(moved) == len(ids) == len({*moved}) + flow.same
@@ -429,3 +429,42 @@ def test_counts_add_up_and_flows_keep_every_query(pairs):
     sliced = counted.by_slice([Slicing("f", ("even", "odd"), labels)])["f"]
     assert sum(n for counts in sliced.values() for n in counts.values()) == len(ids)
     assert all(n for counts in sliced.values() for n in counts.values()), "no cause without queries"
+
+
+def test_each_of_three_repetitions_is_a_third_of_its_query():
+    names = [["right", "refused"], ["right", "not_used"], ["not_used", "not_used"]]
+    first, *further = [[Loss(cause, "x") for cause in causes] for causes in names]
+    counted = SystemCauses(first, further)
+
+    # right 2 of 6, refused 1, not used 3: thirds of a query
+    counts = {cause: n for cause, n in counted.counts().items() if n}
+    assert counts == {"right": pytest.approx(2 / 3), "not_used": 1, "refused": pytest.approx(1 / 3)}
+    assert isinstance(counts["not_used"], int), "whole numbers stay integers"
+    assert counted.shares(0.95)["right"].share == pytest.approx(1 / 3)
+    labels = [("a",), ("b",)]
+    sliced = counted.by_slice([Slicing("f", ("a", "b"), labels)])["f"]
+    assert sliced["a"] == {"right": pytest.approx(2 / 3), "not_used": pytest.approx(1 / 3)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same", "moves"),
+    [
+        # two of three repetitions stay, in any order
+        (
+            ["right", "right", "refused"],
+            ["refused", "right", "not_used"],
+            2 / 3,
+            {("right", "not_used"): 1 / 3},
+        ),
+        # right 1/2 and refused 1/2 against right: half of the query moves
+        (["right", "refused"], ["right"], 1 / 2, {("refused", "right"): 1 / 2}),
+        (["right"], ["refused", "refused"], 0, {("right", "refused"): 1}),
+    ],
+    ids=["three to three", "two to one", "one to two"],
+)
+def test_parts_of_a_query_move(old, new, same, moves):
+    flow = flow_of("new", "old", [old], [new], ["q1"])
+
+    assert flow.same == pytest.approx(same)
+    assert {(move.before, move.after): move.count for move in flow.moves} == pytest.approx(moves)
+    assert all(move.queries == ("q1",) for move in flow.moves)

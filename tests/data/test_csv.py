@@ -136,7 +136,7 @@ def test_fingerprints_and_causes_read_back_exactly(file, queries):
     assert read_fingerprints(write(file, "".join(format_fingerprints(queries, prints)))) == prints
 
     lost = [Loss("right", f"={query}") for query in queries]
-    causes = read_causes(write(file, "".join(format_causes({"-s": lost}, queries))))
+    causes = read_causes(write(file, "".join(format_causes({"-s": [lost]}, queries))))
     assert causes == {
         "-s": {
             query: CauseRow(system="-s", query_id=query, cause=row.cause, why=row.why)

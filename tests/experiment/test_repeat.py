@@ -392,3 +392,35 @@ def test_right_is_the_share_of_right_answers(config):
 
     right = experiment.per_query["mine"]["right"]
     assert [right[query] for query in QUERIES][:4] == pytest.approx([1, 1 / 3, 1, 1])
+
+
+def test_headline_causes_and_explain_give_one_count(config, assert_message):
+    experiment = run_experiment(with_parts(config, apps={"mine": entry("app")}))
+    system = experiment.record.system("mine")
+
+    # three answers of four are right each time, that on the ocean once of three times
+    right = experiment.per_query["mine"]["right"]
+    assert system.causes["right"] == pytest.approx(sum(right[query] for query in list(QUERIES)[:4]))
+    assert system.causes["right"] == pytest.approx(10 / 3)
+    assert sum(system.causes.values()) == pytest.approx(len(QUERIES))
+    rows = (experiment.path / "causes.csv").read_text().splitlines()
+    assert rows[0].split(",")[-1] == "sample"
+    assert len(rows) == 1 + 5 * 3
+    # the shown repetition is the first one that is lost
+    shown = experiment.causes["mine"]["q2"]
+    assert (shown.cause, shown.sample) == ("not_retrieved", 1)
+    output = CliRunner().invoke(group, ["explain", str(experiment.path)]).stdout
+    assert_message(lines_with(output, "mine") + lines_with(output, "q2 "))
+    shown_query = CliRunner().invoke(group, ["show", str(experiment.path), "q2"]).stdout
+    assert_message(lines_with(shown_query, "mine: ") + lines_with(shown_query, "why"))
+
+
+def test_show_prints_the_ranking_of_the_shown_repetition(config):
+    experiment = run_experiment(with_parts(config, apps={"mine": entry("app")}))
+    view = experiment.queries["q2"].system("mine")
+
+    assert [hit.id for hit in view.ranking] == ["d4"], "the second answer has read d4 alone"
+    assert {cause: list(numbers) for cause, numbers in view.causes.items()} == {
+        "right": [0],
+        "not_retrieved": [1, 2],
+    }

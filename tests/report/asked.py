@@ -173,7 +173,7 @@ def run_folder(folder: Path, n: int = 12, topic: str = "Moon", field: str = "top
         ),
         "unscored.jsonl": lines([failed] if n > 2 else []),
         "causes.csv": format_causes(
-            {"bm25/gpt": [Loss(lost[row], topic[:999]) for row in rows]},
+            {"bm25/gpt": [[Loss(lost[row], topic[:999]) for row in rows]]},
             [f"q{row}" for row in rows],
         ),
     }  # fmt: skip

@@ -29,7 +29,7 @@ from ragbench.records import manifest
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
-from ragbench.types import FloatArray, Run, Span
+from ragbench.types import Document, FloatArray, Run, Span
 from ragbench.types.display import short_repr
 
 QUESTIONS_FILE = "questions.jsonl"
@@ -38,6 +38,8 @@ PROMPTS_FILE = "prompts.jsonl"
 SCORES_FILE = "per_query.csv"
 HITS_FOLDER = "hits"
 PASSAGES_FOLDER = "passages"
+# Folder beside the rankings with those after the first one of repeated systems, numbered from 1.
+REPEATS_FOLDER = "repeats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,15 @@ class SystemView:
     Attributes:
         name: `bm25`, or `bm25/extractive`.
         summary: The system in the summary of the run: retriever, generator, role, means.
-        cause: Cause of a lost answer, or `right`; None in a bare view, and if `causes.csv` has no
+        cause: Cause of a lost answer, or `right`, of the repetition that is shown (the first lost
+            one, else the first); None in a bare view, and if `causes.csv` has no
             row for it.
         why: Reason for the cause, as a sentence; empty without a cause.
-        ranking: Hits of its retriever or its own, best first, then passages that its first answer
-            was made from and that are none of the hits; empty in a bare view.
+        causes: Cause -> numbers of the repetitions that have it, from 0; empty without repetitions,
+            and in a bare view.
+        ranking: Hits of its retriever or its own, best first, then passages that its answer
+            was made from and that are none of the hits; empty in a bare view. Of several rankings
+            it is that of the repetition that is shown.
         answers: Its answers, also failed ones, one per sample; empty for a retriever alone.
         verdicts: Verdicts of judges, with reasons, raw replies and tokens.
         scores: Score -> value of this query, None without a value; empty in a bare view.
@@ -90,6 +96,7 @@ class SystemView:
     scores: Mapping[str, float | None]
     unscored: Mapping[str, manifest.UnscoredRow] = field(default_factory=dict)
     ranking_ms: float | None = None
+    causes: Mapping[AnswerCause, Sequence[int]] = field(default_factory=dict)
 
     __repr__ = short_repr
 
@@ -263,8 +270,19 @@ class QueryViews:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
-        """Lines of `causes.csv`, by system and query; a `DataError` if it is missing or damaged."""
-        return run_lines.read_causes(self.folder / run_lines.CAUSES_FILE)
+        """System -> query -> cause and reason, of the repetition that is shown (`shown_row`).
+
+        A `DataError` if `causes.csv` is missing or damaged.
+        """
+        return {
+            system: {query: run_lines.shown_row(of_query) for query, of_query in rows.items()}
+            for system, rows in self.cause_rows.items()
+        }
+
+    @cached_property
+    def cause_rows(self) -> Mapping[str, Mapping[str, Sequence[CauseRow]]]:
+        """System -> query -> line of `causes.csv` of each repetition; errors are as in `causes`."""
+        return run_lines.read_cause_rows(self.folder / run_lines.CAUSES_FILE)
 
     def unscored(self, query: str) -> list[manifest.UnscoredRow]:
         """Return the rows of missing scores of a query, of all systems; [] without any.
@@ -388,24 +406,39 @@ class QueryViews:
         lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
         return tuple(row for index in lines for row in index.read(manifest.VerdictRow, query))
 
-    def ranking(self, system: str, query: str) -> StoredRanking | None:
+    def ranking(self, system: str, query: str, number: int | None = None) -> StoredRanking | None:
         """Return the ranking of a system or its retriever for a query; None without one.
 
         It is the ranking of passages if the run folder has one, else that of documents. Equal
         scores are ordered by id, descending. Raises a `DataError` for a damaged line.
+
+        Args:
+            system: Name of the system.
+            query: Id of the query.
+            number: Number of the repetition; None takes the one that `causes` shows.
         """
         path = self.rankings.get(system)
         if path is None:
             return None
+        name = path.stem
+        if number is None and (path.parent / REPEATS_FOLDER).is_dir():
+            number = self.shown_number(self._source[system], query)
+        if number and (repeat := path.parent / REPEATS_FOLDER / f"{name}.{number}.trec").is_file():
+            path, name = repeat, f"{REPEATS_FOLDER}/{name}.{number}"
         if path not in self._stored:
             # one run per file: all systems with one retriever share it
-            lines = self._lines(f"{HITS_FOLDER}/{path.stem}.jsonl")
-            passages = self.folder / PASSAGES_FOLDER / path.name
+            lines = self._lines(f"{HITS_FOLDER}/{name}.jsonl")
+            passages = self.folder / PASSAGES_FOLDER / f"{name}.trec"
             file = passages if lines and passages.is_file() else path
             self._stored[path] = read_run(file), lines
         run, lines = self._stored[path]
         rows = lines.read(manifest.HitsRow, query)
         return StoredRanking.of(self._source[system], run.ranking(query), next(iter(rows), None))
+
+    def shown_number(self, system: str, query: str) -> int:
+        """Return the number of the repetition that is shown of a query; 0 without repetitions."""
+        row = self.causes.get(system, {}).get(query)
+        return 0 if row is None else row.sample or 0
 
     def _ranked(self, query: str) -> Iterator[StoredRanking]:
         """Return an iterator over the rankings of a query, one for each system with a ranking."""
@@ -435,7 +468,7 @@ class QueryViews:
             ranked = []
             if ranking is not None:
                 ranked = list_hits(ranking, question.judged, question.spans, texts)
-            contexts = next((a.contexts for a in answers if a.contexts is not None), ())
+            contexts = _shown_contexts(answers, 0 if cause is None else cause.sample or 0)
             hits = mark_read(ranked, contexts, question.judged)
         columns = {} if self._bare else self.columns.get(system.name, {})
         row = self._rows[query]
@@ -449,6 +482,7 @@ class QueryViews:
             summary=system,
             cause=None if cause is None else cause.cause,
             why="" if cause is None else cause.why,
+            causes={} if self._bare else _numbered(self.cause_rows, system.name, query),
             ranking=hits,
             answers=answers,
             verdicts=tuple(
@@ -458,3 +492,20 @@ class QueryViews:
             ranking_ms=self.ranking_ms(system).get(query),
             unscored={row.measure: row for row in of_query},
         )
+
+
+def _shown_contexts(answers: Sequence[manifest.AnswerRow], number: int) -> Sequence[Document]:
+    """Return the passages of the answer of a repetition; of the first answer with some if none."""
+    of_repeat = [answer for answer in answers if answer.sample == number]
+    return next((a.contexts for a in (*of_repeat, *answers) if a.contexts is not None), ())
+
+
+def _numbered(
+    rows: Mapping[str, Mapping[str, Sequence[CauseRow]]], system: str, query: str
+) -> dict[AnswerCause, list[int]]:
+    """Return cause -> numbers of the repetitions that have it; {} without repetitions."""
+    numbers: dict[AnswerCause, list[int]] = {}
+    for row in rows.get(system, {}).get(query, ()):
+        if row.sample is not None:
+            numbers.setdefault(row.cause, []).append(row.sample)
+    return numbers

@@ -18,7 +18,7 @@ from ragbench.data.files.fields import is_marked_unanswerable
 from ragbench.data.runs import run_folder
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
-from ragbench.records.causes import CAUSES, AnswerCause, CauseRow, Loss
+from ragbench.records.causes import CAUSES, NOT_LOST, AnswerCause, CauseRow, Loss
 from ragbench.records.codec import from_line
 from ragbench.records.manifest import (
     AnswerRow,
@@ -37,6 +37,7 @@ from ragbench.types.spans import spans_fingerprint
 
 CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why", "unsupported")
+_SAMPLE = "sample"  # column of the number of a repetition, if any system is repeated
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
@@ -233,11 +234,15 @@ def read_latency(path: Path) -> dict[str, dict[str, float]]:
     return times
 
 
-def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]) -> Iterator[str]:
+def format_causes(
+    causes: Mapping[str, Sequence[Sequence[Loss]]], query_ids: Sequence[str]
+) -> Iterator[str]:
     """Yield the text of `causes.csv`; texts that a spreadsheet would run get an apostrophe.
 
+    A run with a repeated system has a further column `sample`, the number of the repetition.
+
     Args:
-        causes: System -> cause and reason for each query.
+        causes: System -> for each repetition, cause and reason for each query.
         query_ids: The queries, in the order of the causes.
 
     Raises:
@@ -245,13 +250,20 @@ def format_causes(causes: Mapping[str, Sequence[Loss]], query_ids: Sequence[str]
 
     Example:
         >>> from ragbench.records.causes import Loss
-        >>> causes = {"bm25": [Loss("found", "gold d1 at rank 1")]}
+        >>> causes = {"bm25": [[Loss("found", "gold d1 at rank 1")]]}
         >>> print(*format_causes(causes, ["=q1"]), sep="", end="")
         system,query_id,cause,why,unsupported
         bm25,'=q1,found,gold d1 at rank 1,
     """
-    tables = (_cause_columns(system, query_ids, lost) for system, lost in causes.items())
-    return run_folder.csv_tables(_COLUMNS, len(query_ids), tables)
+    is_repeated = any(len(repeats) > 1 for repeats in causes.values())
+    tables = []
+    for system, repeats in causes.items():
+        for number, losses in enumerate(repeats):
+            sample = str(number) if len(repeats) > 1 else ""
+            table = _cause_columns(system, query_ids, losses)
+            tables.append([*table, sample] if is_repeated else table)
+    columns = (*_COLUMNS, _SAMPLE) if is_repeated else _COLUMNS
+    return run_folder.csv_tables(columns, len(query_ids), tables)
 
 
 def _cause_columns(
@@ -262,32 +274,62 @@ def _cause_columns(
     return [system, query_ids, causes, reasons, unsupported]
 
 
-def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
-    """Read `causes.csv` as system -> query -> its row.
+def shown_row(rows: Sequence[CauseRow]) -> CauseRow:
+    """Return the row of the repetition that is shown of a query: the first lost one, or the first.
 
-    All are in the order of the file; the last of repeated rows counts. A file with a header alone,
-    and an empty one, give {}.
+    Raises:
+        IndexError: There are no rows.
+    """
+    return next((row for row in rows if row.cause not in NOT_LOST), rows[0])
+
+
+def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
+    """Read `causes.csv` as system -> query -> the row of its shown repetition (`shown_row`).
+
+    Errors are those of `read_cause_rows`.
+    """
+    causes = {}
+    for system, rows in read_cause_rows(path).items():
+        causes[system] = {query: shown_row(of_query) for query, of_query in rows.items()}
+    return causes
+
+
+def read_cause_rows(path: Path) -> dict[str, dict[str, tuple[CauseRow, ...]]]:
+    """Read `causes.csv` as system -> query -> the row of each repetition.
+
+    All are in the order of the file. A file with a header alone, and an empty one, give {}.
 
     Raises:
         DataError: The file is missing, or a row has another form or cause; names the line.
     """
-    causes: dict[str, dict[str, CauseRow]] = {}
+    causes: dict[str, dict[str, tuple[CauseRow, ...]]] = {}
+    columns: tuple[str, ...] = _COLUMNS
     for number, cells in enumerate(run_folder.csv_rows(path), start=1):
-        if number == 1 and tuple(cells) == _COLUMNS:
+        if number == 1 and tuple(cells) in (_COLUMNS, (*_COLUMNS, _SAMPLE)):
+            columns = tuple(cells)
             continue
-        if number == 1 or len(cells) != len(_COLUMNS) or cells[2] not in CAUSES:
-            allowed = f"{', '.join(_COLUMNS)}; a cause is one of {', '.join(CAUSES)}"
+        if number == 1 or len(cells) != len(columns) or not _is_cause_row(cells):
+            allowed = f"{', '.join(columns)}; a cause is one of {', '.join(CAUSES)}"
             raise DataError(shown(",".join(cells)), file=path, line=number, allowed=allowed)
-        system, query, cause, why, unsupported = cells
+        system, query, cause, why, unsupported, *sample = cells
         row = CauseRow(
             system=system,
             query_id=query,
             cause=cast("AnswerCause", cause),
             why=why,
             unsupported=unsupported == "yes",
+            sample=int(sample[0]) if sample and sample[0] else None,
         )
-        causes.setdefault(system, {})[query] = row
+        rows = causes.setdefault(system, {})
+        # without a number it is the only row of its query: the last one counts
+        rows[query] = (row,) if row.sample is None else (*rows.get(query, ()), row)
     return causes
+
+
+def _is_cause_row(cells: Sequence[str]) -> bool:
+    """Return True if a row has a cause, and a number of a repetition or none."""
+    sample = "".join(cells[len(_COLUMNS) :])
+    return cells[2] in CAUSES and (not sample or (sample.isdecimal() and sample.isascii()))
 
 
 def fingerprint_queries(

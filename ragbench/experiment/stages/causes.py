@@ -11,7 +11,7 @@ from ragbench.comparison.answer_verdicts import (
     AnswerRules,
     AnswerVerdict,
     DecidingScores,
-    QuestionReplies,
+    QuestionReply,
     reply_facts,
 )
 from ragbench.comparison.cause_rules import AnswerFacts, RankingFacts, cause_of_ranking
@@ -19,7 +19,6 @@ from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.gold import met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.calls import Outcome, values_of
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Answers, Results, RetrieverRun, mean_over_samples
 from ragbench.experiment.stages.answers import hits_of_passages
@@ -27,80 +26,109 @@ from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
 from ragbench.experiment.stages.matching import hits_to_place, scored_ids
 from ragbench.experiment.stages.pass_rates import pass_column
-from ragbench.types import Cause, Document, Prediction, ScoreColumn
+from ragbench.records.causes import Loss
+from ragbench.types import Cause, Document, ScoreColumn
 
 
 def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
     """Set the causes and stored hits of the results, and add a column `right`.
 
-    Each system that answers gets the column. The results have those of all stages.
+    Each repetition of a query has a cause. Each system that answers gets the column, the mean over
+    the repetitions. The results have those of all stages.
     """
     causes = dict[str, SystemCauses]()
     for system in results.systems:
-        answers = _system_answers(gold, results, system)
-        if answers is None:
-            ranking = results.rankings.get(plan.system(system.name).ranking_of or "")
-            losses = []
-            for row, facts in enumerate(gold.facts(ranking)):
-                answerable = gold.answerable[row]
-                losses.append(cause_of_ranking(facts, gold.rules, answerable=answerable))
-        else:
-            rules = AnswerRules(gold.rules, answers.scores)
-            verdicts = list(_answer_verdicts(answers, rules))
-            losses = [verdict.loss for verdict in verdicts]
-            # without gold answers and judges, nothing tells of any question
-            if plan.collection.answers or any(v.is_judged for v in verdicts):
-                columns = _right_by_sample(answers, results) or [
-                    rules.column(verdicts, gold.references)
-                ]
-                results.add_first(system.name, mean_over_samples(columns), "generation")
-                if len(columns) > 1:
-                    results.samples[system.name][columns[0].name] = columns
-                for entry in plan.pass_metrics():
-                    if (passes := pass_column(entry.metric, columns)) is not None:
-                        results.add_scores(answers.source, {passes.name: passes}, "generation")
-        causes[system.name] = SystemCauses(losses)
+        repeats = _system_answers(gold, results, system)
+        if not repeats:
+            rankings = _rankings(plan, results, system)
+            first, *further = [_ranking_losses(gold, ranking) for ranking in rankings]
+            causes[system.name] = SystemCauses(first, further)
+            continue
+        rules = [AnswerRules(gold.rules, answers.scores) for answers in repeats]
+        verdicts = [list(_answer_verdicts(*pair)) for pair in zip(repeats, rules, strict=True)]
+        first, *further = [[verdict.loss for verdict in part] for part in verdicts]
+        causes[system.name] = SystemCauses(first, further)
+        # without gold answers and judges, nothing tells of any question
+        if plan.collection.answers or any(v.is_judged for v in chain.from_iterable(verdicts)):
+            parts = zip(rules, verdicts, strict=True)
+            columns = [rule.column(part, gold.references) for rule, part in parts]
+            _add_right(plan, results, repeats[0].source, columns)
     results.causes = causes
     for name, ranking in results.rankings.items():
         depth = read_depth(plan, results.answers, name)
         rows = stored_hits(gold, ranking, depth)
         if rows is not None:
             results.hits[name] = rows
+        for repeat in results.further_rankings.get(name, ()):
+            if (rows := stored_hits(gold, repeat, depth)) is not None:
+                results.further_hits.setdefault(name, {})[repeat.number] = rows
+
+
+def _add_right(
+    plan: Plan, results: Results, system: System, columns: Sequence[ScoreColumn]
+) -> None:
+    """Add `right`, the mean of the columns of the repetitions, and `pass^k` and `pass@k` of it."""
+    results.add_first(system.name, mean_over_samples(columns), "generation")
+    if len(columns) > 1:
+        results.samples[system.name][columns[0].name] = list(columns)
+    for entry in plan.pass_metrics():
+        if (passes := pass_column(entry.metric, columns)) is not None:
+            results.add_scores(system, {passes.name: passes}, "generation")
+
+
+def _rankings(plan: Plan, results: Results, system: SystemScores) -> list[RetrieverRun | None]:
+    """Return the rankings of a system, one for each repetition; [None] without any."""
+    name = plan.system(system.name).ranking_of or ""
+    if name not in results.rankings:
+        return [None]
+    return [results.rankings[name], *results.further_rankings.get(name, ())]
+
+
+def _ranking_losses(gold: GoldFacts, ranking: RetrieverRun | None) -> list[Loss]:
+    """Return the cause of each query of a system that retrieves alone."""
+    facts = zip(gold.facts(ranking), gold.answerable, strict=True)
+    return [cause_of_ranking(fact, gold.rules, answerable=is_one) for fact, is_one in facts]
 
 
 def _system_answers(
     gold: GoldFacts, results: Results, system: SystemScores
-) -> _SystemAnswers | None:
-    """Return the answers of a system; None for a system with a ranking alone."""
+) -> list[_SystemAnswers]:
+    """Return the answers of a system, by repetition; [] for a system with a ranking alone."""
     plan, answers = gold.plan, results.answers.get(system.name)
     source = plan.system(system.name)
-    ranking = results.rankings.get(source.ranking_of or "")
+    rankings = _rankings(plan, results, system)
     if answers is None:
-        return None
-    if ranking is not None and all(
+        return []
+    if rankings[0] is not None and all(
         o.value is None and o.cause is Cause.MISSING_ANSWER for o in answers.outcomes
     ):
-        return None
-    hits = ranking or results.rankings.get(plan.baseline or "")
-    return _SystemAnswers(gold, source, answers, ranking, hits, system)
+        return []
+    # a generator may read one ranking alone; each answer of an app has its own
+    n_rankings = len(rankings) if source.generator is None else answers.rankings
+    samples, repeats = results.samples.get(system.name, {}), []
+    for number, part in enumerate(answers.by_sample()):
+        ranking = rankings[number % n_rankings]
+        hits = ranking or results.rankings.get(plan.baseline or "")
+        columns = {}
+        for name, of_samples in samples.items():
+            if len(of_samples) == answers.samples:
+                columns[name] = of_samples[number]
+        scores = replace(system, columns={**system.columns, **columns})
+        repeats.append(_SystemAnswers(gold, source, part, ranking, hits, scores))
+    return repeats
 
 
 @dataclass
 class _SystemAnswers:
-    """Answers and scores of one system, beside the gold that they are compared with."""
+    """Answers of one repetition of a system with their scores, beside the gold of the queries."""
 
     gold: GoldFacts  # gold documents and answers, and the rules of causes
     source: System  # the system as it is planned
-    answers: Answers  # its answers to all queries
-    ranking: RetrieverRun | None  # its ranking; None for an app that returns no passages
+    answers: Answers  # an answer to each query
+    ranking: RetrieverRun | None  # the ranking behind them; None for an app without passages
     # ranking by whose hits its passages are placed: its own, or that of the baseline
     hits: RetrieverRun | None
     system: SystemScores  # the system with its score columns
-
-    @cached_property
-    def samples(self) -> list[Sequence[Outcome[Prediction]]]:
-        """Outcomes of each sample, one per query."""
-        return [sample.outcomes for sample in self.answers.by_sample()]
 
     @cached_property
     def ids(self) -> Mapping[str, Mapping[str, str]]:
@@ -110,9 +138,9 @@ class _SystemAnswers:
         return scored_ids(self.ranking, self.gold.plan)
 
     def contexts(self, row: int) -> Sequence[Document] | None:
-        """Return the passages of the first answer to a query that did not fail."""
-        answers = (sample[row].value for sample in self.samples)
-        return next((answer.contexts for answer in answers if answer is not None), None)
+        """Return the passages of the answer to a query; None if it failed, or has none."""
+        answer = self.answers.outcomes[row].value
+        return None if answer is None else answer.contexts
 
     @cached_property
     def has_unknown_ids(self) -> bool:
@@ -183,39 +211,20 @@ def _answer_verdicts(system: _SystemAnswers, rules: AnswerRules) -> Iterator[Ans
     reads_ranking = system.source.control is None
     ranked = gold.facts(system.ranking if reads_ranking else None)
     for row, answerable in enumerate(gold.answerable):
-        replies, facts = _replies(system, row), ranked[row]
-        answer = _with_read_gold(system, row, reply_facts(replies))
+        reply, facts = _reply(system, row), ranked[row]
+        answer = _with_read_gold(system, row, reply_facts(reply))
         if system.ranking is None and reads_ranking and answer.read is None:
             facts = RankingFacts()  # an app without passages: nothing tells what it retrieved
-        yield rules.verdict(row, replies, facts, answer, answerable=answerable)
+        yield rules.verdict(row, reply, facts, answer, answerable=answerable)
 
 
-def _right_by_sample(system: _SystemAnswers, results: Results) -> list[ScoreColumn]:
-    """Return the column `right` of each of several answers to a query; [] for a single one."""
-    by_sample = system.answers.by_sample()
-    if len(by_sample) == 1:
-        return []
-    scores, columns = results.samples[system.source.name], list[ScoreColumn]()
-    for number, answers in enumerate(by_sample):
-        of_sample = {}
-        for name, samples in scores.items():
-            if len(samples) == len(by_sample):
-                of_sample[name] = samples[number]
-        scored = replace(system.system, columns={**system.system.columns, **of_sample})
-        one = replace(system, answers=answers, system=scored)
-        rules = AnswerRules(system.gold.rules, one.scores)
-        columns.append(rules.column([*_answer_verdicts(one, rules)], system.gold.references))
-    return columns
-
-
-def _replies(system: _SystemAnswers, row: int) -> QuestionReplies:
-    """Return the replies to one query; without any, the cause of the first sample counts."""
-    outcomes = [sample[row] for sample in system.samples]
-    first = outcomes[0]
-    return QuestionReplies(
-        [generated.answer for generated in values_of(outcomes)],
-        first.cause,
-        first.detail,
+def _reply(system: _SystemAnswers, row: int) -> QuestionReply:
+    """Return the reply to one query, or the cause of its failure."""
+    outcome = system.answers.outcomes[row]
+    return QuestionReply(
+        None if outcome.value is None else outcome.value.answer,
+        outcome.cause,
+        outcome.detail,
         system.contexts(row),
         system.gold.words(row),
     )

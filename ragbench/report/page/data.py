@@ -387,11 +387,14 @@ class _Packer:
         systems = {}
         for system in self.views.summary.systems:
             cause = self.views.causes.get(system.name, {}).get(view.id)
+            rows = self.views.cause_rows.get(system.name, {}).get(view.id, ())
             answering = view.system(system.name)
             ranked = hits.get(system.ranking_of or "", ())
             systems[system.name] = _filled(
                 cause=cause and cause.cause,
                 why=cause and _shortened(cause.why, "reason"),
+                causes=[row.cause for row in rows] if len(rows) > 1 else None,
+                shown=cause and cause.sample,
                 failed=failures.get(system.name),
                 answers=answering and [self._answer(row, ranked) for row in answering.answers],
                 verdicts=answering and [_verdict(row) for row in answering.verdicts],

@@ -21,6 +21,7 @@ from ragbench.report.base import Layout, MeasureColumn, Section
 from ragbench.report.ci import worst_line
 from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
+from ragbench.report.noise import AnswerTexts, answer_texts, noise_chapter
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.pictures import causes_picture, pictures
@@ -35,13 +36,17 @@ def render_html(
     comparisons: Comparisons,
     data: PageData | None = None,
     fixes: FixList | None = None,
+    answers: AnswerTexts | None = None,
 ) -> str:
     """Return the page of a run as HTML; without its queries or its fix list, these are left out.
 
-    It is the same for equal arguments.
+    `answers` adds the answers of flipping questions (`flip_table`). The page is the same for equal
+    arguments.
     """
     page = lay_out(summary, comparisons)
     page = page if fixes is None else replace(page, fixes=fix_chapter(fixes))
+    if answers is not None:
+        page = replace(page, noise=noise_chapter(summary, comparisons, answers))
     return _render(page, pictures(summary, comparisons), data)
 
 
@@ -80,8 +85,11 @@ def write_page(
         DataError: The run folder cannot be read.
         OSError: The page cannot be written.
     """
-    data = None if run is None else pack_queries(QueryViews(run, bare=True), **limits)
-    write_text(path, render_html(summary, comparisons, data, fixes))
+    data = answers = None
+    if run is not None:
+        views = QueryViews(run, bare=True)
+        data, answers = pack_queries(views, **limits), answer_texts(views)
+    write_text(path, render_html(summary, comparisons, data, fixes, answers))
 
 
 def write_runs_page(path: Path, page: Layout) -> None:

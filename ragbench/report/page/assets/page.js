@@ -211,7 +211,19 @@
   /** The failure of a query for a system, by any score; null without one. */
   const failureAt = (system, row) => entryAt(system, row).failed ?? null;
 
+  /** The cause of the repetition that is shown: the first lost one. */
   const causeAt = (system, row) => entryAt(system, row).cause ?? null;
+
+  /** The cause of each repetition of a query; of a query that was asked once, its cause. */
+  const causesAt = (system, row) => entryAt(system, row).causes || [causeAt(system, row)];
+
+  /** The causes of a query in words: "right 1 of 3, not used 2 of 3". */
+  function causeWords(system, row) {
+    const causes = causesAt(system, row);
+    const present = Object.keys(index.causeWords).filter((cause) => causes.includes(cause));
+    if (present.length < 2) return spaced(causeAt(system, row));
+    return present.map((cause) => `${spaced(cause)} ${causes.filter((other) => other === cause).length} of ${causes.length}`).join(", ");
+  }
 
   // ---- the view -------------------------------------------------------------------------------
 
@@ -290,7 +302,7 @@
     const rows = [];
     for (let row = 0; row < index.queries.length; row += 1) {
       if (words && !index.haystack[row].includes(words) && !(passages && mentions(index.queries[row], words, passages))) continue;
-      if (view.cause && causeAt(view.a, row) !== view.cause) continue;
+      if (view.cause && !causesAt(view.a, row).includes(view.cause)) continue;
       if (view.failed && failureAt(view.a, row) === null &&
           (view.b === NO_SYSTEM || failureAt(view.b, row) === null)) continue;
       if (slice) {
@@ -570,7 +582,7 @@
       return h("tr", null,
         h("th", { scope: "row" }, letter ? [h("b", { class: `letter ${letter}` }, letter), " "] : null, choose,
           failed === null ? null : h("small", { class: "fail" }, `failed: ${visible(failed)}`),
-          causeAt(name, row) === null ? null : h("small", null, spaced(causeAt(name, row)))),
+          causeAt(name, row) === null ? null : h("small", null, causeWords(name, row))),
         scores.map((score) => h("td", null, number((index.values[name] || {})[score.name]?.[row]))));
     });
     return table(`${kind}: scores on this query; click a system to make it B`, ["system", ...scores.map((s) => s.name)], rows);
@@ -585,7 +597,7 @@
     const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
-      cause === null ? null : h("p", { class: ["right", "found"].includes(cause) ? "cause well" : "cause" }, h("b", null, spaced(cause)), visible(`: ${index.causeWords[cause]}`),
+      cause === null ? null : h("p", { class: ["right", "found"].includes(cause) ? "cause well" : "cause" }, h("b", null, causeWords(name, row)), visible(`: ${query.systems[name].shown === undefined ? "" : `answer ${query.systems[name].shown + 1}: `}${index.causeWords[cause]}`),
         index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, otherAnswers[i], query, otherSystem, answers.length > 1 ? i + 1 : null)),
@@ -878,7 +890,7 @@
     const slices = Object.entries(index.facts).flatMap(([field, values]) =>
       [...new Set(values.flat())].sort().map((value) => [JSON.stringify([field, value]), `${field}: ${value}`]));
     options(form.elements.slice, [["", "all"], ...slices]);
-    const presentCauses = new Set(index.queries.flatMap(({ systems }) => Object.values(systems).map(({ cause }) => cause)));
+    const presentCauses = new Set(index.queries.flatMap(({ systems }) => Object.values(systems).flatMap(({ cause, causes }) => causes || [cause])));
     const causes = Object.keys(index.causeWords).filter((cause) => presentCauses.has(cause));
     options(form.elements.cause, [["", "all"], ...causes.map((cause) => [cause, spaced(cause)])]);
     const empty = { facts: !slices.length, causes: !causes.length };
