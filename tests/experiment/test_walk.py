@@ -31,7 +31,7 @@ PARAMETERS_WITH_STAR = 4 | 8  # flags of code with `*args` and `**options`
 
 @functools.cache
 def declared_fields(cls):
-    """Names of the slots of a class, and of the fields of a struct or named tuple."""
+    """Return the names of the slots of a class, and of the fields of a struct or named tuple."""
     names = [*getattr(cls, "__struct_fields__", ()), *getattr(cls, "_fields", ())]
     for base in cls.__mro__:
         slots = getattr(base, "__slots__", ())
@@ -40,13 +40,13 @@ def declared_fields(cls):
 
 
 def fields_of(value):
-    """Values of the fields of an object; no property is read."""
+    """Return the values of the fields of an object; no property is read."""
     in_slots = [field_of(value, name) for name in declared_fields(type(value))]
     return [*in_slots, *field_of(value, "__dict__", {}).values()]
 
 
 def field_of(value, name, default=None):
-    """Value of a field, without `__getattr__` of its class; the default if it is not set."""
+    """Return the value of a field, the default if it is not set; no `__getattr__` runs."""
     try:
         return object.__getattribute__(value, name)
     except AttributeError:
@@ -70,7 +70,7 @@ class Walk:
         self.ids, self.files = frozenset(query_ids), set()
 
     def has_holder(self, value):
-        """Whether a value that is received or returned is or contains an object with an id."""
+        """Return True if a value is an object with an id, or contains one."""
         if isinstance(value, dict):
             return any(map(self.has_holder, [*value, *value.values()]))
         if isinstance(value, (list, tuple, set, frozenset)) and not hasattr(value, "_fields"):
@@ -78,7 +78,7 @@ class Walk:
         return self.holds(value, set())
 
     def holds(self, value, object_ids):
-        """Whether a field of an object, or of an object in a field, is an id."""
+        """Return True if a field of an object is an id, or is an object that holds one."""
         is_own = type(value).__module__.partition(".")[0] == ragbench.__name__
         if not is_own or isinstance(value, type) or id(value) in object_ids:
             return False
@@ -110,7 +110,7 @@ class Walk:
 
 @contextmanager
 def traced(query_ids):
-    """The walk of some queries through this thread and those that start meanwhile."""
+    """Trace some queries in this thread, and in those that start meanwhile."""
     walk, previous = Walk(query_ids), sys.getprofile()
     threading.setprofile(walk.look)
     sys.setprofile(walk.look)
@@ -122,7 +122,7 @@ def traced(query_ids):
 
 
 def traced_run(config, folder):
-    """The files that the queries of a config pass in `ragbench run`, in the order of names."""
+    """Return the files that the queries of a config pass in `ragbench run`, sorted by name."""
     file = folder / "config.yaml"
     file.write_text(json.dumps(config))
     with traced(QUERIES) as walk:
@@ -133,11 +133,12 @@ def traced_run(config, folder):
 
 @pytest.fixture(scope="module")
 def listed_files(repository):
-    """The files of each list of the page: of a query, and those of a judged answer besides."""
+    """Return the files of each list of the page, and the numbers of files in its sentences."""
     page = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
-    _, _, chapter = page.partition("\n## The files of a query")
-    blocks = re.findall(r"^```\n(.*?)^```$", chapter.split("\n## ")[0], re.MULTILINE | re.DOTALL)
-    return [[line.split()[0] for line in block.splitlines()] for block in blocks]
+    chapter = page.partition("\n## The files of a query")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```\n(.*?)^```$", chapter, re.MULTILINE | re.DOTALL)
+    numbers = map(int, re.findall(r"passes (\d+) files", chapter))
+    return [[line.split()[0] for line in block.splitlines()] for block in blocks], [*numbers]
 
 
 def without_judge(config):
@@ -147,14 +148,15 @@ def without_judge(config):
 
 @pytest.mark.slow
 def test_the_page_lists_the_files_of_a_query(config, tmp_path, listed_files):
-    of_query, _ = listed_files
+    (of_query, _), (number, _) = listed_files
 
     assert traced_run(without_judge(config), tmp_path) == sorted(of_query)
+    assert len(of_query) == number
 
 
 @pytest.mark.slow
 def test_the_page_lists_the_files_of_a_judged_answer(config, tmp_path, listed_files, monkeypatch):
-    of_query, of_judge = listed_files
+    (of_query, of_judge), (_, number) = listed_files
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     with ChatServer(Script()) as server:
         judge = {"type": "openai", "model": "m", "base_url": server.url}
@@ -163,6 +165,7 @@ def test_the_page_lists_the_files_of_a_judged_answer(config, tmp_path, listed_fi
         files = traced_run(config, tmp_path)
 
     assert files == sorted(of_query + of_judge)
+    assert len(files) == number
 
 
 QUERY = Query("q1", "Which moon has volcanoes?")
