@@ -12,10 +12,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ragbench.comparison.evaluate import (
-        Evaluation as Evaluation,
         evaluate_run as evaluate_run,
         evaluate_texts as evaluate_texts,
     )
+    from ragbench.comparison.evaluation import Evaluation as Evaluation
     from ragbench.comparison.evaluate_table import evaluate as evaluate
     from ragbench.comparison.scorer import scorer as scorer
     from ragbench.data.files.trec_files import (
@@ -99,7 +99,8 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "comparison.evaluate": "Evaluation evaluate_run evaluate_texts",
+    "comparison.evaluation": "Evaluation",
+    "comparison.evaluate": "evaluate_run evaluate_texts",
     "comparison.evaluate_table": "evaluate",
     "comparison.scorer": "scorer",
     "data.files.trec_files": "read_qrels read_run write_run",

@@ -15,6 +15,7 @@ import numpy as np
 
 from ragbench.cli.output import Form, Parts, stage, write_notes, write_result, write_scores
 from ragbench.comparison import evaluate
+from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import OptionError
@@ -231,7 +232,7 @@ def score_predictions(
 
 def _score_answers(
     path: str, references: Sequence[str], metrics: Sequence[str], reasoning: Reasoning
-) -> evaluate.Evaluation:
+) -> Evaluation:
     """Return the scores of one file of predictions, with the query ids of the files."""
     # only here: scoring a run needs no readers of predictions and no text metrics
     from ragbench.data.files.predictions import read_pairs
@@ -256,7 +257,7 @@ def _score_answers(
     return replace(evaluation, query_ids=tuple(pairs.ids), columns=columns)
 
 
-def _answer_notes(evaluation: evaluate.Evaluation) -> Iterator[str]:
+def _answer_notes(evaluation: Evaluation) -> Iterator[str]:
     """Yield notes on missing predictions and references, then those of the evaluation."""
     texts = {
         "without_prediction": "references without a prediction, counted as failed",

@@ -431,7 +431,7 @@ class _Rankings:
 
 
 def _questions(matching: Matching) -> Callable[[str], str]:
-    """Return a function from a query to its question, read from the first run that has it."""
+    """Return a function from a query to its question, from the first source that has it."""
     folders = []
     for source in matching.sources:
         if source.folder is not None:
@@ -439,7 +439,10 @@ def _questions(matching: Matching) -> Callable[[str], str]:
     files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
 
     def question_of(query: str) -> str:
-        """Return the text of a query; it is empty if no run folder has it."""
+        """Return the text of a query; it is empty if no source has it."""
+        for source in matching.sources:
+            if text := source.questions.get(query):
+                return text
         for lines in files:
             for row in lines.read(QuestionRow, query):
                 return row.question

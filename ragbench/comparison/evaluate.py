@@ -4,43 +4,31 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeGuard, cast
 
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.method import Confidence, check_options
+from ragbench.comparison.evaluation import Evaluation, PairCounts
+from ragbench.comparison.method import Confidence
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
-from ragbench.comparison.systems import find_score, summarize
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.log import log_notes
-from ragbench.pictures.intervals import Whisker, interval_picture
-from ragbench.pictures.svg import Picture
-from ragbench.records.codec import to_json
-from ragbench.records.score import Kind, RunCounts, SystemScore
-from ragbench.registry import nearest
-from ragbench.registry.peer_names import counterpart, peer_key
+from ragbench.records.score import RunCounts
 from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.stats.mean import finite, nan_if_none
-from ragbench.types import Prediction, Qrels, Run, ScoreColumn, tables
+from ragbench.types import Prediction, Qrels, Run, tables
 from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
-from ragbench.types.columnar import QueryFingerprints
-from ragbench.types.display import counted
-from ragbench.types.json_fields import Record
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
-from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:  # scoring a run needs no text metrics
     from ragbench.score.text.base import CallRows
@@ -157,248 +145,8 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-SCHEMA = "ragbench.scores/1"
-
 # Query -> document -> number.
 Nested = Mapping[str, Mapping[str, Any]]
-
-
-class PairCounts(Record):
-    """Numbers of predictions and references.
-
-    Attributes:
-        predictions: Number of all pairs.
-        without_prediction: Number of pairs whose prediction is None.
-        without_reference: Number of pairs without a reference. A pair without both counts in
-            either number.
-    """
-
-    predictions: int
-    without_prediction: int
-    without_reference: int
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation:
-    """Scores of one system, with intervals, counts and signatures.
-
-    Scores have the names that the caller wrote. `evaluate`, `evaluate_run`, `evaluate_texts` and
-    `evaluate_run_file` make it. OptionError if `confidence` is outside (0, 1). `mean`, `interval`,
-    `per_query`, `scores` and `result[score]` have NaN for a missing value, `summary` and `to_dict`
-    have None. `to_pandas` raises MissingExtra, an ImportError, without pandas.
-
-    Attributes:
-        query_ids: Ids of the scored items, in the order of the columns.
-        columns: Score -> its values, causes and signature.
-        input_counts: Counts of queries, or of predictions and references, in the input.
-        confidence: Level of the intervals.
-        fingerprints: Fingerprints of the question, judgements and gold answers of each item, as far
-            as the input has them: comparisons refuse items that differ.
-        notes: Sentences on what makes scores doubtful, such as texts that a metric does not read as
-            a user expects, or scores of a run that never fall.
-        kinds: Score -> `retrieval`, `generation` or `judge`, for results of `evaluate`; else empty.
-        texts: Part -> value of each item: `question`, `contexts`, `answer`, `reference`, for
-            results of `evaluate`; else empty.
-        verdicts: Item id -> rubric -> verdict of the judge; empty without a judge.
-        query_notes: Sentences on the queries that the means of rankings leave out, or count as 0.
-            The repr has them.
-    """
-
-    query_ids: Sequence[str]
-    columns: Mapping[str, ScoreColumn] = field(repr=False)
-    input_counts: RunCounts | PairCounts
-    confidence: Confidence = 0.95
-    fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
-    notes: tuple[str, ...] = ()
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    texts: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    verdicts: Mapping[str, Mapping[str, Verdict]] = field(default_factory=dict)
-    query_notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_options("evaluate", self)
-
-    @cached_property
-    def summary(self) -> dict[str, SystemScore]:
-        """Mean, interval, counts, bounds and signature of each score.
-
-        The mean is None where nothing is scored.
-        """
-        summary = {}
-        for name, column in self.columns.items():
-            summary[name] = summarize(column, confidence=self.confidence)
-        return summary
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        """Counts of the input: queries, missing queries, repeated documents and others.
-
-        The keys are the fields of `RunCounts` for a run, of `PairCounts` for texts. A count of 0 is
-        present, `judged_share` may be None, and only `tag` is absent for a run that comes from no
-        file.
-        """
-        return to_json(self.input_counts)
-
-    @property
-    def mean(self) -> dict[str, float]:
-        """Mean of each score over the scored items; NaN if there are none.
-
-        Scores are in the order of the columns.
-        """
-        return {name: column.mean for name, column in self.columns.items()}
-
-    @property
-    def interval(self) -> dict[str, tuple[float, float]]:
-        """Confidence limits of the mean of each score; NaN if they are not defined.
-
-        Each is (lower, upper).
-        """
-        ends = {name: score.interval or (None, None) for name, score in self.summary.items()}
-        return {name: (nan_if_none(low), nan_if_none(high)) for name, (low, high) in ends.items()}
-
-    @property
-    def signature(self) -> dict[str, str]:
-        """Signature of each score: the options and data that it depends on."""
-        return {name: summary.signature for name, summary in self.summary.items()}
-
-    @cached_property
-    def per_query(self) -> dict[str, dict[str, float]]:
-        """Value of each item by score and item id; NaN if the item has no score.
-
-        Items are in the order of `query_ids`.
-        """
-        by_score = {}
-        for name, column in self.columns.items():
-            by_score[name] = dict(zip(self.query_ids, column.values.tolist(), strict=True))
-        return by_score
-
-    @property
-    def scores(self) -> list[dict[str, float]]:
-        """Score -> value of each item, as in results of ragas; NaN if the item has no score."""
-        columns = [column.values.tolist() for column in self.columns.values()]
-        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
-
-    def __getitem__(self, name: str) -> list[float]:
-        """Return the values of a score, one per item; NaN if the item has no score.
-
-        The name may be that of ragas or deepeval for the score.
-
-        Raises:
-            OptionError: There is no such score.
-        """
-        text = str(name)
-        key = peer_key(text).removesuffix("_metric")
-        for spelling in (text, counterpart(text) or text, key):
-            if (score := find_score(spelling, list(self.columns))) is not None:
-                values: list[float] = self.columns[score].values.tolist()
-                return values
-        close = nearest(text, self.columns)
-        raise OptionError("evaluation", "", name, ", ".join(self.columns) or "no scores", close)
-
-    @property
-    def causes(self) -> dict[str, dict[str, str]]:
-        """Cause of each missing value by score and item id, such as `timeout` or `no_reference`.
-
-        A score without missing values has {}.
-        """
-        by_score = {}
-        for name, column in self.columns.items():
-            by_score[name] = {
-                self.query_ids[row]: Cause(int(column.causes[row])).word
-                for row in np.flatnonzero(column.causes != Cause.SCORED).tolist()
-            }
-        return by_score
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return counts, scores and values as a JSON mapping, null for a missing value.
-
-        The keys are `schema`, `confidence`, `counts`, `scores` (name -> summary) and `per_query`
-        (name -> item id -> value).
-        """
-        per_query = {}
-        for name, values in self.per_query.items():
-            per_query[name] = {item: finite(value) for item, value in values.items()}
-        return {
-            "schema": SCHEMA,
-            "confidence": self.confidence,
-            "counts": self.counts,
-            "scores": {name: to_json(summary) for name, summary in self.summary.items()},
-            "per_query": per_query,
-        }
-
-    def __repr__(self) -> str:
-        width = max(map(len, self.columns), default=0)
-        lines = [f"{name:<{width}} {mean}{missing}" for name, mean, missing in self._lines()]
-        # `evaluate_texts` has warned of its notes already
-        notes = self.notes if isinstance(self.input_counts, RunCounts) else ()
-        lines += [f"note: {note}" for note in (*notes, *self.query_notes)]
-        joint = "\n  " if len(lines) > 1 else " "
-        return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for name, mean, missing in self._lines():
-            rows.append([name, mean, str(self.summary[name].n), missing.removeprefix(", ")])
-        facts = [
-            f"{counted(len(self.query_ids), 'items')}, {self.confidence:.0%} intervals",
-            *self.query_notes,
-        ]
-        caption = "; ".join(facts)
-        return tables.html_table(caption, ["score", "mean", "scored", "not scored"], rows)
-
-    def _lines(self) -> Iterator[tuple[str, str, str]]:
-        """Yield name, mean with interval, and missing values by cause, of each score."""
-        for name, causes in self.causes.items():
-            score, counts = self.summary[name], Counter(causes.values())
-            missing = "".join(f", {n} {cause}" for cause, n in counts.items())
-            yield name, tables.number(score.mean, score.interval), missing
-
-    def plot(self) -> Picture:
-        """Return the picture of the means with their intervals, which a notebook shows.
-
-        A row per score; a score without a mean has none.
-        """
-        whiskers = []
-        for name, score in self.summary.items():
-            if score.mean is not None:
-                low, high = score.interval or (None, None)
-                ends = None if low is None or high is None else (low, high)
-                label = f"{name} {tables.number(score.mean)}"
-                whiskers.append(Whisker(name, score.mean, ends, 0, label))
-        head = f"means of {counted(len(self.query_ids), 'items')}"
-        return interval_picture("intervals", "scores", head, whiskers)
-
-    def to_pandas(self, *, texts: bool = False) -> Any:
-        """Return a pandas DataFrame, a row per item and a column per score; needs pandas.
-
-        The index, `query_id`, has the item ids; NaN marks a missing value. A result of `evaluate`
-        has the column `cause` too, which names the scores that a row lacks with their causes, as
-        `rouge1: no_reference`, and is empty if it lacks none. Without pandas an `ImportError` is
-        raised.
-
-        Args:
-            texts: Add the columns `question`, `contexts`, `answer` and `reference` in front, and
-                `reason`, the words of the judge, at the end, as far as the result has them.
-        """
-        pd = tables.load_pandas("Evaluation.to_pandas")
-
-        values: dict[str, Any] = {**self.texts} if texts else {}
-        values |= {name: column.values for name, column in self.columns.items()}
-        if self.kinds:
-            causes = self.causes
-            values["cause"] = cells = []
-            for item in self.query_ids:
-                cells.append(_joined({name: causes[name].get(item, "") for name in causes}))
-        if texts and self.verdicts:
-            values["reason"] = cells = []
-            for by_rubric in self.verdicts.values():
-                cells.append(_joined({name: v.reasoning for name, v in by_rubric.items()}))
-        return pd.DataFrame(values, index=pd.Index(self.query_ids, name="query_id"))
-
-
-def _joined(named_texts: Mapping[str, str]) -> str:
-    """Return texts with their names, as `faithfulness: timeout; rouge1: no_reference`."""
-    return "; ".join(f"{name}: {text}" for name, text in named_texts.items() if text)
 
 
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
@@ -451,7 +199,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         0.5
     """
     ranked = Run.from_frame(run) if tables.is_frame(run) else _with_scores(run)
-    judged = as_qrels(Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels))
+    judged = as_judgements(qrels)
     scored = score_run.score_run(
         ranked,
         judged,
@@ -534,6 +282,15 @@ def _with_scores(run: object) -> Run | Nested:
     # queries with a mapping keep their own scores
     joined = {query: scores.get(query, hits) for query, hits in run.items()}
     return replace(Run.from_dict(cast("Nested", joined)), duplicates=ranked.duplicates)
+
+
+def as_judgements(qrels: object) -> Qrels:
+    """Return the judgements that a program passes: a mapping, a data frame or `Qrels`.
+
+    Raises:
+        DataError: They have another form, or an id or a grade is wrong.
+    """
+    return as_qrels(Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels))
 
 
 def _with_grades(qrels: object) -> Qrels | Nested:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.evaluate import Evaluation, PairFacts, evaluate_run, score_pairs
+from ragbench.comparison.evaluate import PairFacts, evaluate_run, score_pairs
+from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
+from ragbench.comparison.input_table import input_table
 from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
     PeerArguments,
@@ -30,7 +32,7 @@ from ragbench.comparison.peer_calls import (
 )
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.scorable import nothing_to_score
-from ragbench.comparison.slices import answerable_questions
+from ragbench.comparison.slices import answerable_questions, slicings
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
 from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
@@ -83,6 +85,7 @@ def evaluate(
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
     reasoning: Reasoning = "cut",
+    slices: Sequence[str] = (),
     **peer: Unpack[PeerArguments],
 ) -> Evaluation:
     """Score the passages and answers of one system, a row per question.
@@ -112,6 +115,8 @@ def evaluate(
         progress: Function that is called with the number of judged rows so far and in all.
         reasoning: `cut` scores answers without the reasoning of a model in front of them, such as
             `<think>`; `keep` scores them as they are. Gold answers stay as they are.
+        slices: Columns that sort the questions into slices, whose scores are in `result.slices`;
+            also `query_length`, `relevant`, `answerable` and `week(metadata.<column>)`.
         **peer: `dataset` or `test_cases` in place of `data`, and `llm` in place of `judge`.
 
     Returns:
@@ -145,9 +150,22 @@ def evaluate(
     check_reasoning("evaluate", reasoning)
     data, judge = read_arguments(data, judge, metrics, peer)
     collection = collection_of(data, columns, reasoning=reasoning)
+    if isinstance(slices, str):
+        raise OptionError("evaluate", "slices", slices, "names of columns, in a list")
+    # before anything is judged: an unknown column costs nothing then
+    chosen = slicings(
+        slices,
+        collection.queries,
+        collection.qrels,
+        collection.answers,
+        file="evaluate",
+        record="slices",
+    )
     evaluation = evaluate_collection(
         collection, metrics, judge=judge, confidence=confidence, progress=progress
     )
+    table = input_table(data, collection)
+    evaluation = replace(evaluation, table=table, slicings=tuple(chosen))
     log_notes(evaluation.notes)
     for note in evaluation.notes:
         warnings.warn(note, stacklevel=2)

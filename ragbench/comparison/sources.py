@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
-from ragbench.comparison.evaluate import Evaluation, evaluate_run_file, refuse_unjudged
+from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file, refuse_unjudged
+from ragbench.comparison.evaluation import Evaluation
 from ragbench.data.runs.run_folder import LATEST
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -15,7 +16,8 @@ from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
-from ragbench.types import Qrels
+from ragbench.types import Qrels, Run
+from ragbench.types.tables import Frame, is_frame
 
 
 def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None) -> ScoredSystems:
@@ -36,7 +38,15 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
     system = SystemScores(name, retriever, None, evaluation.columns, kinds, counts)
     rankings, prints = {} if run is None else {name: run}, evaluation.fingerprints
     queries = evaluation.query_ids
-    return ScoredSystems(source, {name: system}, queries, rankings=rankings, fingerprints=prints)
+    texts = evaluation.texts.get("question", ())
+    return ScoredSystems(
+        source,
+        {name: system},
+        queries,
+        rankings=rankings,
+        fingerprints=prints,
+        questions=dict(zip(queries, texts, strict=bool(texts))),
+    )
 
 
 # Measures of run files if neither the user nor another source names any.
@@ -56,8 +66,28 @@ class HasRunFolder(Protocol):
     path: Path
 
 
+# Rankings in memory, as `evaluate_run` takes them.
+Rankings = Run | Mapping[str, Mapping[str, float] | Iterable[str]] | Frame
 # Source of scored systems, as users pass it.
-Source = str | Path | Evaluation | HasRunFolder | ScoredSystems
+Source = str | Path | Evaluation | HasRunFolder | ScoredSystems | Rankings
+
+
+def is_rankings(source: object) -> TypeGuard[Rankings]:
+    """Return True for a `Run`, a data frame, or a mapping of queries to hits.
+
+    A mapping of names to sources is none: its values are no hits.
+    """
+    if isinstance(source, Mapping):
+        return all(map(_is_hits, source.values()))
+    return isinstance(source, Run) or is_frame(source)
+
+
+def _is_hits(value: object) -> bool:
+    """Return True for document -> score, or a list of document ids."""
+    if isinstance(value, Mapping):
+        # a run has hits of queries as its values
+        return not any(isinstance(hits, (Mapping, list, tuple)) for hits in value.values())
+    return isinstance(value, (list, tuple, set, frozenset))
 
 
 def read_scored(
@@ -71,11 +101,11 @@ def read_scored(
 
     Args:
         source: Run folder, folder of an experiment (its newest run), baseline file, TREC run file,
-            or a result of `evaluate`, `evaluate_run`, `evaluate_texts` or `run_experiment`. Scored
-            systems are returned as they are.
+            rankings as `evaluate_run` takes them, or a result of `evaluate`, `evaluate_run`,
+            `evaluate_texts` or `run_experiment`. Scored systems are returned as they are.
         name: Name of the source in messages and tables; None takes its path, and `evaluation` for
             an evaluation.
-        qrels: Judgements for a TREC run file, which is scored by the rules of an experiment: a
+        qrels: Judgements for a run file or rankings, scored by the rules of an experiment: a
             judged query that it lacks scores 0, and one without a relevant document does not
             apply, or scores 0 by measures with `rel=`.
         measures: Measures for a TREC run file.
@@ -89,12 +119,14 @@ def read_scored(
         return source
     if isinstance(source, Evaluation):
         return from_evaluation(name or "evaluation", source)
+    if is_rankings(source):
+        return _scored_rankings(name or "run", source, qrels, measures)
     if isinstance(source, HasRunFolder):
         source = source.path
     if not isinstance(source, (str, Path)):
         raise DataError(
             f"found {type(source).__name__} in place of a run",
-            allowed="a path, an experiment, or what evaluate_run returns",
+            allowed="a path, rankings, an experiment, or what evaluate returns",
         )
     path, source_name = Path(source), name or str(source)
     if os.path.isdir(path) or (path.name == LATEST and os.path.isfile(path)):
@@ -121,15 +153,30 @@ def read_scored(
     return from_evaluation(source_name, evaluation, path)
 
 
-def needs_qrels(source: Source) -> bool:
-    """Return True for a TREC run file: a file that starts neither as JSON nor as a conflict.
+def _scored_rankings(
+    name: str, rankings: Rankings, qrels: Qrels | None, measures: Sequence[str]
+) -> ScoredSystems:
+    """Return the scores of rankings in memory."""
+    if qrels is None:
+        allowed = "qrels=, or what evaluate_run returns"
+        raise DataError("rankings without judgements", record=f"compare: {name}", allowed=allowed)
+    evaluation = evaluate_run(rankings, qrels, measures)
+    refuse_unjudged(evaluation, name)
+    return from_evaluation(name, evaluation)
 
-    Folders, missing files, objects in memory, and the file `latest`, which names a run folder, need
-    none. An empty file counts as a TREC run file.
+
+
+def needs_qrels(source: Source) -> bool:
+    """Return True for rankings, and a file that starts neither as JSON nor as a conflict.
+
+    Folders, missing files, results of scoring, and the file `latest`, which names a run folder,
+    need none. An empty file counts as a TREC run file.
 
     Raises:
         OSError: The file cannot be opened.
     """
+    if is_rankings(source):
+        return True
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from msgspec import structs
 
 from ragbench import errors
 from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
+from ragbench.comparison.evaluate import as_judgements
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.own_noise import own_noise
@@ -20,6 +21,7 @@ from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
     HasRunFolder,
     Source,
+    is_rankings,
     needs_qrels,
     read_scored,
 )
@@ -37,8 +39,13 @@ from ragbench.report.pictures import difference_pictures, picture_of
 from ragbench.report.text import probability
 from ragbench.types import Qrels
 from ragbench.types.display import printable
-from ragbench.types.tables import html_table, load_pandas, number
+from ragbench.types.tables import Frame, html_table, load_pandas, number
 
+if TYPE_CHECKING:
+    import pandas
+
+# Query -> document -> grade, or query -> its relevant documents
+Judged = Mapping[str, Mapping[str, int] | Iterable[str]]
 # Number of moved queries that are listed by default for each comparison.
 MOVED = 5
 # Number of differences in the one-line repr of a comparison.
@@ -100,7 +107,11 @@ class Comparison:
     def __str__(self) -> str:
         return render(comparison_report(self.record))
 
-    def to_pandas(self) -> Any:
+    def to_latex(self) -> str:
+        """Return the tables of the comparison as LaTeX, as `ragbench compare --format latex`."""
+        return render(comparison_report(self.record), "latex")
+
+    def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with a row for each of `differences`.
 
         Without pandas an `ImportError` is raised.
@@ -148,10 +159,15 @@ def _signed(value: float | None, interval: Sequence[float | None] | None = None)
 
 
 def compare(  # noqa: PLR0913  the public signature: a keyword per rule
-    base: Source,
+    base: Source | Mapping[str, Source],
     *runs: Source,
     measures: str | Sequence[str] | None = None,
-    qrels: Qrels | str | Path | None = None,
+    qrels: Qrels
+    | Mapping[str, Mapping[str, int] | Iterable[str]]
+    | Frame
+    | str
+    | Path
+    | None = None,
     intersect: Annotated[bool, Option("Compare the common queries alone.")] = False,
     unpaired: Annotated[bool, Option("Compare runs over different queries.")] = False,
     moved: Annotated[int, Option("How many of the queries that moved most to list.", ge=0)] = MOVED,
@@ -167,11 +183,13 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     the systems of the base are compared with its own baseline.
 
     Args:
-        base: A run folder or the folder of an experiment, a baseline file, a TREC run file (with
-            `qrels`), an experiment, or a result of `evaluate`, `evaluate_run` or `evaluate_texts`.
-        *runs: Sources of the same kinds, one or several.
+        base: A run folder or the folder of an experiment, a baseline file, a TREC run file or
+            rankings as `evaluate_run` takes them (both with `qrels`), an experiment, or a result of
+            `evaluate`, `evaluate_run` or `evaluate_texts`. Or all sources under names, the base
+            first: `{"v1": a, "v2": b}`.
+        *runs: Sources of the same kinds, one or several; none beside a mapping of names.
         measures: Names of scores, or one name; None takes all that are common.
-        qrels: Judgements for TREC run files.
+        qrels: Judgements for TREC run files and rankings: a file, or as `evaluate_run` takes them.
         family: Comparisons whose p-values are corrected together: those of a `measure`, or `all`.
         cluster: `metadata.<key>`: queries with equal values are one unit, as in
             `statistics.cluster` of the YAML. One source has to be a run folder with metadata. None
@@ -200,12 +218,14 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     # the other options are checked by `Method` and `match_sources`
     flags = {"moved": moved, "intersect": intersect, "unpaired": unpaired}
     check_values("compare", declared_options(compare), flags)
-    if unpaired and (intersect or cluster or not runs):
+    named = _named_sources(base, runs)
+    is_alone = len(named) == 1
+    if unpaired and (intersect or cluster or is_alone):
         allowed = "two runs or more, without intersect and cluster"
         raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
     measures = [measures] if isinstance(measures, str) else list(measures or ())
-    sources = read_all([base, *runs], qrels, measures)
+    sources = read_all(named, qrels, measures)
     matching = _match_or_advise(sources, measures or None, intersect, unpaired)
     if cluster is None and not unpaired:
         cluster = shared_cluster(sources)
@@ -217,12 +237,26 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     if moved and not unpaired:
         queries = moved_most(compared, matching, matching.measures[0], moved)
         compared = structs.replace(compared, moved=queries)
-    if not runs:
+    if is_alone:
         return Comparison(compared)
     folders = [source.folder for source in matching.sources]
     noise = dict.fromkeys(filter(None, (own_noise(folders[0], f) for f in folders[1:])))
     compared = structs.replace(compared, notes=(*compared.notes, *noise))
     return Comparison(add_changes(compared, matching))
+
+
+def _named_sources(
+    base: Source | Mapping[str, Source], runs: Sequence[Source]
+) -> list[tuple[str, Source]]:
+    """Return (name, source), the base first; without a name of the user a path or a letter."""
+    if not isinstance(base, Mapping) or is_rankings(base):
+        sources = [base, *runs]
+        return list(zip(_names(sources), sources, strict=True))
+    if runs or len(base) < 2:
+        problem = errors.Phrase(f"a mapping of {len(base)} and {len(runs)} further sources")
+        allowed = "a mapping of two sources or more, alone"
+        raise errors.OptionError("compare", "base", problem, allowed)
+    return [(str(name), source) for name, source in cast("Mapping[str, Source]", base).items()]
 
 
 def _match_or_advise(
@@ -273,9 +307,9 @@ def _cluster_notes(
 
 
 def read_all(
-    sources: Sequence[Source], qrels: Qrels | str | Path | None, measures: Sequence[str]
+    named: Sequence[tuple[str, Source]], qrels: object, measures: Sequence[str]
 ) -> list[ScoredSystems]:
-    """Read the sources in their order; run files are scored by measures of the other sources.
+    """Read the sources, each beside its name; run files get the measures of the other sources.
 
     `measures` are those of the user; if there are none, run files get the retrieval measures of
     the other sources, or else `DEFAULT_MEASURES`.
@@ -285,26 +319,33 @@ def read_all(
         OptionError: A measure is unknown.
         OSError: A file may not be opened.
     """
-    judged = qrels if qrels is None or isinstance(qrels, Qrels) else read_qrels(qrels)
-    names = _names(sources)
+    judged = _judgements(qrels)
     read: dict[int, ScoredSystems] = {}
     # run files last: the scores of the other sources decide their measures
-    order = sorted(range(len(sources)), key=lambda i: needs_qrels(sources[i]))
+    order = sorted(range(len(named)), key=lambda i: needs_qrels(named[i][1]))
     rankings_scores: dict[str, None] = {}
     for i in order:
         by = list(measures) or list(rankings_scores) or DEFAULT_MEASURES
-        read[i] = read_scored(sources[i], name=names[i], qrels=judged, measures=by)
+        name, source = named[i]
+        read[i] = read_scored(source, name=name, qrels=judged, measures=by)
         for system in read[i].systems.values():
             scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
             rankings_scores |= dict.fromkeys(scores)
-    return [read[i] for i in range(len(sources))]
+    return [read[i] for i in range(len(named))]
+
+
+def _judgements(qrels: object) -> Qrels | None:
+    """Return the judgements of a file, a mapping or a data frame; None for None."""
+    if isinstance(qrels, (str, Path)):
+        return read_qrels(qrels)
+    return None if qrels is None else as_judgements(qrels)
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
     """Return the name of each source: its path as the user wrote it, else a letter."""
     names = []
     for place, source in enumerate(sources):
-        if isinstance(source, HasRunFolder):
+        if not is_rankings(source) and isinstance(source, HasRunFolder):
             names.append(str(source.path))
         elif isinstance(source, (str, Path)):
             names.append(str(source))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ragbench.comparison.own_noise import own_noise
 from ragbench.data.runs import run_folder
@@ -29,6 +29,9 @@ from ragbench.report.headline import lead
 from ragbench.report.results import render_terminal
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, load_pandas, number
+
+if TYPE_CHECKING:
+    import pandas
 
 # Numbers of systems, and of scores of each, in the one-line repr.
 _SYSTEMS_IN_REPR = 6
@@ -49,11 +52,16 @@ class Experiment:
         path: Run folder.
         record: Record of `summary.json`.
         compared: Record of `comparisons.json`.
+        frame_index: Index of the pandas frame that `run_experiment` got as its data set, in the
+            order of `frame_queries`; None for other data, and for a run that was loaded.
+        frame_queries: Ids of the queries of the frame.
     """
 
     path: Path
     record: Summary
     compared: Comparisons = field(repr=False)
+    frame_index: Any = field(default=None, repr=False)
+    frame_queries: Sequence[str] = field(default=(), repr=False)
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
@@ -132,19 +140,22 @@ class Experiment:
         """Views of single queries with answers, verdicts and rankings: `queries["q1"]`."""
         return QueryViews(self.path)
 
-    def to_pandas(self, *, texts: bool = False) -> Any:
+    def to_pandas(self, *, texts: bool = False) -> pandas.DataFrame:
         """Return a pandas DataFrame, a row per system and query, a column per score; needs pandas.
 
         The column `cause` has the cause of the query, None without one; a missing score is NaN. The
-        index is (system, query_id). A system without scores has no rows. Without pandas an
+        index is (system, query_id); of a pandas frame that `run_experiment` got it is the system
+        and the index of the frame. A system without scores has no rows. Without pandas an
         `ImportError` is raised, for damaged files a `DataError`.
 
         Args:
             texts: Add the columns `question`, `answer` (of the system, the first of several
-                samples) and `reference` (the gold answer, or a list of several) in front, and
-                `reason` at the end: the reason for the cause, then the words of the judges by
-                rubric. Missing texts are missing values of pandas. Of a table without ids the
-                first column is `row`, the number of the row, from 1.
+                samples), `reference` (the gold answer, or a list of several) and the metadata of
+                the query in front, and `reason` at the end: the reason for the cause, then the
+                words of the judges by rubric. Missing texts are missing values of pandas. Of a
+                table without ids the first column is `row`, the number of the row, from 1. Of a
+                frame `query_id` is a column. Metadata with the name of another column becomes
+                `table.<name>`.
         """
         pd = load_pandas("Experiment.to_pandas")
 
@@ -161,14 +172,32 @@ class Experiment:
         # named: a run without rows still has its columns
         columns = ["system", "query_id", "cause", *scores]
         if texts:
-            with closing(QueryViews(self.path, bare=True)) as views:
-                by_query = {view.id: view for view in views}
-            columns = [*columns[:2], "question", "answer", "reference", *columns[2:], "reason"]
-            if any(view.row is not None for view in by_query.values()):
-                columns.insert(2, "row")
-            for row in rows:
-                row |= self._texts(row["system"], by_query[row["query_id"]])
-        return pd.DataFrame(rows, columns=columns).set_index(["system", "query_id"])
+            columns = self._add_texts(rows, columns)
+        frame = pd.DataFrame(rows, columns=columns)
+        if self.frame_index is None:
+            return frame.set_index(["system", "query_id"])
+        place_of = {query: place for place, query in enumerate(self.frame_queries)}
+        index = self.frame_index.take([place_of[query] for query in frame["query_id"]])
+        levels = [index.get_level_values(level) for level in range(index.nlevels)]
+        names = ["system", *index.names]
+        frame.index = pd.MultiIndex.from_arrays([frame["system"], *levels], names=names)
+        return frame.drop(columns=["system"] if texts else ["system", "query_id"])
+
+    def _add_texts(self, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
+        """Add texts and metadata to the rows of `to_pandas`; return the names of all columns."""
+        with closing(QueryViews(self.path, bare=True)) as views:
+            by_query = {view.id: view for view in views}
+        metadata = dict.fromkeys(chain.from_iterable(v.metadata for v in by_query.values()))
+        texts = ["question", "answer", "reference"]
+        if any(view.row is not None for view in by_query.values()):
+            texts = ["row", *texts]
+        own_names = {*columns, *texts, "reason"}
+        name_of = {key: f"table.{key}" if key in own_names else key for key in metadata}
+        for row in rows:
+            view = by_query[row["query_id"]]
+            row |= self._texts(row["system"], view)
+            row |= {name: view.metadata.get(key) for key, name in name_of.items()}
+        return [*columns[:2], *texts, *name_of.values(), *columns[2:], "reason"]
 
     def _texts(self, name: str, view: QueryView) -> dict[str, object]:
         """Return column -> text of a query and a system for `to_pandas`."""

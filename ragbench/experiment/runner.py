@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ragbench import files
+from ragbench.comparison.input_table import input_table
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.collection import large_document_notes
@@ -55,6 +56,7 @@ from ragbench.registry import shown
 from ragbench.report.progress import Progress
 from ragbench.store.items import StageStore
 from ragbench.types import Collection
+from ragbench.types.documents import record_ids
 
 # Lock file in the folder of an experiment.
 _LOCK = ".lock.tmp"
@@ -159,7 +161,11 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             stage.advance()
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
-    return experiment
+    return replace(
+        experiment,
+        frame_index=input_table(dataset, collection).index,
+        frame_queries=record_ids(collection.queries),
+    )
 
 
 def _open_models(plan: Plan, budget: Budget) -> AbstractContextManager[Replies | None]:

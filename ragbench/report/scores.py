@@ -11,7 +11,7 @@ from math import exp, nan
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ragbench.comparison.evaluate import SCHEMA, Evaluation
+from ragbench.comparison.evaluation import SCHEMA, Evaluation
 from ragbench.records.codec import to_json
 from ragbench.records.score import RunCounts
 from ragbench.report.formats.base import Screen

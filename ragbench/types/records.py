@@ -369,6 +369,8 @@ class Collection:
             gold of which any is enough; of several such hits the first one counts.
         unread: Column of a table that holds no known part -> (part that it may hold, its first
             value as a text).
+        table_columns: Part -> column of a table that holds it; empty for data that are no table.
+        table_rows: Query id -> number of its first row in a table, from 1.
     """
 
     queries: Sequence[Query]
@@ -387,6 +389,8 @@ class Collection:
     excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     alternatives: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unread: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    table_columns: Mapping[str, str] = field(default_factory=dict)
+    table_rows: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {

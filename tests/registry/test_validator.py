@@ -10,7 +10,8 @@ import pytest
 
 import ragbench
 from ragbench.cli import compare, score
-from ragbench.comparison import evaluate, method
+from ragbench.comparison import method
+from ragbench.comparison.evaluation import Evaluation
 from ragbench.config import components, judges, schema
 from ragbench.config.gates import gate_options
 from ragbench.config.options import INVALID, check_value
@@ -27,7 +28,7 @@ from ragbench.score.text import METRICS
 
 FAMILIES = (LOADERS, RETRIEVERS, RERANKERS, GENERATORS, APPS, JUDGES, MEASURES, METRICS)
 BLOCKS = (
-    *(method.Method, score_run.Rules, evaluate.Evaluation),
+    *(method.Method, score_run.Rules, Evaluation),
     *(components.Common, components.RerankerCommon, components.GeneratorCommon),
     components.AnswerCommon,
     *(judges.JudgeCommon, schema.Top, schema.BudgetLimits, schema.Match),

@@ -321,6 +321,8 @@ class RecordTable:
         documents = None if corpus is None else corpus.documents
         names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
         self._named = columns or {}
+        # rows of a published form may be fewer or more than those of the table
+        self._has_own_rows = len(published.entries) == len(entries)
         entries, self._form_notes = published.entries, published.notes
         if not entries:
             raise DataError("no rows", file=file, allowed="at least one question")
@@ -415,7 +417,15 @@ class RecordTable:
             warnings=gold.warnings,
             alternatives=table.alternatives,
             unread=self._unread(),
+            table_columns=self._columns,
+            table_rows=self._row_numbers(table),
         )
+
+    def _row_numbers(self, table: QuestionTable) -> dict[str, int]:
+        """Return query id -> number of its first row; empty for a form with other rows."""
+        if not self._has_own_rows:
+            return {}
+        return {name: entry.number for name, entry in table.first.items()}
 
     def _unread(self) -> dict[str, tuple[str, str]]:
         """Return column without a part -> (part that it may hold, its first value)."""

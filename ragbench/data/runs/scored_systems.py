@@ -74,6 +74,7 @@ class ScoredSystems:
             unknown.
         folder: The run folder; None for other sources.
         name: Name of the experiment; empty without one.
+        questions: Query -> its text, of an evaluation in memory; empty for a folder or a file.
     """
 
     source: str
@@ -87,6 +88,7 @@ class ScoredSystems:
     fingerprints: QueryFingerprints = field(default_factory=dict, repr=False)
     folder: Path | None = field(default=None, repr=False)
     name: str = ""
+    questions: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over the queries at `rows` (from 0), in the order of `rows`.
