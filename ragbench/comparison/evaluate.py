@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -316,7 +317,7 @@ def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
 def evaluate_texts(
     predictions: Sequence[str | None] | tables.Table,
     references: Sequence[str | Sequence[str] | None] | None = None,
-    metrics: Sequence[str] = (),
+    metrics: Sequence[str | Callable[..., Any]] = (),
     *,
     confidence: float = 0.95,
     progress: Callable[[int, int], None] | None = None,
@@ -332,7 +333,8 @@ def evaluate_texts(
             ragas and deepeval among them.
         references: n reference texts, or lists of several each; None or an empty list if an item
             has none. None with a table.
-        metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`.
+        metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`; or functions, as
+            `evaluate` takes them.
         confidence: Level of the intervals.
         progress: Function that is called with the number of scores so far and in all.
         columns: Names of the columns of a table, if they are not usual ones:
@@ -377,12 +379,32 @@ def evaluate_texts(
     texts = tables.column_of(predictions, "evaluate_texts", "predictions")
     gold = tables.column_of(references, "evaluate_texts", "references")
     evaluation = score_pairs(
-        texts, gold, metrics, confidence=confidence, progress=progress, reasoning=reasoning
+        texts,
+        gold,
+        _metric_names(metrics),
+        confidence=confidence,
+        progress=progress,
+        reasoning=reasoning,
     )
     log_notes(evaluation.notes)
     for note in evaluation.notes:
         warnings.warn(note, UnseenText, stacklevel=2)
     return evaluation
+
+
+def _metric_names(metrics: Sequence[object]) -> list[Any]:
+    """Return names of metrics as they are, and the metrics of functions."""
+    # only here: scoring a run needs no text metrics
+    from ragbench.comparison.function_scores import score_of_function
+
+    names = []
+    for metric in metrics:
+        score = score_of_function(metric) if inspect.isroutine(metric) else metric
+        if isinstance(score, Measure):
+            allowed = "metrics, as a list of texts has no rankings"
+            raise OptionError("evaluate_texts", "metrics", score.name, allowed)
+        names.append(score)
+    return names
 
 
 class PairFacts(NamedTuple):

@@ -52,7 +52,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
-from ragbench.score.text.base import CallRows
+from ragbench.score.text.base import CallRows, Metric
 from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import (
@@ -605,6 +605,8 @@ def _find_kind(name: Any, judge: Judge | None, errors: list[RagbenchError]) -> K
     own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
     if isinstance(name, (Path, Mapping)) or name in own_names:
         return "judge"
+    if isinstance(name, (Metric, Measure)):
+        return "generation" if isinstance(name, Metric) else "retrieval"
     for kind, parse in _PARSERS.items():
         try:
             # an object, such as a measure of ir_measures, has its name as text

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ragbench.comparison.function_scores import score_of_function
 from ragbench.errors import OptionError, Phrase
 from ragbench.llm.server import speaks_openai
 from ragbench.registry import nearest
@@ -166,9 +167,11 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
     """
     call = PeerMetrics()
     for metric in metrics:
-        # a function of the user may be called `recall`, and is refused later
-        if isinstance(metric, (Path, Mapping)) or inspect.isroutine(metric):
+        if isinstance(metric, (Path, Mapping)):
             call.names.append(metric)
+            continue
+        if inspect.isroutine(metric):
+            call.names.append(score_of_function(metric))
             continue
         text = metric if isinstance(metric, str) else _name_of(metric, is_score)
         _check_mode(metric, text)

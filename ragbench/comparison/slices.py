@@ -245,7 +245,7 @@ def metadata_values(
             file=file,
             record=record,
             allowed=", ".join(keys) or f"{PREFIX}<key> of queries with metadata; these have none",
-            nearest=nearest(path, keys),
+            nearest=nearest(PREFIX + path.removeprefix(PREFIX), keys),
         )
     return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
 

@@ -347,7 +347,7 @@ def judge_items(
         RagbenchError: The user has to act, as for a missing key or package.
     """
     kind, model = judge.type, judge._judge
-    loaded_rubrics = load_rubrics(names, kind, model)
+    loaded_rubrics = load_rubrics(names, kind, model, judge.rubrics)
     if not loaded_rubrics or judge._arguments[1] is not None:
         loaded_rubrics += judge.rubrics
     rubrics = list({rubric.name: rubric for rubric in loaded_rubrics}.values())
@@ -416,11 +416,14 @@ def make_judge(
 
 
 def load_rubrics(
-    names: Sequence[str | Path | Mapping[str, Any]], type_name: str, judge: base.RubricJudge
+    names: Sequence[str | Path | Mapping[str, Any]],
+    type_name: str,
+    judge: base.RubricJudge,
+    own: Sequence[Rubric] = (),
 ) -> list[Rubric]:
     """Load rubrics by name, path or mapping, and check that the judge can apply them.
 
-    A single name is a list of one.
+    A single name is a list of one. A name of the `own` rubrics of a judge is that rubric.
 
     Raises:
         OptionError: No rubric has a name, the judge cannot apply a rubric, a name comes twice, or a
@@ -431,10 +434,13 @@ def load_rubrics(
     """
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    keys = judge.own_rubric
+    keys, own_by_name = judge.own_rubric, {rubric.name: rubric for rubric in own}
     rubrics = []
     for name in names:
-        rubrics.append(load_rubric(keys if keys and name == keys["name"] else name))
+        if isinstance(name, str) and name in own_by_name:
+            rubrics.append(own_by_name[name])
+        else:
+            rubrics.append(load_rubric(keys if keys and name == keys["name"] else name))
     loaded: set[str] = set()
     for rubric in rubrics:
         if (allowed := not_applied(rubric, judge)) is not None:

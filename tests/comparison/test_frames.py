@@ -1,0 +1,247 @@
+"""Data frames in `evaluate` and `run_experiment`: columns, index, slices, names and files."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragbench as rb
+from ragbench.testing import ChatServer
+
+pd = pytest.importorskip("pandas")
+
+FRAME = pd.DataFrame(
+    {
+        "question": ["where one?", "where two?", "where three?"],
+        "bot": ["Paris", "Rome", "Oslo"],
+        "reference": ["Paris", "Bonn", "Oslo"],
+        "tenant": pd.Categorical(["a", "b", "b"]),
+        "asked": pd.to_datetime(["2026-01-05", "2026-01-06", "2026-01-12"]),
+        "cause": [7, 8, 9],
+    },
+    index=[31, 12, 77],
+)
+COLUMNS = {"answer": "bot"}
+
+
+@pytest.fixture
+def result():
+    return rb.evaluate(FRAME, ["exact_match"], columns=COLUMNS, slices=["tenant"])
+
+
+def test_scores_join_the_frame_by_its_index(result):
+    scores = result.to_pandas()
+
+    assert [*scores.columns] == ["exact_match"]
+    assert FRAME.join(scores)["exact_match"].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_texts_keep_every_column_with_its_type(result):
+    frame = result.to_pandas(texts=True)
+
+    parts = ["query_id", "question", "contexts", "answer", "reference"]
+    further = ["tenant", "asked", "table.cause"]
+    assert [*frame.columns] == [*parts, *further, "exact_match", "cause"]
+    assert frame["tenant"].dtype == FRAME["tenant"].dtype
+    assert frame["asked"].equals(FRAME["asked"])
+    assert frame.groupby("tenant", observed=True)["exact_match"].mean().tolist() == [1.0, 0.5]
+    assert frame["query_id"].tolist() == [*result.query_ids]
+
+
+@given(st.permutations(range(6)), st.sets(st.integers(0, 5)))
+def test_rows_that_are_left_out_keep_the_others_in_place(order, dropped):
+    frame = pd.DataFrame(
+        {
+            "question": [f"where is {n}?" for n in order],
+            "answer": [str(n) for n in order],
+            "reference": ["3"] * 6,
+            "keep": ["no" if n in dropped else "yes" for n in order],
+        },
+        index=[f"row {n}" for n in order],
+    )
+    if len(dropped) == 6:
+        return
+    scores = rb.evaluate(frame, ["exact_match"]).to_pandas()["exact_match"]
+
+    expected = {f"row {n}": float(n == 3) for n in order if n not in dropped}
+    assert scores.to_dict() == expected
+
+
+def test_rows_and_files_have_their_further_columns(tmp_path):
+    rows = [{"user_input": "where?", "response": "x", "reference": "x", "tenant": "a"}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    for data in (rows, path):
+        frame = rb.evaluate(data, ["exact_match"]).to_pandas(texts=True)
+        assert frame.index.name == "query_id"
+        assert frame["tenant"].tolist() == ["a"]
+
+
+def test_several_index_levels_stay_levels():
+    frame = FRAME.set_index(["tenant", "cause"])
+    scores = rb.evaluate(frame, ["exact_match"], columns=COLUMNS).to_pandas()
+
+    assert scores.index.equals(frame.index)
+
+
+def test_slices_have_their_own_means_and_intervals(result, assert_message):
+    alone = rb.evaluate(FRAME.iloc[1:], ["exact_match"], columns=COLUMNS)
+
+    summary = result.slices["tenant"]["b"]["exact_match"]
+    assert (summary.mean, summary.n) == (0.5, 2)
+    assert summary.interval == alone.summary["exact_match"].interval
+    assert_message(repr(result))
+    assert "<caption>by tenant</caption>" in result._repr_html_()
+    by_week = rb.evaluate(
+        FRAME.astype({"asked": str}),
+        ["exact_match"],
+        columns=COLUMNS,
+        slices=["week(metadata.asked)"],
+    )
+    assert [*by_week.slices["week(metadata.asked)"]] == ["2026-W02", "2026-W03"]
+    for wrong in (["tenent"], "tenant"):
+        with pytest.raises(rb.RagbenchError) as error:
+            rb.evaluate(FRAME, ["exact_match"], columns=COLUMNS, slices=wrong)
+        assert_message(error.value)
+
+
+def test_the_worst_rows_come_first(result, assert_message):
+    assert result.worst(2)["answer"].tolist() == ["Rome", "Paris"]
+    ter = rb.evaluate(FRAME, ["ter"], columns=COLUMNS)
+    assert ter.worst(1)["answer"].tolist() == ["Rome"], "a lower edit rate is better"
+    for options in ({"n": 0}, {"score": "exakt"}):
+        with pytest.raises(rb.OptionError) as error:
+            result.worst(**options)
+        assert_message(error.value)
+
+
+def test_csv_has_the_rows_of_the_frame(result, tmp_path):
+    result.to_csv(tmp_path / "scores.csv")
+    text = (tmp_path / "scores.csv").read_text("utf-8")
+
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["answer"] for row in rows] == ["Paris", "Rome", "Oslo"]
+    assert [float(row["exact_match"]) for row in rows] == [1.0, 0.0, 1.0]
+    assert result.to_csv() == text
+    assert result.to_csv(texts=False).splitlines()[0] == "query_id,exact_match"
+
+
+def test_an_experiment_keeps_index_and_columns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = FRAME.rename(columns={"bot": "answer"})
+    experiment = rb.run_experiment(
+        {"name": "nb", "metrics": {"generation": ["exact_match"]}}, dataset=frame
+    )
+
+    scores = experiment.to_pandas().loc["given"]
+    assert frame.drop(columns="cause").join(scores)["exact_match"].tolist() == [1.0, 0.0, 1.0]
+    texts = experiment.to_pandas(texts=True)
+    assert texts.groupby("tenant")["exact_match"].mean().to_dict() == {"a": 1.0, "b": 0.5}
+    assert texts["table.cause"].tolist() == [7, 8, 9]
+    loaded = rb.load_experiment(experiment.path).to_pandas(texts=True)
+    assert loaded.index.names == ["system", "query_id"]
+    assert loaded["tenant"].tolist() == ["a", "b", "b"]
+
+
+def test_results_are_compared_under_their_names(result, assert_message):
+    other = rb.evaluate(FRAME.assign(bot="Paris"), ["exact_match"], columns=COLUMNS)
+    comparison = rb.compare({"v1": result, "v2": other})
+
+    [difference] = comparison.differences
+    assert (difference["system"], difference["baseline"]) == ("v2", "v1")
+    assert difference["difference"] == pytest.approx(-1 / 3)
+    [moved] = comparison.record.moved
+    assert [query.question for query in moved.queries] == ["where three?"]
+    assert comparison.to_latex().startswith("%")
+    for base, runs in (({"v1": result}, []), ({"v1": result, "v2": other}, [other])):
+        with pytest.raises(rb.OptionError) as error:
+            rb.compare(base, *runs)
+        assert_message(error.value)
+
+
+def test_rankings_are_compared_as_they_are(tmp_path, assert_message):
+    judged = {f"q{n}": {"d": 1} for n in range(8)}
+    first = {query: {"x": 2.0, "d": 1.0} for query in judged}
+    lists = {query: ["d", "x"] for query in judged}
+    rows = [(query, "d", 1.0) for query in judged]
+    frame = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
+    rb.write_run(rb.Run.from_dict(first), tmp_path / "first.run")
+
+    for better in (lists, frame, rb.Run.from_dict({q: {"d": 1.0} for q in judged})):
+        for base in (first, tmp_path / "first.run"):
+            [entry] = rb.compare(base, better, qrels=judged, measures="mrr").differences
+            assert entry["difference"] == 0.5
+    [entry] = rb.compare({"a": first, "b": lists}, qrels=judged, measures=["mrr"]).differences
+    assert (entry["system"], entry["difference"]) == ("b", 0.5)
+    with pytest.raises(rb.DataError) as error:
+        rb.compare(first, lists)
+    assert_message(error.value)
+
+
+@rb.metric("half")
+def half(prediction, references):
+    return 0.5
+
+
+def is_short(prediction):
+    return len(prediction) < 5
+
+
+def first_grade(retrieved, judged):
+    return float(retrieved[0] or 0)
+
+
+def test_metrics_may_be_functions(assert_message):
+    metrics = [rb.token_f1, half, is_short, rb.bleu]
+    result = rb.evaluate(FRAME, metrics, columns=COLUMNS)
+
+    assert [*result.mean] == ["token_f1", "half", "is_short", "bleu"]
+    assert result.mean["half"] == 0.5
+    assert result.mean["is_short"] == pytest.approx(2 / 3)
+    texts = rb.evaluate_texts(["Paris"], ["Paris"], [rb.token_f1, is_short])
+    assert texts.mean == {"token_f1": 1.0, "is_short": 0.0}
+    rows = [{"question": "q", "retrieved": ["d", "x"], "relevant": ["d"]}]
+    assert rb.evaluate(rows, [first_grade, rb.ndcg]).mean == {"first_grade": 1.0, "ndcg": 1.0}
+
+    def right(prediction, references):
+        return 1.0
+
+    def judge(answer, contexts):
+        return 1.0
+
+    for wrong in (right, judge, lambda prediction: 1.0, rb.rouge):
+        with pytest.raises(rb.OptionError) as error:
+            rb.evaluate(FRAME, [wrong], columns=COLUMNS)
+        assert_message(error.value)
+    with pytest.raises(rb.OptionError) as error:
+        rb.evaluate_texts(["a"], ["b"], [first_grade])
+    assert_message(error.value)
+
+
+def test_unlike_functions_of_one_name_are_not_compared():
+    def half(prediction, references):
+        return 0.25
+
+    signatures = []
+    for function in (half, globals()["half"]):
+        result = rb.evaluate(FRAME, [function], columns=COLUMNS)
+        signatures.append(result.signature["half"])
+    assert signatures[0] != signatures[1]
+
+
+def test_metrics_may_name_a_rubric_of_the_judge():
+    rubric = {
+        **{"name": "polite", "asks": "answer", "needs": ["answer"]},
+        **{"scale": {1: "rude", 5: "polite"}, "method": "rating"},
+    }
+    with ChatServer(json.dumps({"reasoning": "x", "level": 4})) as server:
+        judge = rb.Judge("m", [rubric], base_url=server.url)
+        result = rb.evaluate(FRAME, ["polite", "rougeL"], judge=judge, columns=COLUMNS)
+
+    assert [*result.mean] == ["rougeL", "polite"]
+    assert not math.isnan(result.mean["polite"])
