@@ -165,7 +165,6 @@ def _scored_rankings(
     return from_evaluation(name, evaluation)
 
 
-
 def needs_qrels(source: Source) -> bool:
     """Return True for rankings, and a file that starts neither as JSON nor as a conflict.
 

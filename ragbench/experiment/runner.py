@@ -161,11 +161,13 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             stage.advance()
         # a run that its budget ended is resumed by the next one, with the same token
         run_state.finished = results.spending is None or not results.spending.reached
-    return replace(
-        experiment,
-        frame_index=input_table(dataset, collection).index,
-        frame_queries=record_ids(collection.queries),
-    )
+    return _with_frame(experiment, dataset, collection)
+
+
+def _with_frame(experiment: Experiment, dataset: object, collection: Collection) -> Experiment:
+    """Return the experiment with the index of a pandas frame, if the data set is one."""
+    index, query_ids = input_table(dataset, collection).index, record_ids(collection.queries)
+    return replace(experiment, frame_index=index, frame_queries=query_ids)
 
 
 def _open_models(plan: Plan, budget: Budget) -> AbstractContextManager[Replies | None]:

@@ -91,7 +91,7 @@ def test_a_failed_judgement_is_a_cause_and_never_a_silent_nan(assert_message):
     assert result.causes == {"rougeL": {}, "answer_relevancy": {second: "server_error"}}
     assert result.mean["answer_relevancy"] == 0.75, "the mean is over the other row"
     assert result.summary["answer_relevancy"].failed == {"server_error": 1}
-    frame = result.to_pandas()
+    frame = result.to_pandas(texts=True)
     assert frame["cause"].to_dict() == {first: "", second: "answer_relevancy: server_error"}
     assert math.isnan(frame.loc[second, "answer_relevancy"])
     assert repr(result).endswith(", 1 server_error>")
@@ -282,7 +282,7 @@ def test_rubrics_stand_in_metrics_or_in_the_judge():
         (ROWS, {"metrics": ["faithfullness"]}, "evaluate: metrics"),
         (ROWS, {"metrics": ["rouge1(stemer=true)"]}, "rouge1: options"),
         (ROWS, {"metrics": ["recal@5"]}, "evaluate: metrics"),
-        (ROWS, {"metrics": [rb.ndcg]}, "evaluate: metrics"),  # a function, not its name
+        (ROWS, {"metrics": [rb.rouge]}, "evaluate: metrics"),  # a function of several scores
         (ROWS, {"confidence": 95}, "evaluate: confidence"),  # 95 is meant in percent
         (ROWS, {"columns": {"answr": "response"}}, "dataset: columns"),
         ([], {}, "dataset: data"),
