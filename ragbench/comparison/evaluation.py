@@ -235,8 +235,8 @@ class Evaluation:
         for head, rows in self._slice_rows():
             lines.append(f"by {head}:")
             for name, size, *means in rows:
-                named = zip(self.columns, means, strict=True)
-                texts = [f"{score} {mean}" for score, mean in named]
+                pairs = zip(self.columns, means, strict=True)
+                texts = [f"{score} {mean}" for score, mean in pairs]
                 lines.append(f"  {name} ({size}): {', '.join(texts)}")
         lines += [f"note: {note}" for note in (*notes, *self.query_notes)]
         joint = "\n  " if len(lines) > 1 else " "

@@ -218,14 +218,14 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     # the other options are checked by `Method` and `match_sources`
     flags = {"moved": moved, "intersect": intersect, "unpaired": unpaired}
     check_values("compare", declared_options(compare), flags)
-    named = _named_sources(base, runs)
-    is_alone = len(named) == 1
+    source_pairs = _named_sources(base, runs)
+    is_alone = len(source_pairs) == 1
     if unpaired and (intersect or cluster or is_alone):
         allowed = "two runs or more, without intersect and cluster"
         raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
     measures = [measures] if isinstance(measures, str) else list(measures or ())
-    sources = read_all(named, qrels, measures)
+    sources = read_all(source_pairs, qrels, measures)
     matching = _match_or_advise(sources, measures or None, intersect, unpaired)
     if cluster is None and not unpaired:
         cluster = shared_cluster(sources)
@@ -307,7 +307,7 @@ def _cluster_notes(
 
 
 def read_all(
-    named: Sequence[tuple[str, Source]], qrels: object, measures: Sequence[str]
+    source_pairs: Sequence[tuple[str, Source]], qrels: object, measures: Sequence[str]
 ) -> list[ScoredSystems]:
     """Read the sources, each beside its name; run files get the measures of the other sources.
 
@@ -322,16 +322,16 @@ def read_all(
     judged = _judgements(qrels)
     read: dict[int, ScoredSystems] = {}
     # run files last: the scores of the other sources decide their measures
-    order = sorted(range(len(named)), key=lambda i: needs_qrels(named[i][1]))
+    order = sorted(range(len(source_pairs)), key=lambda i: needs_qrels(source_pairs[i][1]))
     rankings_scores: dict[str, None] = {}
     for i in order:
         by = list(measures) or list(rankings_scores) or DEFAULT_MEASURES
-        name, source = named[i]
+        name, source = source_pairs[i]
         read[i] = read_scored(source, name=name, qrels=judged, measures=by)
         for system in read[i].systems.values():
             scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
             rankings_scores |= dict.fromkeys(scores)
-    return [read[i] for i in range(len(named))]
+    return [read[i] for i in range(len(source_pairs))]
 
 
 def _judgements(qrels: object) -> Qrels | None:

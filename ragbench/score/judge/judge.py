@@ -419,11 +419,11 @@ def load_rubrics(
     names: Sequence[str | Path | Mapping[str, Any]],
     type_name: str,
     judge: base.RubricJudge,
-    own: Sequence[Rubric] = (),
+    judge_rubrics: Sequence[Rubric] = (),
 ) -> list[Rubric]:
     """Load rubrics by name, path or mapping, and check that the judge can apply them.
 
-    A single name is a list of one. A name of the `own` rubrics of a judge is that rubric.
+    A single name is a list of one. A name of `judge_rubrics`, those of the judge, is that rubric.
 
     Raises:
         OptionError: No rubric has a name, the judge cannot apply a rubric, a name comes twice, or a
@@ -434,7 +434,7 @@ def load_rubrics(
     """
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    keys, own_by_name = judge.own_rubric, {rubric.name: rubric for rubric in own}
+    keys, own_by_name = judge.own_rubric, {rubric.name: rubric for rubric in judge_rubrics}
     rubrics = []
     for name in names:
         if isinstance(name, str) and name in own_by_name:
