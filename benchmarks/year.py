@@ -10,11 +10,13 @@ Worlds: one gold document a question, or four; the hits of one question in twent
 each evaluation (`noise`), as with queries that a model writes; twice as many commits drift
 (`drift`), or shuffle (`shuffles`). In the worlds `flips`, 2, 5, 15 or 30 % of the questions become
 right or wrong by chance at each evaluation; in `coin tosses`, a tenth of them is a coin toss. With
-stored replies (`stored`), a question flips only where a commit changed its ranking.
+stored replies (`stored`), a question flips only where a commit changed its ranking, or in another
+look, which asks for further replies.
 
-The default passes a commit that changes nothing since its base. If a loss is not sure, it looks at
-the changed questions again, on both sides: it fails if both looks together are surely worse, or if
-the second look alone is lower by more than the margin, too.
+The default passes a commit that changes nothing since its base. If the mean is lower and that is
+not sure, it evaluates the changed questions again on both sides, up to three times, until the mean
+of all looks is no longer lower, or surely so. It asks no more questions again than there are. The
+mean of all looks decides. Without flips and noise all looks are the same.
 
 A commit is compared with a base that is fixed, and made anew after each commit that gains, or
 with main as it is before the commit. Drift that is too small to see in one commit cannot be seen
@@ -59,8 +61,8 @@ Verdict = Literal["fail", "undecided", "pass"]
 Mode = Literal["fixed", "main"]
 # Differences of the known questions, and scores of their baseline -> verdict
 Rule = Callable[[FloatArray, FloatArray], Verdict]
-# Differences of a second evaluation of both sides
-Look = Callable[[], FloatArray]
+# Number of a look -> differences of another evaluation of both sides
+Look = Callable[[int], FloatArray]
 MODES: dict[Mode, str] = {
     "fixed": "Against a fixed base, chosen anew after each gain",
     "main": "Against main as it is before the commit",
@@ -71,6 +73,8 @@ MARGIN = 0.02
 # A commit whose effect on the pool is above it loses nothing that anybody would look for
 HARMLESS = -0.005
 FLIP_LOSS = 0.005
+# Evaluations besides the first one
+MOST_LOOKS = 3
 GAIN = np.array([1 / np.log2(rank + 1) for rank in range(1, DEPTH + 1)] + [0.0])
 FIRST_RANKS = np.array([0.45, 0.14, 0.08, 0.05, 0.04, 0.03, 0.03, 0.02, 0.02, 0.02, 0.12])
 EFFECTS = (0.0,) * 20 + (-0.008,) * 12 + (0.025,) * 4 + (-0.028, -0.028, -0.05, -0.11)
@@ -229,14 +233,21 @@ def default(d: FloatArray, baseline: FloatArray) -> Verdict:
     return NotWorse(measure="score").verdict_of(_interval(d, baseline), 1.0)[0]
 
 
-def look_twice(d: FloatArray, baseline: FloatArray, look: Look) -> Verdict:
-    """Decide as `ragbench gate` does: a loss that is not sure has to show in a second look, too."""
-    if default(d, baseline) != "fail" or surely_worse(d, baseline) == "fail":
-        return default(d, baseline)
-    second = np.where(d != 0, look(), 0.0)
-    if surely_worse((d + second) / 2, baseline) == "fail":
-        return "fail"
-    return mean_fell(second, baseline)
+def look_again(d: FloatArray, baseline: FloatArray, look: Look) -> Verdict:
+    """Decide as `ragbench gate` does: the mean of all looks at the changed questions decides."""
+    has_changed = d != 0
+    total, n_looks, n_asked = d, 1, np.count_nonzero(has_changed)
+    while n_looks <= MOST_LOOKS and _is_unsure_loss(total / n_looks, baseline):
+        if n_looks * n_asked > len(d):
+            break
+        total = total + np.where(has_changed, look(n_looks), 0.0)
+        n_looks += 1
+    return default(total / n_looks, baseline)
+
+
+def _is_unsure_loss(d: FloatArray, baseline: FloatArray) -> bool:
+    """Return True if the mean is lower, and its interval does not exclude 0."""
+    return d.mean() < 0 and surely_worse(d, baseline) != "fail"
 
 
 def _interval(d: FloatArray, baseline: FloatArray) -> DifferenceInterval:
@@ -288,30 +299,39 @@ class App:
     """
 
     def __init__(self, world: Project, known: NDArray[np.int64], seed: int) -> None:
-        self._world, self._known = world, known
-        self._rng = np.random.default_rng(seed)
-        self._tossed = self._rng.random(len(known)) < world.tosses
-        # a stored reply: ranks of the question -> whether it is flipped
-        self._stored: list[dict[bytes, bool]] = [{} for _ in known]
+        self._world, self._known, self._seed = world, known, seed
+        rng = np.random.default_rng([seed, 1])
+        self._share = np.where(rng.random(len(known)) < world.tosses, 0.5, world.flips)
+        # stored replies flip by look, question and ranks alone
+        self._chances = rng.random((MOST_LOOKS + 1, len(known), DEPTH + 1))
 
-    def evaluate(self, ranks: Ranks, noise_seed: int) -> FloatArray:
-        """Return the scores of the known questions, as one evaluation shows them."""
+    def evaluate(
+        self, ranks: Ranks, noise_seed: int, look: int, evaluation: tuple[int, int]
+    ) -> FloatArray:
+        """Return the scores of the known questions; look and evaluation are seeds of the flips."""
         if self._world.noise:
             ranks = shuffle(np.random.default_rng(noise_seed), ranks, self._world.noise, 2)
         rows = ranks[self._known]
         scores = scores_of(rows)
         if not self._world.has_flips:
             return scores
-        flips = self._draw()
         if self._world.stored:
-            for number, row in enumerate(rows):
-                flips[number] = self._stored[number].setdefault(row.tobytes(), bool(flips[number]))
-        return np.where(flips, np.where(scores > 0, 0.0, 1.0), scores)
+            by_rank = self._chances[look][np.arange(len(rows))[:, np.newaxis], rows]
+            chances = by_rank.sum(axis=1) % 1
+        else:
+            rng = np.random.default_rng([self._seed, look, *evaluation])
+            chances = rng.random(len(rows))
+        return np.where(chances < self._share, np.where(scores > 0, 0.0, 1.0), scores)
 
-    def _draw(self) -> NDArray[np.bool_]:
-        """Draw the questions that flip in an evaluation."""
-        chance = self._rng.random(len(self._known))
-        return np.where(self._tossed, chance < 0.5, chance < self._world.flips)
+    def differences(
+        self, base: tuple[Ranks, int], state: tuple[Ranks, int], commit: int, look: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the differences that a look shows, and the scores of the base.
+
+        A side is its ranks and the seed of their noise.
+        """
+        old = self.evaluate(base[0], base[1] + look, look, (commit, 0))
+        return self.evaluate(state[0], state[1] + look, look, (commit, 1)) - old, old
 
 
 def year(rule: str, world: Project, n: int, mode: Mode, seed: int) -> Year:
@@ -333,15 +353,15 @@ def year(rule: str, world: Project, n: int, mode: Mode, seed: int) -> Year:
         state = commit(np.random.default_rng(seeds[i, 0]), pool, effect, world)
         truth = float(scores_of(state).mean())
         own = truth - float(scores_of(pool).mean())
-        # both sides run anew in each gate
-        old, new = app.evaluate(base, base_seed), app.evaluate(state, noise_seed)
+        # both sides run anew in each gate; rules see the same chance
+        sides = (base, base_seed), (state, noise_seed), int(i)
+        d, old = app.differences(*sides, 0)
         if rule != DEFAULT:
-            verdict = RULES[rule](new - old, old)
+            verdict = RULES[rule](d, old)
         elif state is base:
             verdict = "pass"  # nothing that the system uses changed
         else:
-            looks = app, base, state, base_seed + 1, noise_seed + 1
-            verdict = look_twice(new - old, old, lambda looks=looks: _look(*looks))
+            verdict = look_again(d, old, lambda look, sides=sides: app.differences(*sides, look)[0])
         undecided += verdict == "undecided"
         if verdict == "fail":
             alarms += truth - baseline > HARMLESS
@@ -352,11 +372,6 @@ def year(rule: str, world: Project, n: int, mode: Mode, seed: int) -> Year:
         if mode == "main" or (effect or 0) > 0:
             base, baseline, base_seed = state, truth, noise_seed
     return Year(alarms, merged, harmless, undecided, float(scores_of(pool).mean()) - start)
-
-
-def _look(app: App, base: Ranks, state: Ranks, base_seed: int, noise_seed: int) -> FloatArray:
-    """Return the differences of another evaluation of both sides."""
-    return app.evaluate(state, noise_seed) - app.evaluate(base, base_seed)
 
 
 def mean_year(rule: str, world: Project, n: int, mode: Mode, seeds: int) -> Year:

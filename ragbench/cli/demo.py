@@ -45,7 +45,7 @@ The same on your own questions and documents:
     ragbench gate ragbench.yaml --base origin/main   # in a Git checkout: compares it with main
 
 qa.csv has a column with questions, and one with the right documents or with answers. Without gates
-in the file, the command fails if a system got surely worse, or its mean fell by more than 0.02.
+in the file, the command fails if a system got surely worse, or its mean fell by more than 0.019.
 docs/ci.md describes all gates, and how they check each pull request."""
 
 

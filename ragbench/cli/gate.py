@@ -53,14 +53,15 @@ if TYPE_CHECKING:
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
 @output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
-@output.format_option(help="csv has a row for each decision.")
+@output.format_option("json", help="csv has a row for each decision; json has the whole decision.")
+@output.json_option(help="The same as --format json.")
 @output.junit_option
 @click.option(
     "--recheck",
     type=output.FiniteRange(min=0),
     metavar="USD",
-    help="Largest cost of a second look at a loss that is not sure, for each side; 0 takes none. "
-    "Default: the cost of the run itself.",
+    help="Largest cost of all further looks at a loss that is not sure, for each side; 0 takes "
+    "none. Default: the cost of the run itself.",
 )
 @click.option("--as-base", type=click.Path(path_type=Path), hidden=True)
 @click.option("--queries", type=click.Path(path_type=Path), hidden=True)
@@ -90,18 +91,25 @@ def command(
     answers are those of the base, the command prints "nothing changed" and exits with 0, or with 3
     if the run is incomplete. Gates against baseline files are decided against the base. Without
     gates, a system fails that is surely worse (the verdict of `ragbench compare`), or lower by more
-    than 0.02 of the range, by the first measure of rankings (`found` alone if there is no other) or
-    by `right`, else the first score of answers. Judges and generators whose key is missing are
+    than 0.019 of the range, by the first measure of rankings (`found` decides only alone) or by
+    `right`, else the first score of answers. Judges and generators whose key is missing are
     skipped, and their gates are undecided.
 
     A comment needs the variables of a job of GitHub and GITHUB_TOKEN, or of GitLab and
     GITLAB_TOKEN. Without a comment, as in pull requests from forks, the exit code is the same.
     """
+    from ragbench.data.runs.run_folder import to_json
     from ragbench.report.formats import render
-    from ragbench.report.gate import brief_review
+    from ragbench.report.gate import brief_review, review_json
 
     tables = {name: flags.pop(name) for name in ("qrels", "measures", "max_drop")}
-    of_runs = {"--base": base, "--set": overrides, "--no-judge": flags["no_judge"]}
+    of_runs = {
+        "--base": base,
+        "--set": overrides,
+        "--no-judge": flags["no_judge"],
+        "--require-judge": flags["require_judge"],
+        "--recheck": flags["recheck"] is not None,
+    }
     output.refuse(
         (flags["require_judge"] and flags["no_judge"], "pass --require-judge or --no-judge"),
         (new is None and base is None, "pass --base REF, or two files: OLD NEW"),
@@ -110,6 +118,10 @@ def command(
             "--qrels, -m and --max-drop are for OLD and NEW",
         ),
         *((new and value, f"{name} is for a CONFIG") for name, value in of_runs.items()),
+        (
+            flags["as_json"] and form not in ("table", "json"),
+            f"pass --json or --format {form}, not both",
+        ),
     )
     subject, strict = new or config, flags["strict"]
     with output.running(flags["quiet"]) as progress, _commented_errors(subject, flags["comment"]):
@@ -120,12 +132,16 @@ def command(
             return
         else:
             summary, report = _run_head(config, base or "", overrides, flags, progress)
-    output.write_report(brief_review(report) if flags["quiet"] else report, form)
+    exit_code = summary.exit_code(strict=strict)
+    if flags["as_json"] or form == "json":
+        output.write_json(to_json(review_json(report, summary, exit_code)))
+    else:
+        output.write_report(brief_review(report) if flags["quiet"] else report, form)
     if flags["comment"]:  # first, since it raises no error
         _comment(subject, report)
     page = partial(render, report, "markdown")
     output.report_gates(page, summary, None if new else config, junit, strict=strict)
-    ctx.exit(summary.exit_code(strict=strict))
+    ctx.exit(exit_code)
 
 
 def _compare_tables(
@@ -150,6 +166,7 @@ def _run_base(
     """Run the config of the base into a folder, in the process that the head has started."""
     from ragbench.experiment.base_run import (
         load_for_gate,
+        read_look,
         stored_errors,
         stored_files,
         without_keyless_generators,
@@ -159,9 +176,7 @@ def _run_base(
 
     with stored_errors(folder), stored_files(folder):
         settings, _ = without_keyless_generators(load_for_gate(config, overrides, folder))
-        file = flags["queries"]
-        queries = () if file is None else tuple(file.read_text(encoding="utf-8").split("\n"))
-        choices = Choices(judge=not flags["no_judge"], queries=queries)
+        choices = read_look(flags["queries"], Choices(judge=not flags["no_judge"]))
         run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
 
 

@@ -335,7 +335,7 @@ def _cost(planned: PlannedRun) -> Iterator[str]:
         yield f"{printable(model)} has no known price: write {printable(entry)}"
     if cost.usd is not None and cost.usd[1] > 0:
         most = format(cost.usd[1], ".2g")
-        yield f"gate: a second look at a loss that is not sure costs at most {most} USD a side"
+        yield f"gate: further looks at a loss that is not sure cost at most {most} USD a side"
     budget = planned.plan.config.budget
     if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
         yield f"budget: {budget.usd:g} USD may not be enough"

@@ -42,7 +42,8 @@ def own_noise(base: Path | None, head: Path | None) -> str:
     names = ", ".join(map(printable, queries[:_LISTED]))
     if len(queries) > _LISTED:
         names += f" and {counted(len(queries) - _LISTED, 'others')}"
-    return f"nothing changed {where}: {these} your app's own noise ({names})"
+    # many of them change no score, and are in no count of worse and better questions
+    return f"nothing changed {where}: {these} your app's own noise ({names}), in hits or answers"
 
 
 def _is_same_code(old: Manifest, new: Manifest) -> bool:

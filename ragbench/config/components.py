@@ -190,6 +190,12 @@ def check_component(
     return replace(component, chunk=chunking)
 
 
+def varies(component: Component | None) -> bool:
+    """Return True unless equal calls of a component always have equal results."""
+    reason = getattr(component and component.cls, "same_results", "")
+    return not (isinstance(reason, str) and reason)
+
+
 def without_useless_repeat(node: Node, cls: Any, options: Collection[str], report: Report) -> Node:
     """Return an entry without `repeat` and its earlier name where all results are the same.
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from msgspec import structs
+
 from ragbench.comparison.sources import read_scored
 from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
@@ -30,9 +32,11 @@ from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
 from ragbench.experiment.used_files import UsedFiles, watch_files
 from ragbench.files import cache_folder, write_file
+from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
 
 _SHORT = 8  # digits of a commit
+_FIRST_LOOK = Choices()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,8 @@ class GateBase:
         changed: Files of the difference between base and head; None if it is not known.
         used: Files that the run of the base imported or opened.
         hidden: Reason why it may have used others; empty without one.
-        again: Runs the base once more on some questions, with a budget in USD or None; None if the
-            base cannot be run.
+        again: Runs the base once more on the questions of a further look, with a budget in USD or
+            None; None if the base cannot be run.
     """
 
     scored: ScoredSystems
@@ -55,7 +59,7 @@ class GateBase:
     changed: frozenset[str] | None = None
     used: frozenset[str] = frozenset()
     hidden: str = ""
-    again: Callable[[Sequence[str], float | None], ScoredSystems] | None = None
+    again: Callable[[Choices, float | None], ScoredSystems] | None = None
 
     def with_used(self, files: UsedFiles) -> GateBase:
         """Return the base with further files that a run used."""
@@ -151,9 +155,9 @@ def open_base(
             tree_of_base = BaseTree(root, temporary, path, name, options, config)
             folder_of_run, used = tree_of_base.run()
 
-            def again(queries: Sequence[str], usd: float | None) -> ScoredSystems:
-                """Return the scores of a second run of the base on some questions."""
-                return read_scored(tree_of_base.run(queries, usd)[0], name=name)
+            def again(choices: Choices, usd: float | None) -> ScoredSystems:
+                """Return the scores of a further run of the base on some questions."""
+                return read_scored(tree_of_base.run(choices, usd)[0], name=name)
 
             yield GateBase(
                 scored=read_scored(folder_of_run, name=name),
@@ -165,6 +169,14 @@ def open_base(
             )
         finally:
             _git(root, "worktree", "remove", "--force", str(tree), check=False)
+
+
+def read_look(path: Path | None, choices: Choices) -> Choices:
+    """Return choices with the questions and the number of a look that `BaseTree.run` wrote."""
+    if path is None:
+        return choices
+    number, *queries = path.read_text(encoding="utf-8").split("\n")
+    return structs.replace(choices, queries=tuple(queries), look=int(number))
 
 
 @contextmanager
@@ -313,11 +325,13 @@ class BaseTree:
     options: Sequence[str]
     config: ExperimentConfig
 
-    def run(self, queries: Sequence[str] = (), usd: float | None = None) -> tuple[Path, BaseFiles]:
+    def run(
+        self, choices: Choices = _FIRST_LOOK, usd: float | None = None
+    ) -> tuple[Path, BaseFiles]:
         """Run the config of the base in another process; return its run folder and used files.
 
         Args:
-            queries: Questions to ask; empty means all.
+            choices: Questions to ask and number of the look; the default asks all.
             usd: Largest cost in US dollars; None sets no limit.
 
         Raises:
@@ -340,13 +354,13 @@ class BaseTree:
         }
         # a config at the same relative place, so that both runs record the same paths
         relative = os.path.relpath(self._in_tree(self.path), folder)
-        output = self._output("-again" if queries else "")
+        output = self._output(f"-{choices.look}" if choices.look else "")
         command = [sys.executable, "-m", "ragbench", "gate", relative, "--base", self.name]
         command += [*self.options, "--as-base", str(output)]
-        if queries:
-            questions = output.with_name(f"{output.name}.queries")
-            write_file(questions, "\n".join(queries))
-            command += ["--queries", str(questions)]
+        if choices.look:
+            look = output.with_name(f"{output.name}.look")
+            write_file(look, "\n".join([str(choices.look), *choices.queries]))
+            command += ["--queries", str(look)]
         if usd is not None:
             command.append(f"--set=budget.usd={usd}")
         code = subprocess.run(command, cwd=folder, env=environment).returncode

@@ -46,7 +46,7 @@ def answers_line(system: str, pairs: PairedScores) -> str:
     gains = np.nan_to_num(pairs.gains)
     won, lost = (
         [query for query, is_in in zip(pairs.query_ids, mask.tolist(), strict=True) if is_in]
-        for mask in (gains > 0.5, gains < -0.5)  # in both looks, if there are two
+        for mask in (gains > 0.5, gains < -0.5)  # in most looks, if there are several
     )
     if not won and not lost:
         return ""

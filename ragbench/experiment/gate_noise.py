@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ragbench.config.components import varies
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
@@ -19,7 +20,7 @@ from ragbench.gates.base import Gate
 from ragbench.gates.drop import PairGate
 from ragbench.records.gate import Decision
 from ragbench.report.text import counted, ends_of
-from ragbench.types import ScoreColumn
+from ragbench.types import FloatArray
 from ragbench.types.display import printable
 
 # Blocks of a config that change no ranking and no answer of a system; its own are compared apart
@@ -137,8 +138,7 @@ def may_vary(config: ExperimentConfig, system: SystemScores) -> bool:
     # rerankers and fusions read other retrievers
     if any(c.retriever or c.options.get("retrievers") for c in present):
         present += config.retrievers.values()
-    reasons = [getattr(component.cls, "same_results", "") for component in present]
-    return not all(isinstance(reason, str) and reason for reason in reasons)
+    return any(map(varies, present))
 
 
 def noise_line(system: str, n: int) -> str:
@@ -161,50 +161,49 @@ def is_unsure(gate: Gate, decision: Decision) -> bool:
     return ends is None or ends[0] * ends[1] <= 0
 
 
-def confirm(gate: Gate, decision: Decision, second: Decision) -> Decision:
-    """Return the decision on both looks: an unsure failure needs that the second look fails too."""
-    if not is_unsure(gate, decision) or second.verdict == "fail":
-        return decision
-    return structs.replace(decision, verdict="pass", why=f"{decision.why}; not so at a second look")
-
-
-def merge_looks(first: ScoredSystems, second: ScoredSystems) -> ScoredSystems:
-    """Return scores that are the means of two looks, where both have a question."""
-    return _replace_values(first, second, weight=0.5)
-
-
-def second_look(
-    base: ScoredSystems, head: ScoredSystems, again: tuple[ScoredSystems, ScoredSystems]
-) -> tuple[ScoredSystems, ScoredSystems]:
-    """Return base and head of the second look alone; other questions count as unchanged."""
-    old, new = again
-    same = _replace_values(head, base, weight=1.0)
-    return _replace_values(base, old, weight=1.0), _replace_values(same, new, weight=1.0)
-
-
-def _replace_values(first: ScoredSystems, second: ScoredSystems, weight: float) -> ScoredSystems:
-    """Return the first scores, with the second ones mixed in by weight where both have a value."""
+def merge_looks(first: ScoredSystems, later: Sequence[ScoredSystems]) -> ScoredSystems:
+    """Return scores that are the means of all looks that have a value; NaN of the first stays."""
     row_of = {query: row for row, query in enumerate(first.query_ids)}
-    common = [(row_of[q], row) for row, q in enumerate(second.query_ids) if q in row_of]
-    rows = np.array(common, dtype=np.int64).reshape(-1, 2)
     systems = {}
     for name, system in first.systems.items():
-        other = second.systems.get(name)
         columns = {}
         for measure, column in system.columns.items():
-            values = None if other is None else other.columns.get(measure)
-            columns[measure] = column if values is None else _mix(column, values, rows, weight)
+            total, n_looks = np.array(column.values), np.ones(len(column.values))
+            for look in later:
+                _add_look(total, n_looks, look, name, measure, row_of)
+            columns[measure] = replace(column, values=total / n_looks)
         systems[name] = replace(system, columns=columns)
     return replace(first, systems=systems)
 
 
-def _mix(first: ScoreColumn, second: ScoreColumn, rows: Any, weight: float) -> ScoreColumn:
-    """Return a column with the second values mixed in at pairs of rows."""
-    values = np.array(first.values)
-    mixed = (1 - weight) * values[rows[:, 0]] + weight * second.values[rows[:, 1]]
-    has_both = ~np.isnan(mixed)
-    values[rows[has_both, 0]] = mixed[has_both]
-    return replace(first, values=values)
+def has_same_scores(first: ScoredSystems, look: ScoredSystems) -> bool:
+    """Return True if a look at some questions has the scores of the first one, as stored ones."""
+    row_of = {query: row for row, query in enumerate(first.query_ids)}
+    rows = [row_of[query] for query in look.query_ids]
+    for name, system in look.systems.items():
+        for measure, column in system.columns.items():
+            values = first.systems[name].columns[measure].values[rows]
+            if not np.array_equal(values, column.values, equal_nan=True):
+                return False
+    return True
+
+
+def _add_look(
+    total: FloatArray,
+    n_looks: FloatArray,
+    look: ScoredSystems,
+    system: str,
+    measure: str,
+    row_of: Mapping[str, int],
+) -> None:
+    """Add the values of a look to the sums of a column, and count them."""
+    if system not in look.systems or measure not in look.systems[system].columns:
+        return
+    values = look.systems[system].columns[measure].values
+    for query, value in zip(look.query_ids, values.tolist(), strict=True):
+        if query in row_of and not np.isnan(value):
+            total[row_of[query]] += value
+            n_looks[row_of[query]] += 1
 
 
 def changed_questions(gains: Sequence[tuple[Sequence[str], Any]]) -> tuple[str, ...]:

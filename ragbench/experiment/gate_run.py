@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -35,14 +35,13 @@ from ragbench.experiment.gate_news import (
 )
 from ragbench.experiment.gate_noise import (
     changed_questions,
-    confirm,
     excuse,
+    has_same_scores,
     is_unsure,
     may_be_unseen,
     may_vary,
     merge_looks,
     noise_line,
-    second_look,
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
@@ -67,9 +66,13 @@ from ragbench.report.gate import (
 )
 from ragbench.report.progress import Progress
 from ragbench.report.table import TableReport
+from ragbench.report.text import counted
 from ragbench.types import ScoreColumn
+from ragbench.types.display import printable
 
 _BEST = 3  # questions that gained and are shown
+# Further looks at a loss that is not sure; benchmarks/year.py has the reason
+_MOST_LOOKS = 3
 # Change of a score of a system, the system, its baseline, and their paired scores
 Row = tuple[ChangedScore, ComparedRow, ComparedRow, PairedScores]
 
@@ -101,8 +104,8 @@ def run_gate(
     is taken on the first measure of rankings, besides `found`, and on `right` or else the first
     score of answers of every system. Gates on skipped judges and generators are undecided; if no
     other gate is left, the default decision is taken too. A system that uses nothing that changed
-    passes. If a difference fails without being sure, the changed questions run once more on both
-    sides. Other errors are those of `run_experiment`.
+    passes. If a score is lower without being sure, the changed questions run up to three times more
+    on both sides, and the mean of all looks decides. Other errors are those of `run_experiment`.
 
     Args:
         config: Config of the head.
@@ -110,8 +113,8 @@ def run_gate(
         choices: Options of the command line.
         progress: Display of the progress.
         skipped_generators: Generator that the config lost -> reason.
-        recheck: Budget of the second look in USD, for each side; 0 takes none, and None allows the
-            cost of the first look.
+        recheck: Budget of all further looks in USD, for each side; 0 takes none, and None allows
+            the cost of the first look.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
@@ -127,26 +130,103 @@ def run_gate(
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
     skipped = _skipped_components(skipped_judges, skipped_generators)
-    looks = Looks(unchanged=_unchanged(head, base, gate_base, config, opened))
-    review = review_scored(head, base, config.gates, skipped, experiment.record, looks=looks)
+    decide = partial(
+        review_scored,
+        gates=config.gates,
+        skipped=skipped,
+        summary=experiment.record,
+        unchanged=_unchanged(head, base, gate_base, config, opened),
+    )
+    review = decide(head, base)
+    may_differ = any(may_vary(config, head.systems[name]) for name in review.unsure_systems)
     # a part of the questions may choose another combination of a sweep
-    can_repeat = gate_base.again is not None and not experiment.record.selected
-    varying = [name for name in review.unsure_systems if may_vary(config, head.systems[name])]
-    if gate_base.again is not None and can_repeat and varying and recheck != 0:
-        usd = _cost(head) if recheck is None else recheck
-        part = structs.replace(choices, queries=review.unsure)
-        budget = replace(config.budget, usd=usd or config.budget.usd)
-        with TemporaryDirectory(prefix="ragbench-") as folder:
-            again = replace(config, gates=(), budget=budget, output=folder)
-            second = run_experiment(again, choices=part, progress=progress)
-            new = scored_without_controls(second.path)
-        old = _with_choices_of(gate_base.again(review.unsure, usd or None), head)
-        looks = replace(looks, second=second_look(base, head, (old, new)), n=len(review.unsure))
-        base, head = merge_looks(base, old), merge_looks(head, new)
-        review = review_scored(head, base, config.gates, skipped, experiment.record, looks=looks)
+    if may_differ and recheck != 0 and not experiment.record.selected:
+        if gate_base.again is None:
+            review = replace(review, looks=_no_look_line(review, base.source))
+        else:
+            usd = _cost(head) if recheck is None else recheck
+            further = FurtherLooks(config, gate_base.again, choices, progress, usd)
+            review = further.decide(review, (base, head), decide)
     corpus = list(corpus_lines(base, head, config, gate_base.places))
     changes = list(judge_and_gate_lines(base, head))
     return replace(review, corpus=corpus, config_changes=changes)
+
+
+@dataclass(slots=True)
+class FurtherLooks:
+    """Further runs of both sides on the questions that changed.
+
+    Attributes:
+        config: Config of the head.
+        again: Runs the base on some questions, as `GateBase.again`.
+        choices: Options of the command line.
+        progress: Display of the progress.
+        usd: Rest of the budget in USD for each side; 0 if costs are not known.
+    """
+
+    config: ExperimentConfig
+    again: Callable[[Choices, float | None], ScoredSystems]
+    choices: Choices
+    progress: Progress
+    usd: float
+
+    def decide(
+        self,
+        review: GateReview,
+        sides: tuple[ScoredSystems, ScoredSystems],
+        decide: Callable[[ScoredSystems, ScoredSystems], GateReview],
+    ) -> GateReview:
+        """Return the review of the mean of all looks, at most three beside that of `review`.
+
+        The looks end when no score is lower without being sure, when more questions would be asked
+        again than the run has, when the budget is spent, or when the scores are stored ones.
+
+        Args:
+            review: Review of the first look.
+            sides: Base and head of the first look.
+            decide: Returns the review of a head and a base.
+        """
+        base, head = sides
+        questions, is_limited = review.unsure, self.usd > 0
+        looks = list[tuple[ScoredSystems, ScoredSystems]]()
+        while review.unsure and len(looks) < _MOST_LOOKS:
+            is_spent = is_limited and self.usd <= 0
+            if is_spent or (len(looks) + 1) * len(questions) > len(head.query_ids):
+                break
+            looks.append(self._look(questions, head, len(looks) + 1))
+            old, new = zip(*looks, strict=True)
+            review = decide(merge_looks(head, new), merge_looks(base, old))
+            # stored replies: a further look would show nothing else
+            if has_same_scores(head, new[-1]) and has_same_scores(base, old[-1]):
+                break
+        if not looks:
+            return review
+        times = "once" if len(looks) == 1 else f"{len(looks)} times"
+        ran = f"{counted(len(questions), 'changed questions')} ran {times} more on both sides"
+        line = f"looked at again: {ran}; the mean of all looks decides"
+        return replace(review, looks=line)
+
+    def _look(
+        self, questions: Sequence[str], head: ScoredSystems, number: int
+    ) -> tuple[ScoredSystems, ScoredSystems]:
+        """Return base and head of another run on some questions, whose cost is subtracted."""
+        part = structs.replace(self.choices, queries=tuple(questions), look=number)
+        budget = replace(self.config.budget, usd=self.usd or self.config.budget.usd)
+        with TemporaryDirectory(prefix="ragbench-") as folder:
+            config = replace(self.config, gates=(), budget=budget, output=folder)
+            run = run_experiment(config, choices=part, progress=self.progress)
+            new = scored_without_controls(run.path)
+        old = _with_choices_of(self.again(part, self.usd or None), head)
+        self.usd -= _cost(new)
+        return old, new
+
+
+def _no_look_line(review: GateReview, base: str) -> str:
+    """Return the line on a failure that needs another look at a base that cannot run again."""
+    if not any(decision.verdict == "fail" for decision in review.decisions):
+        return ""
+    advice = "a Git reference as --base runs both sides again"
+    return printable(f"not looked at again: {base} has the scores of one run; {advice}")
 
 
 def _cost(head: ScoredSystems) -> float:
@@ -174,21 +254,6 @@ def _unchanged(
     return unchanged_systems(head, base, changed, gate_base.used | opened.below(root).keys())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Looks:
-    """Facts on the noise of a comparison.
-
-    Attributes:
-        unchanged: Systems that use nothing that changed.
-        second: Base and head of a second look alone; None without one.
-        n: Number of questions of the second look.
-    """
-
-    unchanged: frozenset[str] = frozenset()
-    second: tuple[ScoredSystems, ScoredSystems] | None = None
-    n: int = 0
-
-
 def review_scored(
     head: ScoredSystems,
     base: ScoredSystems,
@@ -196,7 +261,7 @@ def review_scored(
     skipped: Mapping[str, str],
     summary: Summary,
     questions: Mapping[str, str] = MappingProxyType({}),
-    looks: Looks | None = None,
+    unchanged: Collection[str] = (),
 ) -> GateReview:
     """Compare scored systems with those of a base, decide the gates, and return the review.
 
@@ -209,14 +274,14 @@ def review_scored(
         skipped: `judge NAME` or `generator NAME` that was skipped -> reason.
         summary: Summary of the head.
         questions: Query -> its text, where the head is no run folder.
-        looks: Systems that use nothing that changed, and a second look; None for neither.
+        unchanged: Systems that use nothing that changed.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
             cannot be read.
         ConfigError: A file of a gate cannot be read.
     """
-    looks, comparable = looks or Looks(), list(comparable_scores(base, head))
+    comparable = list(comparable_scores(base, head))
     decidable, blind = _split_gates(gates, head, skipped)
     undecided = _undecided(blind, skipped)
     measures = _gated_scores(decidable, comparable) or first_scores(head, comparable)
@@ -230,12 +295,12 @@ def review_scored(
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    decided = _decide_gates(decidable, head, base, looks)
+    decided = _decide_gates(decidable, head, base, unchanged)
     failing = _failing(decided) if by_default else frozenset()
     all_rows = _changed_rows(compared, matching, method, clusters, failing=failing)
     if not all_rows:
         raise _nothing_in_common(base, head)
-    noisy = _noisy_systems(all_rows, looks.unchanged)
+    noisy = _noisy_systems(all_rows, unchanged)
     rows = [row for row in all_rows if row[0].system not in noisy]
     scores = [score for score, *_ in rows]
     worst, best = _moved_queries(rows[0], base, head, questions) if rows else ([], [])
@@ -259,7 +324,6 @@ def review_scored(
         summary=summary,
         is_same=_is_same(matching, comparable),
         noise=[noise_line(name, n) for name, n in noisy.items()],
-        n_rechecked=looks.n,
         unsure=unsure,
         unsure_systems=systems,
     )
@@ -323,19 +387,14 @@ def _changed_rows(
 
 
 def _decide_gates(
-    gates: Sequence[Gate], head: ScoredSystems, base: ScoredSystems, looks: Looks
+    gates: Sequence[Gate], head: ScoredSystems, base: ScoredSystems, unchanged: Collection[str]
 ) -> list[tuple[Gate, Decision]]:
-    """Return the decisions of gates by both looks, passes for systems without a change."""
-    decided = decide_each(gates, gated_run(head, gates, base, may_be_new=True))
-    if looks.second is not None:
-        second = gated_run(looks.second[1], gates, looks.second[0], may_be_new=True)
-        pairs = zip(decided, decide_each(gates, second), strict=True)
-        decided = [(gate, confirm(gate, first, other)) for (gate, first), (_, other) in pairs]
-    excused = []
-    for gate, decision in decided:
-        is_excused = decision.system in looks.unchanged and not decision.refused
-        excused.append((gate, excuse(decision) if is_excused else decision))
-    return excused
+    """Return the decisions of gates, passes for systems that use nothing that changed."""
+    decided = []
+    for gate, decision in decide_each(gates, gated_run(head, gates, base, may_be_new=True)):
+        is_excused = decision.system in unchanged and not decision.refused
+        decided.append((gate, excuse(decision) if is_excused else decision))
+    return decided
 
 
 def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str, int]:
@@ -350,14 +409,19 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
 def _unsure(
     decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the systems that fail without being sure, and their changed questions."""
+    """Return the systems with a loss that is not sure, and their changed questions."""
     # none if a gate fails for sure: another look would not change that
     failed = [(gate, decision) for gate, decision in decided if decision.verdict == "fail"]
     if not all(is_unsure(gate, decision) for gate, decision in failed):
         return (), ()
-    systems = tuple({decision.system: None for _, decision in failed if decision.system})
+    lower = {(score.measure, score.system) for score, *_ in rows if score.gain < 0}
+    systems = dict[str, None]()
+    for gate, decision in decided:
+        is_lower = isinstance(gate, NotWorse) and (gate.quantity, decision.system) in lower
+        if decision.system and (decision.verdict == "fail" or is_lower):
+            systems[decision.system] = None
     gains = [(pairs.query_ids, pairs.gains) for score, *_, pairs in rows if score.system in systems]
-    return systems, changed_questions(gains)
+    return tuple(systems), changed_questions(gains)
 
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:

@@ -33,7 +33,6 @@ from ragbench.experiment.plan.systems import user_systems
 from ragbench.experiment.records import Results, failed_answers, tokens_of
 from ragbench.experiment.selection import sweep_notes
 from ragbench.gates.cheapest import CostComparison, scored_by
-from ragbench.gates.drop import NOT_WORSE_MARGIN
 from ragbench.llm import Budget, Connected
 from ragbench.llm.failures import one_line
 from ragbench.records import summary as records
@@ -41,6 +40,7 @@ from ragbench.records.causes import RIGHT, AnswerCause, Quantity, counted_cause
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.types import Cause, FloatArray, Prediction, ScoreColumn, Usage
+from ragbench.types.display import printable
 from ragbench.types.records import add_usage
 
 
@@ -140,9 +140,9 @@ def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.Cheapest
     firsts = {family.kind: family for family in reversed(families)}
     for family in sorted(firsts.values(), key=families.index):
         scored, best = scored_by(family.measure, systems), family.best or ""
-        method, margin = method_of(plan.config), NOT_WORSE_MARGIN
+        method = method_of(plan.config)
         comparison = CostComparison(
-            best, scored, family.measure, margin, method, plan.ids, plan.clusters
+            best, scored, family.measure, _CHEAPEST_WITHIN, method, plan.ids, plan.clusters
         )
         if (cheapest := comparison.cheapest()) is not None:
             yield cheapest
@@ -184,7 +184,7 @@ def _warnings(
         for name in results.unreachable:
             reason = f"no request was served by the server of {name}"
             yield f"{reason}: the same command sends them again"
-        yield from _first_failures(results.systems)
+        yield from _first_failures(results.systems, plan.config.path)
     scores = [score for system in systems for score in system.scores.values()]
     counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]
     # traces have a warning of their own
@@ -222,13 +222,21 @@ def _describe_dataset(plan: Plan) -> records.Dataset:
     )
 
 
-def _first_failures(systems: Sequence[SystemScores]) -> list[str]:
-    """Return a sentence on the first failure of each system, each text once."""
+def _first_failures(systems: Sequence[SystemScores], config: Path | None) -> list[str]:
+    """Return a sentence on the first failure of each system, each text once.
+
+    `config` is the path of the YAML file; None without one.
+    """
     # A pair of retriever and generator often fails as its retriever does, with the same text.
     reasons = []
     for system in systems:
         failures = chain.from_iterable(map(_failure_texts, system.columns.values()))
-        reasons.append(one_line(next(failures, "")))
+        reason = one_line(next(failures, ""))
+        is_elsewhere = config is not None and config.parent.resolve() != Path.cwd()
+        # own code opens relative paths in the working directory
+        if "FileNotFoundError" in reason and is_elsewhere:
+            reason += f"; run the command in the folder of {printable(config)}"
+        reasons.append(reason)
     return [f"{records.FIRST_TO_FAIL}{reason}" for reason in dict.fromkeys(reasons) if reason]
 
 
@@ -426,6 +434,8 @@ def _costs(outcome: Outcome[Any]) -> Iterator[float]:
         yield math.nan if amount is None else amount
 
 
+# Margin of the cheapest system, as a share of the range of the score
+_CHEAPEST_WITHIN = 0.02
 _OVER_BUDGET = Cause.OVER_BUDGET.word
 
 

@@ -82,6 +82,8 @@ class Choices(Record):
         judge_replay: Whether judges answer from stored replies alone; a missing reply is an error.
         retry_failed: Whether items that failed before are asked again.
         queries: Ids of the queries to ask; empty means all.
+        look: Number of a further look of a gate, for which components that may answer differently
+            are asked anew; 0 for the first.
     """
 
     limit: int | None = None
@@ -90,6 +92,7 @@ class Choices(Record):
     judge_replay: bool = False
     retry_failed: bool = False
     queries: tuple[str, ...] = optional(())
+    look: int = optional(0)
 
 
 class Manifest(Record):

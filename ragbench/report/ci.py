@@ -96,7 +96,8 @@ def why_incomplete(summary: Summary) -> str:
     elif summary.budget is not None and summary.budget.reached:
         reason = "the budget was reached"
     else:
-        reason = "too many items failed"
+        # a table has no systems that ran
+        reason = "too many items failed" if summary.systems else "outputs are missing"
     return "; ".join([reason, *(w for w in summary.warnings if w.startswith(FIRST_TO_FAIL))])
 
 

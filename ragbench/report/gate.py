@@ -12,6 +12,7 @@ from msgspec import structs
 from ragbench.comparison.matching import QueryChanges, list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
+from ragbench.records import codec
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.gate import Decision, Facts, WorseQuery
@@ -224,13 +225,16 @@ def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:
 
 
 def _answers(sides: Sequence[SystemView]) -> str:
-    """Return the first answers of both sides, shortened; empty without answers."""
-    answers = []
+    """Return the first answers that differ between both sides, shortened; empty without any."""
+    by_side = list[list[str]]()
     for side in sides:
-        for view in side.answers[:1]:
-            answers.append(view.answer or "")
-    texts = [repr(" ".join(answer.split())[:_ANSWER]) for answer in answers]
-    return f"answer: {' -> '.join(texts)}" if texts else ""
+        texts = [" ".join((row.answer or "").split()) for row in side.answers]
+        by_side += [texts] if texts else []
+    # a repeated system may lose in a later repetition
+    for answers in zip(*by_side, strict=False):
+        if len(answers) == 1 or answers[0] != answers[-1]:
+            return f"answer: {' -> '.join(repr(text[:_ANSWER]) for text in answers)}"
+    return ""
 
 
 def _gain(name: str, ranking: Sequence[Hit]) -> float:
@@ -269,9 +273,9 @@ class GateReview:
         summary: Summary of the head.
         is_same: True if all passages, answers and scores, except by judges, are those of the base.
         noise: Lines on systems that use nothing that changed.
-        n_rechecked: Number of questions that ran once more on both sides; 0 without a second look.
-        unsure: Changed questions of systems that fail without being sure; empty if one fails for
-            sure.
+        looks: Line on further looks at the changed questions; empty without any.
+        unsure: Changed questions of systems with a loss that is not sure; empty if a system fails
+            for sure.
         unsure_systems: These systems.
         corpus: Lines on documents that were renamed or removed.
         config_changes: Lines on judges and gates that were added, removed or changed.
@@ -291,7 +295,7 @@ class GateReview:
     summary: Summary
     is_same: bool
     noise: Sequence[str] = ()
-    n_rechecked: int = 0
+    looks: str = ""
     unsure: tuple[str, ...] = ()
     unsure_systems: tuple[str, ...] = ()
     corpus: Sequence[str] = ()
@@ -306,16 +310,16 @@ def review_report(review: GateReview) -> TableReport:
 
     The news are at most eight lines; the details have the questions that lost most, changes of the
     config, causes and gates. Of equal rankings and answers there are no questions, causes and
-    gates. The rows for programs are the decisions, also those that passed.
+    gates. A terminal shows the gates that did not pass. The rows for programs are the decisions.
     """
     lines = list(_review_lines(review))
     blocks: list[Block] = list(review_blocks(lines))
     decisions = review.blind if review.is_same else review.decisions
     rows, sentences = [], []
     for gate in decisions:
+        why = why_of(gate)
+        rows.append(tuple(map(printable, (gate.verdict, gate.gate, gate.system or "", why))))
         if gate.verdict != "pass":
-            why = why_of(gate)
-            rows.append(tuple(map(printable, (gate.verdict, gate.gate, gate.system or "", why))))
             sentences.append(f"gate {gate.verdict}: {gate_text(gate, why)}")
     if rows and not review.is_same:
         table = word_table(GATE_HEADS, rows, "gates")
@@ -337,6 +341,27 @@ def review_blocks(lines: Sequence[str]) -> Iterator[Block]:
 def brief_review(report: TableReport) -> TableReport:
     """Return the first three lines of a review."""
     return replace(report, blocks=report.blocks[: _paragraphs(report)])
+
+
+def review_json(report: TableReport, summary: Summary, exit_code: int) -> dict[str, object]:
+    """Return the decision for programs: verdict, exit code, lines of the news, and gates.
+
+    The verdict is `fail`, `undecided` or `pass`, the first of these that a gate has. Gates have the
+    form of `summary.json`.
+    """
+    lines = list[str]()
+    for block in report.blocks[: _paragraphs(report) + 1]:
+        if isinstance(block, (Paragraph, SentenceList)):
+            lines += block.lines
+    verdicts = {gate.verdict for gate in summary.gates}
+    verdict = next((word for word in ("fail", "undecided") if word in verdicts), "pass")
+    return {
+        "verdict": verdict,
+        "exit_code": exit_code,
+        "complete": summary.complete,
+        "lines": lines,
+        "gates": [codec.to_json(gate) for gate in summary.gates],
+    }
 
 
 def with_link(report: TableReport, link: str) -> TableReport:
@@ -361,7 +386,7 @@ def _values(gate: Decision) -> tuple[Raw, ...]:
         *(gate.verdict, gate.gate, gate.system, base),
         *(mean if isinstance(mean, float | int) else None, facts.difference),
         *(ends_of(facts.interval) or (None, None)),
-        gate.why,
+        why_of(gate),  # a spreadsheet takes a difference at its start for a formula
     )
 
 
@@ -408,12 +433,9 @@ def _changes(review: GateReview, blind: Sequence[str], facts: Sequence[str]) -> 
     for failed in review.failed:
         of_gates.add((failed.measure, failed.decision.system))
         news.append((0 if failed.is_sure else 5, failed.line))
-    for place, lines in ((2, blind), (4, review.noise), (7, facts)):
+    looks = filter(None, [review.looks])
+    for place, lines in ((2, blind), (4, review.noise), (6, looks), (7, facts)):
         news += [(place, line) for line in lines]
-    if review.n_rechecked:
-        questions = counted(review.n_rechecked, "changed questions")
-        line = f"looked at again: {questions} ran once more on both sides; both looks decide"
-        news.append((6, line))
     unchanged = []
     for score in review.scores:
         place_of_score = _place(score)

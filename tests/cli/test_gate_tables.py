@@ -164,6 +164,121 @@ def test_answers_that_the_base_lacks_as_well_are_not_missed(tmp_path, gate):
     assert code == 0, err
 
 
+@pytest.fixture
+def sources(tmp_path):
+    """A table, its run folder and its baseline file as names of the base."""
+    write_jsonl(tmp_path / "old.jsonl", 0)
+    (tmp_path / "r.yaml").write_text("name: r\ndataset: {type: records, path: old.jsonl}\n")
+    assert run_command("run", "r.yaml", cwd=tmp_path).returncode == 0
+    assert run_command("baseline", "runs/r", "-o", "base.json", cwd=tmp_path).returncode == 0
+    return "old.jsonl", "runs/r", "base.json"
+
+
+def test_empty_rankings_everywhere_are_a_loss_whatever_the_base_is(tmp_path, gate, sources):
+    lines = [json.dumps({**row, "retrieved": []}) + "\n" for row in rows(0)]
+    (tmp_path / "new.jsonl").write_text("".join(lines))
+
+    for base in sources:
+        code, lines, err = gate(base, "new.jsonl")
+
+        assert code == 1, err
+        assert "ndcg@10 1.00 -> 0.00" in lines[0]
+
+
+def test_rankings_of_the_base_that_meet_no_gold_are_refused(tmp_path, gate, assert_message):
+    write_jsonl(tmp_path / "new.jsonl", 0)
+    lines = [json.dumps({**row, "retrieved": ["z"]}) + "\n" for row in rows(0)]
+    (tmp_path / "old.jsonl").write_text("".join(lines))
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert (code, lines) == (2, [])
+    assert_message(lines_with(err, "old.jsonl"))
+
+
+def test_a_table_with_half_of_the_questions_is_incomplete(tmp_path, gate, assert_message):
+    write_jsonl(tmp_path / "old.jsonl", 0)
+    half = (tmp_path / "old.jsonl").read_text().splitlines(keepends=True)[: N // 2]
+    (tmp_path / "new.jsonl").write_text("".join(half))
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert code == 3, err
+    assert_message(lines[:3])
+
+
+@pytest.mark.parametrize("key", ["id", None])
+def test_a_question_in_two_rows_is_refused(tmp_path, gate, assert_message, key):
+    lines = []
+    for row in rows(0):
+        kept = {name: value for name, value in row.items() if key or name != "id"}
+        lines.append(json.dumps(kept) + "\n")
+    (tmp_path / "old.jsonl").write_text("".join(lines))
+    (tmp_path / "new.jsonl").write_text("".join([*lines, lines[0]]))
+
+    code, lines, err = gate("old.jsonl", "new.jsonl")
+
+    assert (code, lines) == (2, [])
+    assert_message(lines_with(err, "new.jsonl"))
+
+
+@pytest.mark.parametrize("left_out", [("reference", "retrieved", "relevant"), ("relevant",)])
+def test_tables_without_gold_are_refused(tmp_path, gate, assert_message, left_out):
+    write_jsonl(tmp_path / "old.jsonl", 0, "reference", *left_out)
+
+    code, lines, err = gate("old.jsonl", "old.jsonl")
+
+    assert (code, lines) == (2, [])
+    assert_message(lines_with(err, "old.jsonl"))
+
+
+@pytest.mark.parametrize("measure", ["tokenf1", "ndgc@10", "faithfulness"])
+def test_a_score_that_no_table_has_is_refused(gate, sources, assert_message, measure):
+    for base in sources:
+        code, lines, err = gate(base, base, "-m", measure)
+
+        assert (code, lines) == (2, [])
+        assert_message(lines_with(err, "gate:"))
+
+
+def test_judgements_beside_tables_are_refused(tmp_path, gate, assert_message):
+    write_jsonl(tmp_path / "old.jsonl", 0)
+    (tmp_path / "gold.qrels").write_text("q0 0 d0 1\n")
+
+    code, lines, err = gate("old.jsonl", "old.jsonl", "--qrels", "gold.qrels")
+
+    assert (code, lines) == (2, [])
+    assert_message(lines_with(err, "old.jsonl"))
+
+
+def test_the_decision_is_printed_for_programs(tmp_path, gate):
+    write_jsonl(tmp_path / "old.jsonl", 0, "answer", "reference")
+    write_jsonl(tmp_path / "new.jsonl", 20, "answer", "reference")
+
+    code, lines, err = gate("old.jsonl", "new.jsonl", "--json")
+
+    assert code == 1, err
+    decision = json.loads("".join(lines))
+    assert (decision["verdict"], decision["exit_code"], decision["complete"]) == ("fail", 1, True)
+    assert decision["lines"][0].startswith("new.jsonl got WORSE: ndcg@10 1.00 -> 0.833 ")
+    [gate_of_table] = decision["gates"]
+    assert gate_of_table["means"] == pytest.approx([1, 1 - 20 * 0.5 / 60])
+    # no formula for a spreadsheet, which CSV would mark with an apostrophe
+    _, lines, _ = gate("old.jsonl", "new.jsonl", "--format", "csv")
+    assert ',"1.00 -> 0.833: -0.1667' in lines[1]
+    assert gate("old.jsonl", "new.jsonl", "--json", "--format", "csv")[0] == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "latex", "json"])
+def test_a_gate_that_passes_is_a_row(tmp_path, gate, form):
+    write_jsonl(tmp_path / "old.jsonl", 0, "answer", "reference")
+
+    code, lines, err = gate("old.jsonl", "old.jsonl", "--format", form)
+
+    assert code == 0, err
+    assert any("ndcg@10 not worse" in line for line in lines)
+
+
 @pytest.mark.parametrize("number", ["nan", "inf"])
 @pytest.mark.parametrize("option", ["--max-drop", "--recheck"])
 def test_a_number_that_is_not_finite_is_a_usage_error(
@@ -182,6 +297,7 @@ def test_a_number_that_is_not_finite_is_a_usage_error(
     [
         ("old.jsonl",),
         ("old.jsonl", "new.jsonl", "--base", "main"),
+        ("old.jsonl", "new.jsonl", "--recheck", "1"),
         ("old.jsonl", "absent.jsonl"),
         ("old.yaml", "--base", "main", "-m", "mrr"),
     ],

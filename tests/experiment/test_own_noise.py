@@ -47,7 +47,10 @@ def run(config):
     return CliRunner().invoke(group, ["run", str(config), "--quiet"])
 
 
-SENTENCE = "nothing changed in config, code or data: this difference is your app's own noise (q2)"
+SENTENCE = (
+    "nothing changed in config, code or data: this difference is your app's own noise (q2), in hits"
+    " or answers"
+)
 
 
 def test_a_second_run_names_the_noise(project):

@@ -99,6 +99,18 @@ def test_an_app_answers_each_question_three_times(config, tmp_path):
     assert numbers == [(query, number) for query in QUERIES for number in range(3)]
 
 
+def test_a_further_look_of_a_gate_calls_apps_and_retrievers_anew(config, tmp_path):
+    parts = {
+        "apps": {"mine": entry("app", repeat=1)},
+        "retrievers": {"own": entry("retrieve", repeat=1), "bm25": {"type": "bm25"}},
+    }
+    for look in (0, 0, 1):
+        run_experiment(with_parts(config, **parts), choices=Choices(look=look))
+
+    # the second run reads what the first one stored
+    assert calls(tmp_path) == {"app": 10, "retrieve": 10}
+
+
 def test_a_retriever_ranks_each_question_three_times(config, tmp_path, assert_message):
     parts = {"retrievers": {"mine": entry("retrieve")}}
     experiment = run_experiment(with_parts(config, **parts))

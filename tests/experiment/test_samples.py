@@ -85,6 +85,17 @@ def test_each_query_is_asked_n_times_and_a_second_run_asks_nothing(config, serve
     assert contents(first) == contents(second)
 
 
+def test_a_further_look_of_a_gate_asks_for_further_samples_once(config, server):
+    counts = []
+    for look in (0, 1, 1):
+        choices = Choices(judge=False, queries=("q1", "q2"), look=look)
+        run_experiment(asking(config, server, 1), choices=choices)
+        counts.append(server.counters.requests)
+
+    # the replies of a look are stored, too
+    assert counts == [2, 4, 4]
+
+
 def test_more_samples_ask_only_for_the_further_ones(config, server):
     counts = []
     # two of three stored samples serve the last run

@@ -41,10 +41,14 @@ GOLD = ("bradley", "romer")
 
 
 def line(*rankings, answers=("", "")):
-    """The line of a question by the rankings of base and head, or of the head alone."""
+    """The line of a question by the rankings of base and head, or of the head alone.
+
+    Several answers of a side are separated by `|`.
+    """
     views = []
     for ranking, answer in zip(rankings, answers, strict=False):
-        row = PredictionRow(query_id="q48", answer=answer, contexts=None)
+        texts = answer.split("|") if answer else ()
+        rows = [PredictionRow(query_id="q48", answer=text, contexts=None) for text in texts]
         system = SystemView(
             name="ours",
             summary=SystemSummary(
@@ -61,7 +65,7 @@ def line(*rankings, answers=("", "")):
                 Hit(rank, name, 1.0, document=name, gold=(name,) if name in GOLD else ())
                 for rank, name in enumerate(ranking, start=1)
             ),
-            answers=(row,) if answer else (),
+            answers=tuple(rows),
             verdicts=(),
             scores={},
         )
@@ -255,6 +259,14 @@ def test_a_question_of_answers_shows_both(assert_message):
     text = line(BASE, BASE, answers=("In\n1676.", "Nobody knows."))
 
     assert_message(text)
+
+
+def test_a_repeated_system_shows_the_first_answers_that_differ(assert_message):
+    text = line(BASE, BASE, answers=("In 1676.|In 1676.", "In 1676.|Nobody knows."))
+
+    assert_message(text)
+    # equal answers explain nothing: the ranks may
+    assert_message(line(BASE, HEAD, answers=("In 1676.", "In 1676.")))
 
 
 def test_without_the_system_of_the_base_only_the_new_rank_is_shown(assert_message):

@@ -134,6 +134,10 @@ def _no_question_error(present: Sequence[str], file: object) -> DataError:
     return DataError(problem, file=file, allowed=f"one of {names}, or {option}")
 
 
+class AmbiguousAnswer(DataError):
+    """A table of questions and answers alone: nothing tells whether the answers are gold."""
+
+
 def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> None:
     """Report a column `answer` that may be gold as well as generated."""
     # a file with `question` and `answer` alone: in half of all such files the answer is gold
@@ -144,7 +148,8 @@ def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> No
         answer, question = chosen["answer"], chosen.get("question", "NAME")
         gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
         output = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
-        _report_ambiguity(DataError(problem, file=file, allowed=f"{gold}, {output}"), doubts)
+        error = AmbiguousAnswer(problem, file=file, allowed=f"{gold}, {output}")
+        _report_ambiguity(error, doubts)
 
 
 class ColumnFinder:

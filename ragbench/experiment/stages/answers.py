@@ -474,7 +474,9 @@ class Generate(AnswerQueries):
 
         def request(row: int) -> GeneratorRequest:
             passages = self._passages_at(contexts, row).value or []
-            return GeneratorRequest(self.plan.queries[row % n], passages, row // n)
+            # replies are stored by sample: a further look asks for further ones
+            sample = row // n + self.plan.choices.look * self.samples
+            return GeneratorRequest(self.plan.queries[row % n], passages, sample)
 
         keep_all(generate(generator, Mapped(request, order), calls, workers), order, keep, advance)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench import __version__
+from ragbench.config.components import varies
 from ragbench.config.schema import PYTHON_TIMEOUT
 from ragbench.executors.base import Executor
 from ragbench.experiment.calls import Calls
@@ -102,6 +103,8 @@ class Resources:
         component = self.plan.component(noun, name)
         if component is None:  # a live object has no entry: its name and the run identify it
             inputs["name"] = name
+        if self.plan.choices.look and varies(component):
+            inputs["look"] = self.plan.choices.look
         secrets = self.plan.config.secrets
         return keys.component_key(component, self.run_token, secrets, **inputs)
 
