@@ -16,6 +16,7 @@ from typing import Any
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
     "architecture.md", "chunkers.md", "ci.md", "comparing.md", "data.md", "explain.md",
     "first-notebook.md", "judging.md", "integrations.md", "moving.md", "own.md", "scores.md",
+    "services.md",
     "statistics.md")))  # fmt: skip
 
 
@@ -32,14 +33,14 @@ def installed(program: str) -> bool:
 
 
 def check_types(repository: Path) -> int:
-    """Check the types of all programs but those of integrations; return the exit code of mypy.
+    """Check the types of all programs but those with other tools; return the exit code of mypy.
 
-    To analyse MLflow and its like takes minutes, and `tests/test_integrations.py` runs their
-    programs.
+    To analyse MLflow and its like takes minutes, and `tests/test_integrations.py` and
+    `tests/test_services_page.py` run their programs.
     """
     with tempfile.TemporaryDirectory() as folder:
         files = []
-        for page in sorted({*PAGES} - {"docs/integrations.md"}):
+        for page in sorted({*PAGES} - {"docs/integrations.md", "docs/services.md"}):
             for number, program in enumerate(filter(installed, programs(repository / page))):
                 files.append(Path(folder, f"{Path(page).stem}_{number}.py"))
                 files[-1].write_text(program, encoding="utf-8")
