@@ -185,17 +185,44 @@ class HitBlock:
         )
 
 
+# Rows up to which a table of slots stays in the caches, 8 MB at most; a sort is faster above.
+_MOST_IN_TABLE = 1 << 17
+_SLOTS_PER_ROW = 8
+
+
 def repeated_rows(keys: HashArray) -> IntArray:
     """Return the rows that share their key with another row, ascending; usually none.
 
-    Rows count from 0; no keys give an empty array. It takes n log n steps.
+    Rows count from 0; no keys give an empty array. It takes n log n steps for more than 131,072
+    keys. Keys that differ in their highest bits, as hashes do, take the least time.
 
     Example:
         >>> repeated_rows(np.array([7, 5, 9, 7], np.uint64))
         array([0, 3])
     """
-    # NumPy sorts numbers several times as fast as it finds their order, and four times as fast as
-    # a hash table is filled while other processes use the caches
+    if not 1 < len(keys) <= _MOST_IN_TABLE:
+        return _repeats_by_sorting(keys)
+    candidates = _rows_of_shared_slots(keys)
+    return candidates[_repeats_by_sorting(keys[candidates])]
+
+
+def _rows_of_shared_slots(keys: HashArray) -> IntArray:
+    """Return the rows that share the highest bits of their key with another row, ascending."""
+    # a tenth of the time of a sort: few rows share a slot, and they alone are sorted
+    bits = (len(keys) * _SLOTS_PER_ROW).bit_length()
+    slots = (keys >> np.uint64(64 - bits)).view(np.int64)
+    rows = np.arange(len(keys), dtype=np.int32)
+    row_in_slot = np.empty(1 << bits, np.int32)
+    row_in_slot[slots] = rows  # the last row of each slot stays
+    last = row_in_slot[slots]
+    is_shared = last != rows
+    is_shared[last[is_shared]] = True
+    return np.flatnonzero(is_shared)
+
+
+def _repeats_by_sorting(keys: HashArray) -> IntArray:
+    """Return the rows that share their key with another row, ascending, in n log n steps."""
+    # NumPy sorts numbers several times as fast as it finds their order
     ordered = np.sort(keys)
     if not (ordered[1:] == ordered[:-1]).any():
         return np.zeros(0, np.int64)

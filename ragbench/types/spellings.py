@@ -143,7 +143,9 @@ def spell(ids: Iterable[str]) -> list[Spelling]:
 def _paths(ids: Iterable[str]) -> Iterable[tuple[str, str]]:
     """Return (path without file ending, normal text) of each id."""
     lines = normal_texts(ids)
-    joined = _LAST_SLASHES.sub("", "\n".join(lines))
+    joined = "\n".join(lines)
+    if "/" in joined:  # most ids are no paths, and the search takes a third of the time
+        joined = _LAST_SLASHES.sub("", joined)
     paths = _ENDING.sub("", joined).split("\n")
     return zip(paths, joined.split("\n"), strict=True) if lines else ()
 
