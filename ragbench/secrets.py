@@ -336,7 +336,9 @@ def _parts_of(value: str) -> Iterator[str]:
     words = re.split(r"[\s;,]+", bare)
     for word in words if len(words) > 1 else ():
         _, _, assigned = word.strip('"').partition("=")
-        yield from (part for part in (word, assigned) if len(part) >= _SHORTEST_ANYWHERE)
+        for part in (word, assigned):
+            if len(part) >= _SHORTEST_ANYWHERE:
+                yield part
     login = _from_base64(words[-1]) if len(words) <= 2 else ""
     for pair, is_login in ((login, True), (bare, False)):
         user, _, password = pair.partition(":")

@@ -103,7 +103,10 @@ class RunReader:
         `keys` lead to the block. DataError for a value that is not allowed.
         """
         block, declared = self.block(*keys), declared_options(record)
-        values = {name: block[name] for name in declared if name in block}
+        values = {}
+        for name in declared:
+            if name in block:
+                values[name] = block[name]
         try:
             check_values(".".join(keys), declared, values)
         except OptionError as error:
@@ -181,7 +184,10 @@ class RunReader:
     def _answerable(self) -> list[tuple[QuestionRow, bool | None]]:
         """Questions, each with True if it has an answer, False if not, None where nothing tells."""
         rows = self.rows
-        judged = {row.query_id: dict(row.judged) for row in rows if row.judged}
+        judged = {}
+        for row in rows:
+            if row.judged:
+                judged[row.query_id] = dict(row.judged)
         answers = {row.query_id: row.answers for row in rows}
         queries = []
         for row in rows:

@@ -153,8 +153,10 @@ def _count_failures(
 ) -> Iterator[tuple[Mapping[str, int], int]]:
     """Yield (failures by cause, number of items with a value) of each score of the run."""
     for system in systems:
-        yield from ((score.failed, score.n) for score in system.scores.values())
-    yield from ((pair.failed, pair.n) for pair in pairs)
+        for score in system.scores.values():
+            yield (score.failed, score.n)
+    for pair in pairs:
+        yield (pair.failed, pair.n)
     for scores in results.samples.values():
         for columns in scores.values():
             scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
@@ -185,8 +187,9 @@ def _warnings(
             reason = f"no request was served by the server of {name}"
             yield f"{reason}: the same command sends them again"
         yield from _first_failures(results.systems, plan.config.path)
-    scores = [score for system in systems for score in system.scores.values()]
-    counts = [*((s.n, s.failed) for s in scores), *((p.n, p.failed) for p in pairs)]
+    counts = [(pair.n, pair.failed) for pair in pairs]
+    for system in systems:
+        counts += [(score.n, score.failed) for score in system.scores.values()]
     # traces have a warning of their own
     if not any(n for n, _ in counts) and ONLY_REFUSALS not in plan.warnings:
         failed = any(failed for _, failed in counts)

@@ -38,7 +38,9 @@ def interval_picture(
     """
     drawing, x0 = svg.Drawing(), svg.width_of([whisker.name for whisker in whiskers]) + 12
     bottom = 24 + _ROW * len(whiskers)
-    values = [x for whisker in whiskers for x in (whisker.value, *(whisker.ends or ()))]
+    values: list[float] = []
+    for whisker in whiskers:
+        values += (whisker.value, *(whisker.ends or ()))
     scale = svg.Scale.fit(values, x0, x0 + svg.PLOT, zero=zero)
     for tick, label in svg.axis_ticks(scale):
         drawing.rule(tick, 20, down=bottom - 20)

@@ -279,7 +279,10 @@ def _judge_weight(sides: Sequence[_Side]) -> float:
     # of strata, with the opposite sign between two systems. The factor of a pair is 0 if its labels
     # are drawn independently, and (N_h / N)^2 (1 / n_h - 1 / N_h) for a stratum with itself.
     covariance = spread = 0.0
-    strata = [(side, part) for side in sides for part in side.strata]
+    strata = []
+    for side in sides:
+        for part in side.strata:
+            strata.append((side, part))
     for (one, part), (other, against) in itertools.product(strata, repeat=2):
         items = np.intersect1d(part.items, against.items)
         labelled = np.intersect1d(part.labelled, against.labelled)

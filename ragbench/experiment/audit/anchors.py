@@ -139,7 +139,9 @@ class _QuoteSearch:
         """Index the documents; without a quote no document is read."""
         self._documents = documents
         # only pairs of the lost quotes: an index of all pairs would be about as large as the corpus
-        needed = {pair for quote in quotes for pair in _needed_pairs(unicode_words(quote))}
+        needed = set[tuple[str, str]]()
+        for quote in quotes:
+            needed.update(_needed_pairs(unicode_words(quote)))
         self._rows = defaultdict[tuple[str, str], list[int]](list)
         for row, document in enumerate(documents if needed else ()):
             # empty words mark the ends of the document, where a part may have one word alone

@@ -78,7 +78,10 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
         gold_of[q] = [d for d, grade in docs.items() if grade > 0]
     corpus = documents_by_id(collection.documents or ())
     names = set(chain.from_iterable(gold_of.values()))
-    texts = {name: corpus[name] for name in names if name in corpus}
+    texts = {}
+    for name in names:
+        if name in corpus:
+            texts[name] = corpus[name]
     return AuditedSet(
         queries=collection.queries,
         judged=judged,

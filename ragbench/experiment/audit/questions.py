@@ -79,7 +79,10 @@ def check_splits(audited: AuditedSet) -> Iterator[Finding]:
         ids = {other.id for other in split_queries}
         if ids >= query_ids:
             continue
-        by_key = {key: other.id for other in split_queries if (key := _key(other)) is not None}
+        by_key = {}
+        for other in split_queries:
+            if (key := _key(other)) is not None:
+                by_key[key] = other.id
         for query in audited.queries:
             other_id = query.id if query.id in ids else by_key.get(_key(query) or ((), ()))
             if other_id is not None:

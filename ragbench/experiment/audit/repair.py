@@ -168,8 +168,12 @@ class _StaleTable:
         documents = [name for name, _ in self._ids.read(row, self._columns["relevant"])]
         quotes = read_texts(row, self._quotes) or [] if documents else []
         self.unquoted += max(len(documents) - len(quotes), 0)
-        present = [self._by_id[name] for name in documents if name in self._by_id]
-        missing = [name for name in documents if name not in self._by_id]
+        present, missing = [], []
+        for name in documents:
+            if name in self._by_id:
+                present.append(self._by_id[name])
+            else:
+                missing.append(name)
         for quote in quotes:
             holders = [d.id for d in present if locate_quote(quote, d.text) is not None]
             # the document that the corpus lacks is the one that changed

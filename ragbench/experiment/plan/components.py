@@ -121,7 +121,9 @@ def calls_own_code(component: schema.Component) -> bool:
 def unseen_components(plan: Plan) -> tuple[str, ...]:
     """Return the components of a plan that ask a server, whose code no file describes."""
     entries = (plan.config.retrievers, plan.config.generators, plan.config.apps)
-    components = [component for block in entries for component in block.values()]
+    components: list[schema.Component] = []
+    for block in entries:
+        components += block.values()
     asking = {name for name, generator in plan.generators.items() if generator.asks}
     return tuple(c.name for c in components if c.type == "http" or c.name in asking)
 

@@ -316,7 +316,8 @@ def _score_names(plan: Plan) -> list[str]:
         judge_scores += [plan.judge_score(rubric.name, judge) for rubric in group]
     # `right` is a score of every system that answers
     names = [metric.name for metric in plan.metrics]
-    names += [entry.metric.name for entry in plan.pass_metrics()]
+    for entry in plan.pass_metrics():
+        names.append(entry.metric.name)
     return [*plan.measures, "right", *names, *judge_scores]
 
 

@@ -200,7 +200,10 @@ def shared_cluster(sources: Sequence[ScoredSystems]) -> str | None:
     The result is None if a run has no clusters or those of another key, without runs, and if no
     source has metadata.
     """
-    keys = {source.summary.cluster for source in sources if source.summary is not None}
+    keys = set()
+    for source in sources:
+        if source.summary is not None:
+            keys.add(source.summary.cluster)
     has_metadata = any(source.metadata is not None for source in sources)
     return keys.pop() if len(keys) == 1 and has_metadata else None
 

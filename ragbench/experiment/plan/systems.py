@@ -152,12 +152,16 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
                 pair = f"{name}/{generator}"
                 systems.append(System(pair, name, generator, type="pair", ranking_of=name))
     apps = [*config.apps, *live.apps]
-    systems += [System(n, None, None, type="app", role="app", ranking_of=n) for n in apps]
+    for n in apps:
+        systems.append(System(n, None, None, type="app", role="app", ranking_of=n))
     systems += [
         System(name, None, None, type="recorded") for name in inputs.collection.recorded_answers
     ]
     systems = narrow(systems, inputs.choices.only)
-    generators = [str(system.generator) for system in systems if system.type == "pair"]
+    generators = []
+    for system in systems:
+        if system.type == "pair":
+            generators.append(str(system.generator))
     controls = []
     for word, generator in control_pairs(inputs, generators):
         name = f"{word}/{generator}"
