@@ -153,7 +153,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def odd_file(folder: Path, ignored: Collection[str] = ()) -> Path | None:
-    """Return a link, a pipe or a device anywhere in a folder; None if there is none.
+    """Return a link, a pipe or a device anywhere in a folder.
 
     Reading a pipe or a device would never end, and a link may lead to any file of the reader.
     Names that start with a dot, and the names `ignored`, are left out. A folder that is missing or

@@ -65,7 +65,7 @@ class ReviewThread:
             self._call(self.edit, f"{self.comment}/{comment_id}", body)
 
     def _own_comment(self, marker: str) -> object:
-        """Return the id of the first own comment that starts with a marker; None without one."""
+        """Return the id of the first own comment that starts with a marker."""
         comments = []
         for c in self._all_comments():
             if str(c.get("body")).startswith(marker):

@@ -83,7 +83,7 @@ class JudgedRun:
     scores: Mapping[str, JudgedScore]
 
     def find_system(self, name: str) -> str | None:
-        """Return the judged system of this name; None if there is none.
+        """Return the judged system of this name.
 
         Names of records count too: `Original Ground Truth` is `Original-Ground-Truth` in a run. The
         name as given comes first.

@@ -66,7 +66,7 @@ class IdPairs(NamedTuple):
         return IdPairs((), [*self.matched, *self.unclear])
 
     def notes(self) -> list[str]:
-        """Return a note on one-to-one pairs; [] without any."""
+        """Return a note on one-to-one pairs."""
         if not self.matched:
             return []
         count = counted(len(self.matched), "gold id")
@@ -74,7 +74,7 @@ class IdPairs(NamedTuple):
         return [f"{count} matched one to one with hits of another spelling: {gold} is {hit}"]
 
     def warnings(self) -> list[str]:
-        """Return a warning with both spellings of unclear pairs; [] without any."""
+        """Return a warning with both spellings of unclear pairs."""
         if not self.unclear:
             return []
         count = counted(len({pair.gold for pair in self.unclear}), "gold id")
@@ -178,7 +178,7 @@ def _chunks(hits: Sequence[str]) -> dict[str, str]:
 
 
 def _separator_between(gold: Spelling, readings: _Readings) -> str | None:
-    """Return the separator of the first reading that is like a gold id; None without any."""
+    """Return the separator of the first reading that is like a gold id."""
     for text, reading in readings.items():
         if reading.is_like(gold):
             return text

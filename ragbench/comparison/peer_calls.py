@@ -234,7 +234,7 @@ def _check_mode(metric: object, text: str) -> None:
 
 
 def _mode_of(metric: object, text: str) -> str | None:
-    """Return the mode of a metric of ragas, from the object or its heading; None without one."""
+    """Return the mode of a metric of ragas, from the object or its heading."""
     match = re.search(r"\(mode=(\w+)", text)
     mode = getattr(metric, "mode", None) if match is None else match[1]
     return mode if isinstance(mode, str) else None
@@ -289,7 +289,7 @@ def threshold_note(
 
 
 def _model_of(metrics: object) -> object:
-    """Return the model that metric objects of ragas carry as `llm`; None without one."""
+    """Return the model that metric objects of ragas carry as `llm`."""
     listed = metrics if isinstance(metrics, (list, tuple)) else ()
     model = None
     for metric in listed:

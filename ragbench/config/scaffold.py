@@ -286,7 +286,7 @@ def _guess_gold(columns: _PartColumns, free: Sequence[str], contents: ColumnCont
 
 
 def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]:
-    """Return a note on the columns that hold no part, each with its first value; [] without any."""
+    """Return a note on the columns that hold no part, each with its first value."""
     if not columns:
         return []
     listed = ", ".join(f"{column} (such as {contents.example(column)})" for column in columns)

@@ -552,7 +552,7 @@ def comparable_scores(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]
 
 
 def first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
-    """Return the deciding score of rankings and that of answers; [] without any."""
+    """Return the deciding score of rankings and that of answers."""
     kinds = dict[str, Kind]()
     for system in head.systems.values():
         kinds |= system.kinds

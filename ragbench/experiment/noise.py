@@ -107,7 +107,7 @@ def _judgements(
 
 
 def _votes(row: VerdictRow, repeat: int) -> FloatArray | None:
-    """Return the score of each repeat, the mean over the models; None without one."""
+    """Return the score of each repeat, the mean over the models."""
     votes = np.array([np.nan if vote is None else vote for vote in row.samples], np.float64)
     if len(votes) == 0 or len(votes) % repeat:
         return None
@@ -181,7 +181,7 @@ def noise_of(
 
 
 def _together(shares: Mapping[str, NoiseShare]) -> NoiseShare | None:
-    """Return the share of retrieval and answers together; None without both."""
+    """Return the share of retrieval and answers together."""
     if not shares:
         return None
     return NoiseShare(

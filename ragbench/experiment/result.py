@@ -265,7 +265,7 @@ class Experiment:
         return "".join([sentence, causes.image() if causes else "", *filter(None, tables)])
 
     def _table(self, caption: str, is_ranking: bool) -> str | None:
-        """Return an HTML table of the means of rankings, or of answers; None if there are none."""
+        """Return an HTML table of the means of rankings, or of answers."""
         cells: dict[str, dict[str, str]] = {}
         for system in self.record.systems:
             for name, score in system.scores.items():

@@ -381,7 +381,7 @@ class Comparisons(Record):
     __repr__ = short_repr
 
     def measure(self, name: str) -> MeasureComparison | None:
-        """Return the comparisons by the measure of this exact name; None if there are none."""
+        """Return the comparisons by the measure of this exact name."""
         return next((family for family in self.measures if family.measure == name), None)
 
 

@@ -83,7 +83,7 @@ class Family:
         raise OptionError(self.noun, "type", type_name, ", ".join(names), near)
 
     def _plugins(self) -> dict[str, Any]:
-        """Return the types of installed packages: name -> entry point; {} without any."""
+        """Return the types of installed packages: name -> entry point."""
         plugins: dict[str, Any] = {}
         for folder in reversed(sys.path):  # of two with one name, Python imports the first
             plugins |= _entry_points(folder).get(self.group, {})

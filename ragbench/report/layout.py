@@ -374,7 +374,7 @@ MOST_ROWS = 10
 
 
 def build_slices(comparisons: Comparisons, grids: tuple[Table, ...]) -> Chapter | None:
-    """Return the chapter of the slices: their scores, and those that got worse; None without any.
+    """Return the chapter of the slices: their scores, and those that got worse.
 
     `grids` are the tables of the scores, which come first. Rows are sorted by p-value, at most 10;
     of equal p-values the largest loss comes first. A line per field has the number of slices, and

@@ -126,7 +126,7 @@ def has_all_pairs(comparisons: Comparisons) -> bool:
 
 
 def corrected(comparisons: Comparisons) -> tuple[str, str] | None:
-    """Return the legend of verdicts that only the correction decides; None without any."""
+    """Return the legend of verdicts that only the correction decides."""
     rows = (row for family in comparisons.measures for row in family.comparisons)
     return (AFTER_CORRECTION, _CORRECTED) if any(row.needs_correction for row in rows) else None
 

@@ -154,7 +154,7 @@ class QuestionIndex:
         self._index.add(len(self._index.word_sets), self._content(question))
 
     def find(self, question: str) -> dict[int, float]:
-        """Return row -> similarity of the rows that ask for the same, ascending; {} for none.
+        """Return row -> similarity of the rows that ask for the same, ascending.
 
         The similarity is the Jaccard index of the content words, 0.8 or more. Row 0 is the first
         question added.

@@ -154,7 +154,7 @@ def _matching(tags: list[_Tag]) -> _Tag | None:
 
 
 def _lone_block(text: str) -> tuple[int, int, int] | None:
-    """Return start and end of reasoning whose opening tag is in the prompt; None without any."""
+    """Return start and end of reasoning whose opening tag is in the prompt."""
     if text.lstrip()[:1] in ("{", "[") or not any(mark in text for mark in _MARKS):
         return None
     lowered = text.lower()

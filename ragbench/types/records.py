@@ -291,7 +291,7 @@ class Answered:
 
     @property
     def ranking(self) -> list[Document] | None:
-        """All hits, best first: the passages and the hits below them; None without any."""
+        """All hits, best first: the passages and the hits below them."""
         return None if self.contexts is None else [*self.contexts, *self.further]
 
 

@@ -136,7 +136,7 @@ def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object
 
 
 def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> list[str]:
-    """Return a list with one note on the documents with blank title and text; [] without any.
+    """Return a list with one note on the documents with blank title and text.
 
     Without a corpus (`documents` is None) it is the note `missing`, if that is not empty. The note
     has their number and the first 5 ids.
@@ -154,7 +154,7 @@ def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> lis
 
 
 def large_document_notes(documents: Iterable[Document] | None) -> list[str]:
-    """Return a note on each document with a text of more than 50 MB in UTF-8; [] without any.
+    """Return a note on each document with a text of more than 50 MB in UTF-8.
 
     Such a file is rarely one document, and takes minutes to index.
     """

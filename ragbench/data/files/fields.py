@@ -323,7 +323,7 @@ class Chat:
 
     @property
     def contexts(self) -> list[Document] | None:
-        """Passages behind the last answer of a whole conversation; None without any."""
+        """Passages behind the last answer of a whole conversation."""
         texts = () if self.whole is None else self.whole.contexts
         return [Document(content_id(text), text) for text in texts] or None
 

@@ -75,7 +75,7 @@ class QrelsTable:
         return replace(qrels, subtopics=nested)
 
     def notes(self) -> list[str]:
-        """Return a note on folded and one on negative judgements; [] without both."""
+        """Return a note on folded and one on negative judgements."""
         notes = []
         if self.folded:
             note = "judgements that repeat a pair under another subtopic, whose best grade counts"

@@ -20,7 +20,7 @@ Page = tuple[str, int]
 
 
 def page_of(metadata: Mapping[str, Any]) -> Page | None:
-    """Return the file and page that metadata name; None without both.
+    """Return the file and page that metadata name.
 
     Example:
         >>> page_of({"source": "docs/Rules.pdf", "page": 0}), page_of({"source": "a.pdf"})

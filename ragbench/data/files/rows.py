@@ -67,7 +67,7 @@ def parse_json(text: str) -> Any:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of (key, value) pairs; a ValueError if a key is repeated; {} for none."""
+    """Return the object of (key, value) pairs; a ValueError if a key is repeated."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError(f"key '{first_repeated([key for key, _ in pairs])}' is repeated")

@@ -62,7 +62,7 @@ def find_tables(folder: Path) -> Tables:
 
 
 def find_table(folder: Path, name: str) -> Path | None:
-    """Return the file or subfolder of a folder that holds a table; None without one.
+    """Return the file or subfolder of a folder that holds a table.
 
     Raises:
         DataError: Several do.

@@ -223,7 +223,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
 
 
 def _digests(records: Iterable[Turn | ToolCall]) -> list[str]:
-    """Return a hash of each turn or tool call, in order, in 64 hexadecimal digits; [] for none."""
+    """Return a hash of each turn or tool call, in order, in 64 hexadecimal digits."""
     return [fingerprint_json(record.to_dict(), _WHOLE) for record in records]
 
 

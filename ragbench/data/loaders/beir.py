@@ -155,7 +155,7 @@ class Beir(base.Located):
         return {}
 
     def _judgements(self, query_ids: Sequence[str]) -> QrelsTable | None:
-        """Return the judgements of the split, checked against the queries; None without any."""
+        """Return the judgements of the split, checked against the queries."""
         parts = list(map(_read_split, self._qrels_files()))
         for part in parts:
             part.require_queries(query_ids, "queries.jsonl")

@@ -122,7 +122,7 @@ def _metadata(record: Any) -> dict[str, Any]:
 
 
 def _answers(record: Any) -> list[str]:
-    """Return the gold answers of a query, without blank ones; [] without any."""
+    """Return the gold answers of a query, without blank ones."""
     answers = getattr(record, "answers", None) or ()
     texts = [answers] if isinstance(answers, str) else answers
     return [text for text in texts if isinstance(text, str) and text.strip()]

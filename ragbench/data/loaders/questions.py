@@ -557,7 +557,7 @@ class GoldColumns:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings on gold passages that no document holds, or several ones; [] without any."""
+        """Warnings on gold passages that no document holds, or several ones."""
         total, warnings = len(self._quoted), list[str]()
         if self._unplaced:
             warnings.append(

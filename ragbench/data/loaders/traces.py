@@ -124,7 +124,7 @@ class TraceSet:
 
     @property
     def queries(self) -> list[Query]:
-        """Question of each clear trace, in order, under the id of the trace; [] without any."""
+        """Question of each clear trace, in order, under the id of the trace."""
         queries = []
         for trace in self.traces:
             name, turns = trace.answered.query_id, self.turns[trace.id]

@@ -126,7 +126,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
 
 
 def previous_run(folder: Path) -> Path | None:
-    """Return the run that was written last before a run of the same experiment; None without one.
+    """Return the run that was written last before a run of the same experiment.
 
     Only the files of a run that every run has are looked for, not read.
     """

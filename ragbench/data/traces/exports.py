@@ -47,7 +47,7 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
     """Return the span in a row, with each part at the first of its paths that has a value."""
 
     def part(name: str) -> Json:
-        """Return the value of a part; None without one."""
+        """Return the value of a part."""
         return first_in(row, *paths.get(name, ()))
 
     trace, identifier = to_text(part("trace")), to_text(part("id"))

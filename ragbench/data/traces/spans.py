@@ -243,7 +243,7 @@ def to_mapping(value: Json) -> Tree:
 
 
 def pick(values: Tree, *keys: str) -> Json:
-    """Return the value of the first key that is not null; None without any."""
+    """Return the value of the first key that is not null."""
     for key in keys:
         if values.get(key) is not None:
             return values[key]

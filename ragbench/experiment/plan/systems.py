@@ -21,7 +21,7 @@ from ragbench.retrieve.base import Retriever
 
 
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
-    """Return the names of the systems of these types, in order; [] if there are none."""
+    """Return the names of the systems of these types, in order."""
     return [system.name for system in systems if system.type in types]
 
 

@@ -159,7 +159,7 @@ def read_trace_id(text: str) -> int:
 def _find_verdict(
     name: str, score: SystemScore, verdicts: Sequence[VerdictRow]
 ) -> VerdictRow | None:
-    """Return the first verdict behind a judge's score of a question; None without one."""
+    """Return the first verdict behind a judge's score of a question."""
     for row in verdicts:
         names = (row.rubric, add_option(row.rubric, "judge", row.judge))
         if row.judge == score.judge and name in names:

@@ -386,7 +386,7 @@ class _RubricReader:
         return dict(sorted((int(level), text) for level, text in levels.items()))
 
     def _examples(self, levels: int, judged: Sequence[str]) -> tuple[Mapping[str, Any], ...]:
-        """Return the checked examples, in order; () without any."""
+        """Return the checked examples, in order."""
         examples = self._keys.get("examples", [])
         if not isinstance(examples, list):
             raise self.error("examples", repr(examples), "a list of judged items")

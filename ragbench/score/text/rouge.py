@@ -115,7 +115,7 @@ def _open(options: base.Options) -> base.Scorer:
 
 
 def _notes(texts: Sequence[str], options: base.Options) -> list[str]:
-    """Return a note on texts in which rouge-score finds no word, in a list; [] without any."""
+    """Return a note on texts in which rouge-score finds no word, in a list."""
     texts = texts if options["tokenize"] == ROUGE else ()
     return note_texts("rouge", sum(map(_unseen, texts)), texts, _UNSEEN)
 
