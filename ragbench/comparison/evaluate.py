@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeGuard,
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.evaluation import Evaluation, PairCounts
+from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.method import Confidence
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
 from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.log import log_notes
-from ragbench.records.score import RunCounts
+from ragbench.records.score import PairCounts, RunCounts
 from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.judgements import as_qrels

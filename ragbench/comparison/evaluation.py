@@ -22,35 +22,19 @@ from ragbench.files import naming_unwritable, write_atomically
 from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
-from ragbench.records.score import Kind, RunCounts, SystemScore
+from ragbench.records.score import Kind, PairCounts, RunCounts, SystemScore
 from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import ScoreColumn, tables
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.display import counted
-from ragbench.types.json_fields import Record
 from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:
     import pandas
 
 SCHEMA = "ragbench.scores/1"
-
-
-class PairCounts(Record):
-    """Numbers of predictions and references.
-
-    Attributes:
-        predictions: Number of all pairs.
-        without_prediction: Number of pairs whose prediction is None.
-        without_reference: Number of pairs without a reference. A pair without both counts in
-            either number.
-    """
-
-    predictions: int
-    without_prediction: int
-    without_reference: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -356,6 +340,18 @@ class Evaluation:
         with naming_unwritable(path):
             write_atomically(Path(path), csv)
         return None
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole result as JSON, which `ragbench.load` and `ragbench compare` read.
+
+        Raises:
+            DataError: The file cannot be written, or a column of the table or the index holds
+                values that JSON does not have, such as objects.
+        """
+        from ragbench.comparison.saved_evaluation import evaluation_text
+
+        with naming_unwritable(path):
+            write_atomically(Path(path), evaluation_text(self))
 
     def _frame_columns(self, *, texts: bool) -> dict[str, Sequence[Any]]:
         """Return column -> cells of `to_pandas`, in their order."""

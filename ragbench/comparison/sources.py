@@ -9,11 +9,13 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.evaluation import Evaluation
+from ragbench.comparison.saved_evaluation import load
 from ragbench.data.runs.run_folder import LATEST
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.files import names_in
+from ragbench.records.evaluation import EVALUATION_SCHEMA
 from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
 from ragbench.types import Qrels, Run
@@ -141,6 +143,8 @@ def read_scored(
             nearest=nearest(path.name, siblings),
         )
     if not needs_qrels(path):
+        if _is_evaluation(path):
+            return from_evaluation(source_name, load(path))
         return read_baseline(path, source_name)
     if qrels is None:
         raise DataError(
@@ -163,6 +167,12 @@ def _scored_rankings(
     evaluation = evaluate_run(rankings, qrels, measures)
     refuse_unjudged(evaluation, name)
     return from_evaluation(name, evaluation)
+
+
+def _is_evaluation(path: Path) -> bool:
+    """Return True for a file that `save` of an `Evaluation` wrote: its schema comes first."""
+    with path.open("rb") as stream:
+        return EVALUATION_SCHEMA.encode() in stream.read(64)
 
 
 def needs_qrels(source: Source) -> bool:

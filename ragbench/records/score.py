@@ -138,6 +138,21 @@ class BaselineScore(Record):
     signature: str
 
 
+class PairCounts(Record):
+    """Numbers of predictions and references.
+
+    Attributes:
+        predictions: Number of all pairs.
+        without_prediction: Number of pairs whose prediction is None.
+        without_reference: Number of pairs without a reference. A pair without both counts in
+            either number.
+    """
+
+    predictions: int
+    without_prediction: int
+    without_reference: int
+
+
 class BaselineSystem(Record):
     """A system in a baseline file, with its values query by query.
 

@@ -245,3 +245,58 @@ def test_metrics_may_name_a_rubric_of_the_judge():
 
     assert [*result.mean] == ["rougeL", "polite"]
     assert not math.isnan(result.mean["polite"])
+
+
+def test_a_saved_result_is_loaded_as_it_was(result, tmp_path):
+    path = tmp_path / "result.json"
+    result.save(path)
+    loaded = rb.load(path)
+
+    assert loaded.to_dict() == result.to_dict()
+    assert repr(loaded) == repr(result)
+    frame, expected = loaded.to_pandas(texts=True), result.to_pandas(texts=True)
+    pd.testing.assert_frame_equal(
+        frame, expected.astype({"tenant": str}), check_index_type=False, check_dtype=False
+    )
+    assert frame["asked"].dt.day.tolist() == [5, 6, 12]
+    assert FRAME.join(loaded.to_pandas())["exact_match"].tolist() == [1.0, 0.0, 1.0]
+    [entry] = rb.compare(path, result).differences
+    assert (entry["difference"], entry["n"]) == (0.0, 3)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_saved_verdicts_and_runs(tmp_path):
+    rows = [{"question": "q?", "answer": "a", "reference": "b", "contexts": ["c"]}]
+
+    def quoted(answer, contexts):
+        return answer in contexts
+
+    judged = rb.evaluate(rows, ["exact_match"], judge=rb.Judge(type=quoted))
+    run = rb.evaluate_run({"q1": ["d", "e"]}, {"q1": {"e": 1}, "q2": {"f": 1}}, ["mrr", "ndcg@5"])
+    for number, evaluation in enumerate((judged, run)):
+        path = tmp_path / f"{number}.json"
+        evaluation.save(path)
+        loaded = rb.load(path)
+        assert loaded.to_dict() == evaluation.to_dict()
+        assert loaded.verdicts == evaluation.verdicts
+        assert loaded.causes == evaluation.causes
+        assert loaded.signature == evaluation.signature
+        assert loaded.counts == evaluation.counts
+
+
+def test_what_cannot_be_saved_or_loaded_is_named(result, tmp_path, assert_message):
+    odd = rb.evaluate(FRAME.assign(thing=[object(), 1, 2]), ["exact_match"], columns=COLUMNS)
+    with pytest.raises(rb.DataError) as error:
+        odd.save(tmp_path / "odd.json")
+    assert_message(error.value)
+    assert not any(tmp_path.iterdir())
+    path = tmp_path / "result.json"
+    result.save(path)
+    whole = json.loads(path.read_text("utf-8"))
+    without_counts = {key: value for key, value in whole.items() if key != "pair_counts"}
+    short = {**whole, "query_ids": whole["query_ids"][:2]}
+    for wrong in ({}, {**whole, "schema": "ragbench.scores/1"}, short, without_counts):
+        path.write_text(json.dumps(wrong), "utf-8")
+        with pytest.raises(rb.DataError) as error:
+            rb.load(path)
+        assert_message(error.value)

@@ -1,0 +1,161 @@
+"""Saved results: `result.save(path)` writes the file that `rb.load(path)` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from ragbench.comparison.evaluation import Evaluation
+from ragbench.comparison.input_table import InputTable
+from ragbench.comparison.slices import Slicing
+from ragbench.data.runs.run_folder import read_record
+from ragbench.errors import DataError
+from ragbench.records.codec import to_line
+from ragbench.records.columns import column_row, read_column_row
+from ragbench.records.evaluation import EvaluationFile, SlicesOfField, TableColumn
+from ragbench.records.score import PairCounts, RunCounts
+from ragbench.types.tables import load_pandas, plain
+
+
+def evaluation_text(evaluation: Evaluation) -> str:
+    """Return a result as the text of its file.
+
+    Raises:
+        DataError: A column of the table or the index holds values that JSON does not have.
+    """
+    counts, table = evaluation.input_counts, evaluation.table
+    further = [_table_column(name, cells) for name, cells in table.columns.items()]
+    slices = []
+    for slicing in evaluation.slicings:
+        labels = tuple(map(tuple, slicing.labels))
+        slices.append(SlicesOfField(field=slicing.field, names=slicing.names, labels=labels))
+    texts = {part: tuple(map(plain, cells)) for part, cells in evaluation.texts.items()}
+    record = EvaluationFile(
+        query_ids=tuple(evaluation.query_ids),
+        confidence=evaluation.confidence,
+        columns=tuple(map(column_row, evaluation.columns.values())),
+        run_counts=counts if isinstance(counts, RunCounts) else None,
+        pair_counts=counts if isinstance(counts, PairCounts) else None,
+        fingerprints=evaluation.fingerprints,
+        notes=evaluation.notes,
+        query_notes=evaluation.query_notes,
+        kinds=evaluation.kinds,
+        texts=texts,
+        verdicts=evaluation.verdicts,
+        table=tuple(further),
+        index=None if table.index is None else _index_levels(table.index),
+        slices=tuple(slices),
+    )
+    return to_line(record)
+
+
+def load(path: str | Path) -> Evaluation:
+    """Return the result that `save` of an `Evaluation` wrote.
+
+    `load_experiment` reads run folders.
+
+    Raises:
+        DataError: The file is missing, damaged or of another kind.
+        MissingExtra: The result has the index of a pandas frame, and pandas is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> from ragbench import evaluate_texts
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "result.json")
+        ...     evaluate_texts(["a fox"], ["a fox"], ["rouge1"]).save(file)
+        ...     load(file).mean
+        {'rouge1': 1.0}
+    """
+    record = read_record(Path(path), EvaluationFile)
+    counts = record.pair_counts if record.run_counts is None else record.run_counts
+    if counts is None:
+        raise DataError("no counts", file=path, allowed="run_counts or pair_counts")
+    columns = {}
+    for row in record.columns:
+        try:
+            columns[row.name] = read_column_row(row)
+        except (ValueError, KeyError, IndexError) as error:
+            raise DataError(f"{row.name}: {error}", file=path, record="columns") from error
+    _check_lengths(record, path)
+    return Evaluation(
+        record.query_ids,
+        columns,
+        counts,
+        record.confidence,
+        record.fingerprints,
+        record.notes,
+        record.kinds,
+        record.texts,
+        record.verdicts,
+        record.query_notes,
+        InputTable(
+            {str(column.name): _cells(column) for column in record.table},
+            None if record.index is None else _pandas_index(record.index),
+        ),
+        [Slicing(part.field, part.names, part.labels) for part in record.slices],
+    )
+
+
+def _table_column(name: Any, cells: Sequence[Any]) -> TableColumn:
+    """Return a column with its cells as JSON values."""
+    values = list(map(plain, cells))
+    is_time = any(isinstance(value, date) for value in values)
+    if is_time:
+        values = [value.isoformat() if isinstance(value, date) else value for value in values]
+    for value in values:
+        if not _is_json(value):
+            problem = f"column '{name}' holds {type(value).__name__}"
+            allowed = "texts, numbers, times, lists and mappings; drop the column to save"
+            raise DataError(problem, record="save", allowed=allowed)
+    name = name if isinstance(name, (str, int)) else None
+    return TableColumn(name=name, cells=tuple(values), is_time=is_time)
+
+
+def _is_json(value: object) -> bool:
+    """Return True for a value that JSON gives back as it is."""
+    if isinstance(value, dict):
+        return all(map(_is_json, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_json, value))
+    return value is None or type(value) in (str, bool, int, float)
+
+
+def _index_levels(index: Any) -> tuple[TableColumn, ...]:
+    """Return the levels of a pandas index."""
+    levels = []
+    for number, name in enumerate(index.names):
+        levels.append(_table_column(name, index.get_level_values(number)))
+    return tuple(levels)
+
+
+def _cells(column: TableColumn) -> list[Any]:
+    """Return the cells of a column, with times as such."""
+    if not column.is_time:
+        return list(column.cells)
+    return [None if text is None else datetime.fromisoformat(text) for text in column.cells]
+
+
+def _pandas_index(levels: Sequence[TableColumn]) -> Any:
+    """Return the pandas index of its levels."""
+    pd = load_pandas("load")
+    cells = [_cells(level) for level in levels]
+    if len(levels) == 1:
+        return pd.Index(cells[0], name=levels[0].name)
+    return pd.MultiIndex.from_arrays(cells, names=[level.name for level in levels])
+
+
+def _check_lengths(record: EvaluationFile, path: str | Path) -> None:
+    """Raise a `DataError` if a column has another number of items than there are ids."""
+    lengths = {f"columns.{row.name}": len(row.values) for row in record.columns}
+    lengths |= {f"texts.{part}": len(cells) for part, cells in record.texts.items()}
+    lengths |= {f"table.{column.name}": len(column.cells) for column in record.table}
+    lengths |= {f"index.{level.name}": len(level.cells) for level in record.index or ()}
+    lengths |= {f"slices.{part.field}": len(part.labels) for part in record.slices}
+    for place, length in lengths.items():
+        if length != len(record.query_ids):
+            problem = f"{length} values"
+            allowed = f"{len(record.query_ids)}, one per id"
+            raise DataError(problem, file=path, record=place, allowed=allowed)
