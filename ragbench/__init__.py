@@ -15,9 +15,8 @@ if TYPE_CHECKING:
         evaluate_run as evaluate_run,
         evaluate_texts as evaluate_texts,
     )
-    from ragbench.comparison.evaluation import Evaluation as Evaluation
+    from ragbench.comparison.evaluation import Evaluation as Evaluation, load as load
     from ragbench.comparison.evaluate_table import evaluate as evaluate
-    from ragbench.comparison.saved_evaluation import load as load
     from ragbench.comparison.scorer import scorer as scorer
     from ragbench.data.files.trec_files import (
         read_qrels as read_qrels,
@@ -100,10 +99,9 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "comparison.evaluation": "Evaluation",
+    "comparison.evaluation": "Evaluation load",
     "comparison.evaluate": "evaluate_run evaluate_texts",
     "comparison.evaluate_table": "evaluate",
-    "comparison.saved_evaluation": "load",
     "comparison.scorer": "scorer",
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,6 +14,7 @@ import numpy as np
 
 from ragbench.comparison.input_table import InputTable
 from ragbench.comparison.method import Confidence, check_options
+from ragbench.comparison.saved_evaluation import evaluation_text, read_evaluation
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import find_score, summarize
 from ragbench.data.runs.run_folder import to_csv
@@ -348,10 +349,9 @@ class Evaluation:
             DataError: The file cannot be written, or a column of the table or the index holds
                 values that JSON does not have, such as objects.
         """
-        from ragbench.comparison.saved_evaluation import evaluation_text
-
+        text = evaluation_text({part.name: getattr(self, part.name) for part in fields(self)})
         with naming_unwritable(path):
-            write_atomically(Path(path), evaluation_text(self))
+            write_atomically(Path(path), text)
 
     def _frame_columns(self, *, texts: bool) -> dict[str, Sequence[Any]]:
         """Return column -> cells of `to_pandas`, in their order."""
@@ -379,6 +379,27 @@ class Evaluation:
         for name, cells_of_table in self.table.columns.items():
             further[f"table.{name}" if name in own_names else name] = cells_of_table
         return {**parts, **further, **scores, **ends}
+
+
+def load(path: str | Path) -> Evaluation:
+    """Return the result that `save` of an `Evaluation` wrote.
+
+    `load_experiment` reads run folders.
+
+    Raises:
+        DataError: The file is missing, damaged or of another kind.
+        MissingExtra: The result has the index of a pandas frame, and pandas is not installed.
+
+    Example:
+        >>> import tempfile
+        >>> from ragbench import evaluate_texts
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = Path(folder, "result.json")
+        ...     evaluate_texts(["a fox"], ["a fox"], ["rouge1"]).save(file)
+        ...     load(file).mean
+        {'rouge1': 1.0}
+    """
+    return Evaluation(**read_evaluation(path))
 
 
 def _joined(named_texts: Mapping[str, str]) -> str:

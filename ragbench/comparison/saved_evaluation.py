@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.input_table import InputTable
 from ragbench.comparison.slices import Slicing
 from ragbench.data.runs.run_folder import read_record
@@ -19,31 +18,31 @@ from ragbench.records.score import PairCounts, RunCounts
 from ragbench.types.tables import load_pandas, plain
 
 
-def evaluation_text(evaluation: Evaluation) -> str:
-    """Return a result as the text of its file.
+def evaluation_text(parts: Mapping[str, Any]) -> str:
+    """Return the attributes of an `Evaluation` as the text of its file.
 
     Raises:
         DataError: A column of the table or the index holds values that JSON does not have.
     """
-    counts, table = evaluation.input_counts, evaluation.table
+    counts, table = parts["input_counts"], parts["table"]
     further = [_table_column(name, cells) for name, cells in table.columns.items()]
     slices = []
-    for slicing in evaluation.slicings:
+    for slicing in parts["slicings"]:
         labels = tuple(map(tuple, slicing.labels))
         slices.append(SlicesOfField(field=slicing.field, names=slicing.names, labels=labels))
-    texts = {part: tuple(map(plain, cells)) for part, cells in evaluation.texts.items()}
+    texts = {part: tuple(map(plain, cells)) for part, cells in parts["texts"].items()}
     record = EvaluationFile(
-        query_ids=tuple(evaluation.query_ids),
-        confidence=evaluation.confidence,
-        columns=tuple(map(column_row, evaluation.columns.values())),
+        query_ids=tuple(parts["query_ids"]),
+        confidence=parts["confidence"],
+        columns=tuple(map(column_row, parts["columns"].values())),
         run_counts=counts if isinstance(counts, RunCounts) else None,
         pair_counts=counts if isinstance(counts, PairCounts) else None,
-        fingerprints=evaluation.fingerprints,
-        notes=evaluation.notes,
-        query_notes=evaluation.query_notes,
-        kinds=evaluation.kinds,
+        fingerprints=parts["fingerprints"],
+        notes=parts["notes"],
+        query_notes=parts["query_notes"],
+        kinds=parts["kinds"],
         texts=texts,
-        verdicts=evaluation.verdicts,
+        verdicts=parts["verdicts"],
         table=tuple(further),
         index=None if table.index is None else _index_levels(table.index),
         slices=tuple(slices),
@@ -51,23 +50,12 @@ def evaluation_text(evaluation: Evaluation) -> str:
     return to_line(record)
 
 
-def load(path: str | Path) -> Evaluation:
-    """Return the result that `save` of an `Evaluation` wrote.
-
-    `load_experiment` reads run folders.
+def read_evaluation(path: str | Path) -> dict[str, Any]:
+    """Return the attributes of the `Evaluation` in a file.
 
     Raises:
         DataError: The file is missing, damaged or of another kind.
         MissingExtra: The result has the index of a pandas frame, and pandas is not installed.
-
-    Example:
-        >>> import tempfile
-        >>> from ragbench import evaluate_texts
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = Path(folder, "result.json")
-        ...     evaluate_texts(["a fox"], ["a fox"], ["rouge1"]).save(file)
-        ...     load(file).mean
-        {'rouge1': 1.0}
     """
     record = read_record(Path(path), EvaluationFile)
     counts = record.pair_counts if record.run_counts is None else record.run_counts
@@ -80,23 +68,22 @@ def load(path: str | Path) -> Evaluation:
         except (ValueError, KeyError, IndexError) as error:
             raise DataError(f"{row.name}: {error}", file=path, record="columns") from error
     _check_lengths(record, path)
-    return Evaluation(
-        record.query_ids,
-        columns,
-        counts,
-        record.confidence,
-        record.fingerprints,
-        record.notes,
-        record.kinds,
-        record.texts,
-        record.verdicts,
-        record.query_notes,
-        InputTable(
-            {str(column.name): _cells(column) for column in record.table},
-            None if record.index is None else _pandas_index(record.index),
-        ),
-        [Slicing(part.field, part.names, part.labels) for part in record.slices],
-    )
+    index = None if record.index is None else _pandas_index(record.index)
+    table = InputTable({str(column.name): _cells(column) for column in record.table}, index)
+    return {
+        "query_ids": record.query_ids,
+        "columns": columns,
+        "input_counts": counts,
+        "confidence": record.confidence,
+        "fingerprints": record.fingerprints,
+        "notes": record.notes,
+        "kinds": record.kinds,
+        "texts": record.texts,
+        "verdicts": record.verdicts,
+        "query_notes": record.query_notes,
+        "table": table,
+        "slicings": [Slicing(part.field, part.names, part.labels) for part in record.slices],
+    }
 
 
 def _table_column(name: Any, cells: Sequence[Any]) -> TableColumn:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file, refuse_unjudged
-from ragbench.comparison.evaluation import Evaluation
-from ragbench.comparison.saved_evaluation import load
+from ragbench.comparison.evaluation import Evaluation, load
 from ragbench.data.runs.run_folder import LATEST
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
