@@ -13,7 +13,7 @@ from ragbench.data.runs.run_folder import read_record
 from ragbench.errors import DataError
 from ragbench.records.codec import to_line
 from ragbench.records.columns import column_row, read_column_row
-from ragbench.records.evaluation import EvaluationFile, SlicesOfField, TableColumn
+from ragbench.records.evaluation import EvaluationFile, SavedCells, SlicesOfField
 from ragbench.records.score import PairCounts, RunCounts
 from ragbench.types.tables import load_pandas, plain
 
@@ -86,7 +86,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     }
 
 
-def _table_column(name: Any, cells: Sequence[Any]) -> TableColumn:
+def _table_column(name: Any, cells: Sequence[Any]) -> SavedCells:
     """Return a column with its cells as JSON values."""
     values = list(map(plain, cells))
     is_time = any(isinstance(value, date) for value in values)
@@ -98,7 +98,7 @@ def _table_column(name: Any, cells: Sequence[Any]) -> TableColumn:
             allowed = "texts, numbers, times, lists and mappings; drop the column to save"
             raise DataError(problem, record="save", allowed=allowed)
     name = name if isinstance(name, (str, int)) else None
-    return TableColumn(name=name, cells=tuple(values), is_time=is_time)
+    return SavedCells(name=name, cells=tuple(values), is_time=is_time)
 
 
 def _is_json(value: object) -> bool:
@@ -110,7 +110,7 @@ def _is_json(value: object) -> bool:
     return value is None or type(value) in (str, bool, int, float)
 
 
-def _index_levels(index: Any) -> tuple[TableColumn, ...]:
+def _index_levels(index: Any) -> tuple[SavedCells, ...]:
     """Return the levels of a pandas index."""
     levels = []
     for number, name in enumerate(index.names):
@@ -118,14 +118,14 @@ def _index_levels(index: Any) -> tuple[TableColumn, ...]:
     return tuple(levels)
 
 
-def _cells(column: TableColumn) -> list[Any]:
+def _cells(column: SavedCells) -> list[Any]:
     """Return the cells of a column, with times as such."""
     if not column.is_time:
         return list(column.cells)
     return [None if text is None else datetime.fromisoformat(text) for text in column.cells]
 
 
-def _pandas_index(levels: Sequence[TableColumn]) -> Any:
+def _pandas_index(levels: Sequence[SavedCells]) -> Any:
     """Return the pandas index of its levels."""
     pd = load_pandas("load")
     cells = [_cells(level) for level in levels]

@@ -13,7 +13,7 @@ from ragbench.types.scores import Verdict
 EVALUATION_SCHEMA = "ragbench.evaluation/1"
 
 
-class TableColumn(Record):
+class SavedCells(Record):
     """Column of the scored table, or level of its index.
 
     Attributes:
@@ -73,6 +73,6 @@ class EvaluationFile(Record):
     kinds: Mapping[str, Kind] = optional({})
     texts: Mapping[str, tuple[Any, ...]] = optional({})
     verdicts: Mapping[str, Mapping[str, Verdict]] = optional({})
-    table: tuple[TableColumn, ...] = optional(())
-    index: tuple[TableColumn, ...] | None = optional()
+    table: tuple[SavedCells, ...] = optional(())
+    index: tuple[SavedCells, ...] | None = optional()
     slices: tuple[SlicesOfField, ...] = optional(())
