@@ -1,9 +1,10 @@
 """Simulated worlds with known noise: do shares, intervals and named questions tell the truth?
 
 Each world has questions that an app gets right with a chance of their own, and a judge that errs or
-not; scores are binary or graded, and the app and the judge are repeated one to five times. Bars:
-estimated shares within 10 % of the true ones on average, 93 to 97 % of the 95 % intervals of the
-mean hold the truth, at most 10 % of the named questions never flip, and 100 questions x 3
+not; scores are binary or graded, and the app and the judge are repeated one to five times. A second
+app is asked the same questions, for the difference of both. Bars, of the mean and of the
+difference: estimated shares within 10 % of the true ones on average, 93 to 97 % of the 95 %
+intervals hold the truth; at most 10 % of the named questions never flip, and 100 questions x 3
 repetitions x 3 judgements take less than 5 CPU seconds. Exit code 1 if a bar fails.
 """
 
@@ -13,12 +14,14 @@ import argparse
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ragbench import stats
 from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
+from ragbench.records.noise import Noise
 from ragbench.signature import Signature
 from ragbench.types import ScoreColumn
 
@@ -65,10 +68,18 @@ class NoiseWorld:
             return rng.binomial(GRADES, repeated) / GRADES
         return np.where(rng.random(repeated.shape) < self.error, 1 - repeated, repeated)
 
+    @property
+    def slope(self) -> float:
+        """Change of the mean score with the chance: errors of the judge flatten it."""
+        return 1.0 if self.is_graded else 1 - 2 * self.error
+
+    def mean(self, chances: np.ndarray) -> float:
+        """Return the true mean score of such questions."""
+        return float(chances.mean()) * self.slope + (1 - self.slope) / 2
+
     def variances(self, chances: np.ndarray) -> dict[str, float]:
         """Return the true part of each level in the variance of the mean of such questions."""
-        steps = GRADES if self.is_graded else 1
-        slope = 1.0 if self.is_graded else 1 - 2 * self.error
+        steps, slope = GRADES if self.is_graded else 1, self.slope
         of_run = chances * (1 - chances) / steps
         judge = 0.0
         if self.error and self.is_graded:
@@ -86,7 +97,7 @@ class NoiseWorld:
 
 @dataclass
 class Tally:
-    """Sums over the worlds.
+    """Sums over the worlds, of means or of differences.
 
     Attributes:
         counts: Number of intervals, of those that hold the truth, of named and wrongly named
@@ -98,6 +109,18 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     true: Counter[str] = field(default_factory=Counter)
     estimated: Counter[str] = field(default_factory=Counter)
+
+    def add_interval(self, lower: float, upper: float, truth: float) -> None:
+        """Count an interval, and whether it holds the truth."""
+        self.counts["intervals"] += 1
+        self.counts["held"] += lower <= truth <= upper
+
+    def add_shares(self, noise: Noise, variances: Mapping[str, float]) -> None:
+        """Add the true and the estimated share of each level."""
+        total = sum(variances.values())
+        for level in LEVELS:
+            self.true[level] += variances[level] / total
+            self.estimated[level] += getattr(noise, level).share
 
 
 def random_world(rng: np.random.Generator) -> NoiseWorld:
@@ -112,34 +135,52 @@ def random_world(rng: np.random.Generator) -> NoiseWorld:
     )
 
 
+def scores_of(world: NoiseWorld, table: np.ndarray) -> RepeatedScores:
+    """Return the scores of an app that were drawn in a world."""
+    values = table.mean(axis=(1, 2, 3))
+    column = ScoreColumn("right", values, np.zeros(len(values), np.uint8), Signature("right"))
+    return RepeatedScores(column, table, {"answers": 1.0, "judge": 1.0}, bool(world.error))
+
+
 def try_world(world: NoiseWorld, rng: np.random.Generator, tally: Tally) -> None:
     """Draw one data set of a world, and count what its estimates tell."""
     population = world.chances(rng, 20_000)
     chances = rng.choice(population, N_QUESTIONS)
-    table = world.draw(rng, chances)
-    values = table.mean(axis=(1, 2, 3))
-    slope = 1 if world.is_graded or not world.error else 1 - 2 * world.error
-    truth = float(population.mean()) * slope + (1 - slope) / 2
-    interval = stats.mean_interval(values, range=(0, 1))
-    tally.counts["intervals"] += 1
-    tally.counts["held"] += interval.lower <= truth <= interval.upper
-
-    causes = np.zeros(len(values), np.uint8)
-    column = ScoreColumn("right", values, causes, Signature("right"))
-    scores = RepeatedScores(column, table, {"answers": 1.0, "judge": 1.0}, bool(world.error))
+    scores = scores_of(world, world.draw(rng, chances))
+    interval = stats.mean_interval(scores.column.values, range=(0, 1))
+    tally.add_interval(interval.lower, interval.upper, world.mean(population))
     noise = noise_of(scores, (interval.lower, interval.upper), 0.95)
-    variances = world.variances(population)
-    total = sum(variances.values())
     if noise is not None and world.repeats > 1 and world.judgements > 1:
-        for level in LEVELS:
-            share = getattr(noise, level)
-            tally.true[level] += variances[level] / total
-            tally.estimated[level] += share.share
+        tally.add_shares(noise, world.variances(population))
     if not world.is_graded and (world.judgements > 1 or not world.error):
-        _, flips = find_flips(scores, [str(row) for row in range(len(values))])
+        _, flips = find_flips(scores, [str(row) for row in range(N_QUESTIONS)])
         tally.counts["named"] += len(flips)
         rows = [int(flip.query_id) for flip in flips]
         tally.counts["wrongly named"] += int(np.isin(chances[rows], (0.0, 1.0)).sum())
+
+
+def try_difference(world: NoiseWorld, rng: np.random.Generator, tally: Tally) -> None:
+    """Draw two apps on one data set of a world, and count what estimates of their difference tell.
+
+    The second app has its own repeats. It differs from the first one on a third of the questions.
+    """
+    other = replace(world, repeats=int(rng.integers(1, 6)))
+    first = world.chances(rng, 20_000)
+    second = np.where(rng.random(len(first)) < 1 / 3, other.chances(rng, len(first)), first)
+    rows = rng.integers(0, len(first), N_QUESTIONS)
+    one = scores_of(world, world.draw(rng, first[rows]))
+    two = scores_of(other, other.draw(rng, second[rows]))
+    gains = two.column.values - one.column.values
+    interval = stats.difference_interval(gains, baseline=one.column.values)
+    truth = other.mean(second) - world.mean(first)
+    tally.add_interval(interval.lower, interval.upper, truth)
+    noise = noise_of(two, (interval.lower, interval.upper), 0.95, against=one)
+    if noise is None or min(world.repeats, other.repeats, world.judgements) == 1:
+        return
+    variances = {"questions": world.slope**2 * float((second - first).var())}
+    for level in ("app", "judge"):
+        variances[level] = world.variances(first)[level] + other.variances(second)[level]
+    tally.add_shares(noise, variances)
 
 
 def measure_seconds() -> float:
@@ -153,21 +194,26 @@ def measure_seconds() -> float:
 
 def main(worlds: int) -> int:
     """Print the figures of some worlds; return 1 if a bar fails."""
-    rng, tally = np.random.default_rng(52), Tally()
+    rng = np.random.default_rng(52)
+    means, differences, is_good = Tally(), Tally(), True
     for _ in range(worlds):
-        try_world(random_world(rng), rng, tally)
-    counts, is_good = tally.counts, True
+        world = random_world(rng)
+        try_world(world, rng, means)
+        try_difference(world, rng, differences)
 
     def show(text: str, value: float, low: float, high: float) -> None:
         nonlocal is_good
         passes = low <= value <= high
         is_good &= passes
-        print(f"{text:44} {value:7.3f}   {low:g} to {high:g}: {'pass' if passes else 'FAIL'}")
+        print(f"{text:52} {value:7.3f}   {low:g} to {high:g}: {'pass' if passes else 'FAIL'}")
 
-    for level in LEVELS:
-        ratio = tally.estimated[level] / tally.true[level]
-        show(f"share of {level}: estimated / true", ratio, 0.9, 1.1)
-    show("95 % intervals that hold the mean", counts["held"] / counts["intervals"], 0.93, 0.97)
+    for name, tally in (("mean", means), ("difference", differences)):
+        for level in LEVELS:
+            ratio = tally.estimated[level] / tally.true[level]
+            show(f"{name}: share of {level}: estimated / true", ratio, 0.9, 1.1)
+        share = tally.counts["held"] / tally.counts["intervals"]
+        show(f"95 % intervals that hold the {name}", share, 0.93, 0.97)
+    counts = means.counts
     wrong = counts["wrongly named"] / max(counts["named"], 1)
     show(f"wrongly named of {counts['named']} flipping questions", wrong, 0, 0.1)
     show("CPU seconds of 100 x 3 x 3", measure_seconds(), 0, 5)
