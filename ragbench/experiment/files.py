@@ -401,13 +401,16 @@ def _documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Documen
     qrels = results.qrels(plan)
     judged, corpus = {} if qrels is None else qrels.by_query, plan.corpus
     yielded: set[str] = set()
-    hits_of = {name: _shown_hits(ranking, corpus) for name, ranking in results.rankings.items()}
+    hits_of = []
+    for name, ranking in results.rankings.items():
+        for repeat in (ranking, *results.further_rankings.get(name, ())):
+            hits_of.append((name, _shown_hits(repeat, corpus)))
     for row, query in enumerate(plan.queries):
         for name, grade in judged.get(query.id, {}).items():
             if grade > 0 and name in corpus and name not in yielded:
                 yielded.add(name)
                 yield "", query.id, corpus[name]
-        for system, hits in hits_of.items():
+        for system, hits in hits_of:
             for hit in hits(row):
                 if hit.text is None and hit.id in yielded:
                     continue
@@ -422,8 +425,8 @@ def _hit_documents(plan: Plan, results: Results) -> Iterator[tuple[str, str, Doc
     """Yield (system, query id, document) of the documents with passages in `hits/`."""
     # Documents end before the one that would make more than `MOST_DOCUMENTS` characters.
     characters, yielded = 0, set[str]()
-    for system, rows in results.hits.items():
-        for row in rows:
+    for system, first_rows in results.hits.items():
+        for row in chain(first_rows, *results.further_hits.get(system, {}).values()):
             for name in dict.fromkeys(hit.document or hit.id for hit in row.hits):
                 if name not in plan.corpus or name in yielded:
                     continue

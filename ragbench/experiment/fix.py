@@ -4,34 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice, takewhile
+from math import lcm
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.comparison.slices import answerable_questions
 from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
-from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE, TEXTS_FILE
+from ragbench.data.runs.query_view import (
+    HITS_FOLDER,
+    PASSAGES_FOLDER,
+    QUESTIONS_FILE,
+    REPEATS_FOLDER,
+    TEXTS_FILE,
+)
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_gold import StoredGold
+from ragbench.experiment.fix_repeats import join_runs, per_question, query_of, repeat_id
 from ragbench.experiment.plan.queries import clusters_by
 from ragbench.fixes.changes import PricedRun, price_changes
 from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
-from ragbench.records.causes import CAUSE_CHANGES, NOT_LOST, AnswerCause
+from ragbench.records.causes import CAUSE_CHANGES, NOT_LOST, AnswerCause, CauseRow, quantity
 from ragbench.records.codec import from_lines
 from ragbench.records.fixes import FixList, PricedChange, RemainingLoss
 from ragbench.records.manifest import HitsRow, QuestionRow, TextRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import check_values, declared_options, nearest, shown
+from ragbench.report.text import questions
 from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query, Run
 from ragbench.types.rows import BoolArray
@@ -149,9 +160,38 @@ class RunReader:
 
     @cached_property
     def rows(self) -> Sequence[QuestionRow]:
-        """All questions of the run; DataError if the file is missing or damaged."""
+        """All questions of the run, each with all its repetitions.
+
+        DataError if the file is missing or damaged.
+        """
         path = self.folder / QUESTIONS_FILE
-        return [row for _, row in from_lines(path, QuestionRow, "a question")]
+        rows = [row for _, row in from_lines(path, QuestionRow, "a question")]
+        return [
+            structs.replace(row, query_id=self._id(row.query_id, number))
+            for number in range(self.repeats)
+            for row in rows
+        ]
+
+    @cached_property
+    def repeats(self) -> int:
+        """Number of repetitions in which each ranking comes equally often; 1 without repeats."""
+        return lcm(*(len(files) for files in map(self._repeat_files, self.rankings)))
+
+    def _repeat_files(self, name: str, folder: str = "rankings", end: str = "trec") -> list[Path]:
+        """Return the files of a ranking in a folder, one for each of its repetitions."""
+        first = self.folder / folder / f"{run_folder.file_name(name)}.{end}"
+        further = first.parent / REPEATS_FOLDER
+        files = (further / f"{first.stem}.{number}.{end}" for number in count(1))
+        return [first, *takewhile(Path.is_file, files)]
+
+    def _id(self, query: str, number: int) -> str:
+        """Return the id of a repetition; that of the question if nothing is repeated."""
+        return query if self.repeats == 1 else repeat_id(query, number)
+
+    def _run(self, name: str, folder: str = "rankings") -> Run:
+        """Return the ranking of each repetition of each question."""
+        runs = [read_run(file, name) for file in self._repeat_files(name, folder)]
+        return runs[0] if self.repeats == 1 else join_runs(runs, self.repeats)
 
     @property
     def unanswerable(self) -> list[str]:
@@ -161,24 +201,28 @@ class RunReader:
     @cached_property
     def hits(self) -> Mapping[str, Mapping[str, HitsRow]]:
         """Ranking -> query -> its stored hits, for rankings that have them; see `HitsRow`."""
-        hits = {}
+        hits: dict[str, dict[str, HitsRow]] = {}
         for name in self.rankings:
-            file = self._hits_file(name)
-            if file.is_file():
-                rows = from_lines(file, HitsRow, "the hits of a question")
-                hits[name] = {row.query_id: row for _, row in rows}
+            if not self._hits_file(name).is_file():
+                continue
+            hits[name] = {}
+            files = self._repeat_files(name, HITS_FOLDER, "jsonl")
+            for number in range(self.repeats):
+                file = files[number % len(files)]
+                for _, row in from_lines(file, HitsRow, "the hits of a question"):
+                    hits[name][self._id(row.query_id, number)] = row
         return hits
 
     def _hits_file(self, name: str) -> Path:
         return self.folder / HITS_FOLDER / f"{run_folder.file_name(name)}.jsonl"
 
     def _passages_file(self, name: str) -> Path:
-        return self.folder / "passages" / f"{run_folder.file_name(name)}.trec"
+        return self.folder / PASSAGES_FOLDER / f"{run_folder.file_name(name)}.trec"
 
     def retrieved(self, name: str) -> Run:
         """Return a ranking as it was retrieved, before its hits were folded or matched."""
-        file = self._passages_file(name)
-        return read_run(file if file.is_file() else self.rankings[name], name).best_first()
+        has_passages = self._passages_file(name).is_file()
+        return self._run(name, PASSAGES_FOLDER if has_passages else "rankings").best_first()
 
     @cached_property
     def _answerable(self) -> list[tuple[QuestionRow, bool | None]]:
@@ -191,7 +235,7 @@ class RunReader:
         answers = {row.query_id: row.answers for row in rows}
         queries = []
         for row in rows:
-            metadata = self.metadata.get(row.query_id, {})
+            metadata = self.metadata.get(query_of(row.query_id), {})
             queries.append(Query(row.query_id, row.question, metadata))
         relevant = self.rules.relevant
         is_answerable = answerable_questions(queries, answers, Qrels.from_dict(judged), relevant)
@@ -226,15 +270,18 @@ class RunReader:
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:
-        """System -> query -> row of `causes.csv`, of the first of several repetitions.
+        """System -> repetition of a query -> row of `causes.csv`.
 
         DataError if the file is missing or damaged.
         """
-        rows = run_lines.read_cause_rows(self.folder / run_lines.CAUSES_FILE)
-        return {
-            system: {query: first for query, (first, *_) in of_system.items()}
-            for system, of_system in rows.items()
-        }
+        causes: dict[str, dict[str, CauseRow]] = {}
+        stored = run_lines.read_cause_rows(self.folder / run_lines.CAUSES_FILE)
+        for system, of_system in stored.items():
+            causes[system] = {}
+            for query, rows in of_system.items():
+                for number in range(self.repeats):
+                    causes[system][self._id(query, number)] = rows[number % len(rows)]
+        return causes
 
     def priced_run(self, reads: int | None = None) -> PricedRun:
         """Return the rankings with all that is known about their retrievers.
@@ -252,7 +299,7 @@ class RunReader:
             raise OptionError("ragbench fix", "--passages", reads, allowed)
         gold = self.gold
         ids = gold.documents.query_ids
-        runs = {name: read_run(path, name) for name, path in self.rankings.items()}
+        runs = {name: self._run(name) for name in self.rankings}
         rankings = StoredRankings(
             gold.documents,
             runs,
@@ -348,7 +395,7 @@ class RunReader:
 
     def text_of(self, query: str, name: str) -> str | None:
         """Return the text of a hit of the retriever that the changes start from; None without."""
-        return self._own_texts.get((query, name), self.texts.get(name))
+        return self._own_texts.get((query_of(query), name), self.texts.get(name))
 
     @cached_property
     def _own_texts(self) -> Mapping[tuple[str | None, str], str]:
@@ -363,8 +410,9 @@ class RunReader:
         metadata of the clusters, also for no `ids`, or the file is damaged.
         """
         if (path := self.summary.cluster) is None:
-            return None
-        metadata = [self.metadata.get(query, {}) for query in ids]
+            # repetitions of a question are no further questions
+            return None if self.repeats == 1 else [query_of(name) for name in ids]
+        metadata = [self.metadata.get(query_of(name), {}) for name in ids]
         return clusters_by(path, ids, metadata, file=self.folder)[0]
 
     def _latency(self) -> dict[str, float]:
@@ -422,7 +470,8 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
         counted = {*priced.counted_ids}
         causes = {query: row for query, row in causes.items() if query in counted}
     more_changes, more_notes = _changes_of_code(reader, priced)
-    return FixList(
+    rows, causes = _shown_rows(reader.rows, causes)
+    fixes = FixList(
         name=reader.summary.name,
         run_id=reader.summary.run_id,
         system=priced.base,
@@ -434,16 +483,31 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
         best=best,
         remaining=tuple(_losses(reader, priced)),
         groups=find_lost_groups(
-            reader.rows,
+            rows,
             reader.metadata,
             causes,
             relevant=reader.rules.relevant,
             alpha=1 - priced.confidence,
             seed=priced.seed,
         ),
-        labels={row.query_id: row.label for row in reader.rows if row.label != row.query_id},
+        labels={row.query_id: row.label for row in rows if row.label != row.query_id},
         notes=(*_notes(reader, priced), *more_notes),
     )
+    return per_question(fixes, reader.repeats)
+
+
+def _shown_rows(
+    rows: Sequence[QuestionRow], causes: Mapping[str, CauseRow]
+) -> tuple[Sequence[QuestionRow], Mapping[str, CauseRow]]:
+    """Return the questions without repetitions, and the causes of lost repetitions by question."""
+    questions, of_query = dict[str, QuestionRow](), dict[str, list[CauseRow]]()
+    for row in rows:
+        query = query_of(row.query_id)
+        questions.setdefault(query, structs.replace(row, query_id=query))
+        if row.query_id in causes:
+            of_query.setdefault(query, []).append(causes[row.query_id])
+    first_lost = {query: run_lines.shown_row(of_one) for query, of_one in of_query.items()}
+    return list(questions.values()), first_lost
 
 
 def _changes_of_code(reader: RunReader, run: PricedRun) -> tuple[list[PricedChange], list[str]]:
@@ -494,16 +558,19 @@ def _loss(system: str, reason: str, advice: str, queries: Sequence[str]) -> Rema
 
 def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     """Yield the limits of the counts, a sentence each."""
-    n = len(reader.rows) - int(run.counts.sum())
+    n = Fraction(len(reader.rows) - int(run.counts.sum()), reader.repeats)
     if n > 0:
-        yield f"questions whose gold is not known, or that have none, do not count: {n}"
+        text = questions(quantity(n))
+        yield f"questions whose gold is not known, or that have none, do not count: {text}"
     if reader.gold.has_answers and run.deepest == reader.rules.searched:
         yield f"gold answers are looked for in {run.deepest} hits: no change that reads more counts"
     if run.rankings.perfect(run.base, run.deepest, run.read) is None:
         yield "no perfect reranker: a passage may have several of the gold spans that are needed"
-    first = [name for name, file in reader.rankings.items() if _has_repeats(file)]
-    if first:
-        yield f"of several rankings of a question the first one counts: {', '.join(first)}"
+    if reader.repeats > 1:
+        share = (
+            f"each of {reader.repeats} rankings of a question counts as 1/{reader.repeats} of it"
+        )
+        yield f"{share}; groups have the questions that are lost at least once"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
     else:
@@ -515,8 +582,3 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
                 yield f"no fusions with {', '.join(names)}: {reason}"
     if run_folder.read_manifest(reader.folder).choices.limit is not None:
         yield "counts are those of the sample of --limit; another sample gives others"
-
-
-def _has_repeats(ranking: Path) -> bool:
-    """Return True if a retriever ranked each question again after this run file."""
-    return (ranking.parent / "repeats" / f"{ranking.stem}.1.trec").is_file()

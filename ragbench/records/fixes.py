@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Literal
 
+from ragbench.records.causes import Quantity, quantity
 from ragbench.types.json_fields import Prose, Record, optional
 
 FIX_SCHEMA = "ragbench.fix/2"
@@ -133,14 +135,16 @@ class PricedChange(Record):
         found: Questions whose gold is read after the change; of a refusal also questions without
             an answer that it declines.
         of: Questions that count after the change.
-        rescued: Ids of the questions that become found.
-        lost: Ids of the questions that are no longer found.
+        rescued: Ids of the questions that become found; of a repeated question, an id for each
+            repetition.
+        lost: Ids of the questions that are no longer found, likewise.
         gain: Expected gain in number of questions, confirmed on questions that did not choose the
             weights.
         interval: Confidence limits of `gain`, in number of questions.
         is_bound: True if no change is known that gives it: the most that such a change can give.
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
+        repeats: Repetitions of each question; each counts as its share of the question.
     """
 
     kind: ChangeKind
@@ -148,8 +152,8 @@ class PricedChange(Record):
     retriever: str | None = optional()
     fusion: FusedRetriever | None = optional()
     passages: int
-    found: int
-    of: int
+    found: Quantity
+    of: Quantity
     rescued: tuple[str, ...]
     lost: tuple[str, ...]
     gain: float
@@ -159,11 +163,12 @@ class PricedChange(Record):
     latency_ms: float | None = optional()
 
     reach: int = optional(0)
+    repeats: int = optional(1)
 
     @property
-    def net(self) -> int:
+    def net(self) -> Quantity:
         """Questions rescued minus questions lost."""
-        return len(self.rescued) - len(self.lost)
+        return quantity(Fraction(len(self.rescued) - len(self.lost), self.repeats))
 
     @property
     def is_better(self) -> bool:
@@ -202,13 +207,15 @@ class RemainingLoss(Record):
         system: System that loses them.
         reason: Property that they share, in words.
         advice: Part that can rescue them: the corpus, the retriever, the prompt.
-        queries: Their ids.
+        queries: Their ids; of a repeated question, an id for each repetition.
+        repeats: Repetitions of each question.
     """
 
     system: str
     reason: str
     advice: str
     queries: tuple[str, ...]
+    repeats: int = optional(1)
 
 
 class FixList(Record):
@@ -237,8 +244,8 @@ class FixList(Record):
     run_id: str
     system: str
     read: int
-    of: int
-    found: int
+    of: Quantity
+    found: Quantity
     confidence: float
     changes: tuple[PricedChange, ...]
     best: Promise | None = None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
+from ragbench.records.causes import Quantity, quantity
 from ragbench.records.fixes import FixList, PricedChange
 from ragbench.report.base import Chapter
 from ragbench.report.table import (
@@ -18,7 +20,7 @@ from ragbench.report.table import (
     label,
     word_table,
 )
-from ragbench.report.text import counted, labelled
+from ragbench.report.text import counted, labelled, questions
 from ragbench.types.display import printable
 
 _CHANGES = (
@@ -43,7 +45,7 @@ def fix_report(fixes: FixList, arguments: str, *, brief: bool = False) -> TableR
 
     `arguments` are those of `ragbench fix`, as the user wrote them.
     """
-    n_lost = fixes.of - fixes.found
+    n_lost = questions(fixes.of - fixes.found)
     head = f"{_headline(fixes)}; what stored results say about the other {n_lost}:"
     blocks: list[Block] = [Paragraph((head,), is_apart=True)]
     for table in fix_chapter(fixes).grids:
@@ -62,7 +64,7 @@ def _values(change: PricedChange) -> tuple[Raw, ...]:
     gain = (change.gain, *change.interval, verdict)
     return (
         *(change.kind, change.text, change.found, change.of),
-        *(len(change.rescued), len(change.lost)),
+        *(_parts(change.rescued, change.repeats), _parts(change.lost, change.repeats)),
         *((None, None, None, "bound") if change.is_bound else gain),
         *(change.passages, change.tokens, change.latency_ms),
     )
@@ -112,7 +114,7 @@ def fix_chapter(fixes: FixList) -> Chapter:
     # A bound has the questions that some reranker could rescue, and no stored one does.
     for change in (change for change in changes if not change.is_bound):
         for names, queries in ((rescues, change.rescued), (losses, change.lost)):
-            for query in queries:
+            for query in dict.fromkeys(queries):
                 names.setdefault(query, []).append(printable(change.text))
     rows = []
     for query in {**rescues, **losses}:
@@ -135,7 +137,8 @@ def _loss_tables(fixes: FixList) -> Iterator[Table]:
     """Yield tables of losses that remain, and of what lost questions share."""
     remaining = []
     for loss in fixes.remaining:
-        texts = (loss.system, loss.reason, loss.advice, *_questions(loss.queries, fixes))
+        which = _questions(loss.queries, fixes, loss.repeats)
+        texts = (loss.system, loss.reason, loss.advice, *which)
         remaining.append(tuple(map(label, texts)))
     if remaining:
         yield Table(_LOSSES, tuple(remaining), "no change of the ranking helps")
@@ -157,21 +160,33 @@ def _loss_tables(fixes: FixList) -> Iterator[Table]:
             yield word_table(heads, rows[:_ROWS], caption, has_queries=True)
 
 
-def _questions(queries: Sequence[str], fixes: FixList) -> tuple[str, str]:
-    """Return the number of questions, and the names of the first 10."""
-    names = [printable(fixes.labels.get(query, query)) for query in queries[:_LISTED]]
-    return str(len(queries)), f"{', '.join(names)}{', ...' if len(queries) > _LISTED else ''}"
+def _questions(queries: Sequence[str], fixes: FixList, repeats: int = 1) -> tuple[str, str]:
+    """Return the number of questions, and the names of the first 10.
+
+    `queries` has an id for each of several repetitions.
+    """
+    ids = list(dict.fromkeys(queries))
+    names = [printable(fixes.labels.get(query, query)) for query in ids[:_LISTED]]
+    more = ", ..." if len(ids) > _LISTED else ""
+    return questions(_parts(queries, repeats)), f"{', '.join(names)}{more}"
+
+
+def _parts(queries: Sequence[str], repeats: int) -> Quantity:
+    return quantity(Fraction(len(queries), repeats))
 
 
 def _headline(fixes: FixList) -> str:
     """Return the number of questions that are found: `bm25 finds 57 of 70 at 5`."""
-    return f"{printable(fixes.system)} finds {fixes.found} of {fixes.of} at {fixes.read}"
+    counts = f"{questions(fixes.found)} of {questions(fixes.of)}"
+    average = " on average" if any(change.repeats > 1 for change in fixes.changes) else ""
+    return f"{printable(fixes.system)} finds {counts}{average} at {fixes.read}"
 
 
 def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
     """Return the cells of a change, under `_CHANGES`."""
-    count = f"{change.found} of {change.of}"
-    moved = f"+{len(change.rescued)} -{len(change.lost)}"
+    count = f"{questions(change.found)} of {questions(change.of)}"
+    rescued, lost = (_parts(ids, change.repeats) for ids in (change.rescued, change.lost))
+    moved = f"+{questions(rescued)} -{questions(lost)}"
     if change.is_bound:
         texts = (change.text, moved, f"at most {count}", "a bound, not a promise")
         return tuple(map(label, texts))
@@ -215,7 +230,8 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
     if best.is_better:
         low, high = map(_number, best.untouched)
         yield f"next: {printable(best.change.text)}{equals}"
-        yield f"surely better: {confirmed}; on {fixes.of} other questions {low} to {high}"
+        range_text = f"on {questions(fixes.of)} other questions {low} to {high}"
+        yield f"surely better: {confirmed}; {range_text}"
         yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
     promise = f"{printable(best.change.text)}{equals}"

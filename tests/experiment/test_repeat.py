@@ -157,14 +157,22 @@ def test_found_is_the_mean_over_the_rankings(config):
     assert scores["found@1"] == pytest.approx(scores["hit_rate@1"], nan_ok=True)
 
 
-def test_the_fix_list_counts_the_first_ranking_though_its_scores_are_stored(config, assert_message):
+def test_the_fix_list_counts_each_ranking_as_its_share(config, assert_message):
     run_experiment(read_first(config, 1))
     experiment = run_experiment(read_first(config, 3))
+    causes = experiment.record.system("mine").causes
 
     fixes = list_fixes(RunReader(experiment.path))
-    # all four questions with gold, q1 by its first ranking alone
-    assert (fixes.found, fixes.of) == (4, 4)
-    assert_message(lines_with(fixes.notes, "several rankings"))
+    # four questions with gold, of q1 one ranking of three
+    assert (fixes.found, fixes.of) == (pytest.approx(3 + 1 / 3), 4)
+    assert fixes.found == causes["found"]
+    # two hits have the gold in all rankings: 2/3 of q1 is won
+    more = next(change for change in fixes.changes if change.passages == 2)
+    assert (more.found, more.of, more.net) == (4, 4, pytest.approx(2 / 3))
+    assert (more.rescued, more.lost, more.gain) == (("q1", "q1"), (), pytest.approx(2 / 3))
+    output = CliRunner().invoke(group, ["fix", str(experiment.path)]).stdout
+    assert_message(lines_with(output, "mine") + lines_with(output, "read 2"))
+    assert_message(lines_with(output, "counts as"))
 
 
 def test_a_reranker_reads_the_same_repetition_of_its_source(config, tmp_path):
