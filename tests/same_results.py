@@ -32,7 +32,7 @@ from tests.retrieve.search_server import SearchServer
 REPOSITORY = Path(__file__).resolve().parents[1]
 # Keys whose values differ from run to run, or name the commit.
 VOLATILE = {
-    *("timing", "latency_ms", "seconds", "started", "stages", "work", "run_id", "commit"),
+    *("timing", "latency_ms", "seconds", "started", "stages", "work", "run_id", "commit", "cost"),
     *("stage_versions", "cache", "path", "throughput"),
 }
 _TIMES = re.compile(

@@ -164,6 +164,10 @@ def _print_plan(
     (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
     price = "of unknown price" if usd is None else f"{usd[1]:.2g} USD"
     output.echo(f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}")
+    if usd is None:
+        output.echo(
+            f"{options.model} has no known price: write {prices.entry_to_write(options.model)}"
+        )
     output.echo(f"nothing is sent; version of the prompts: {prompt_version()}")
 
 

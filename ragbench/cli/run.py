@@ -152,6 +152,7 @@ def _run_collections(
     from ragbench.report.collections import collections_report, run_report
     from ragbench.report.formats import render
     from ragbench.report.formats.terminal import STYLES
+    from ragbench.report.results import cost_line, total_cost
 
     tell = partial(output.echo, err=True) if not quiet else lambda line: None
     with output.running(quiet, secrets=settings.secrets) as progress:
@@ -160,7 +161,9 @@ def _run_collections(
         output.write_json(to_json(runs.summary))
     else:
         text = render(run_report(runs.record, verbose=verbose), "table", output.screen())
-        pages = [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
+        cost = total_cost(experiment.record.cost for experiment in runs.experiments.values())
+        pages = [cost_line(cost)] if cost is not None else []
+        pages += [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
         pages.append(f"report: {runs.path / 'report.html'}")
         if quiet:
             # the first paragraph has the gates that did not pass, and the best systems

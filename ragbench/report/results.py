@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -238,6 +239,23 @@ def cost_line(cost: RunCost) -> str:
     for model, entry in cost.unpriced.items():
         line += f"; {printable(model)} has no known price: write {printable(entry)}"
     return line
+
+
+def total_cost(costs: Iterable[RunCost | None]) -> RunCost | None:
+    """Return the sum of what several runs paid, component by component; None if none asks models.
+
+    A component is None if it is in one of them.
+    """
+    by: dict[str, float | None] = {}
+    unpriced: dict[str, str] = {}
+    for cost in costs:
+        for name, usd in {} if cost is None else cost.by.items():
+            earlier = by.get(name, 0.0)
+            by[name] = None if usd is None or earlier is None else earlier + usd
+        unpriced |= {} if cost is None else cost.unpriced
+    priced = [usd for usd in by.values() if usd is not None]
+    usd = None if len(priced) < len(by) else math.fsum(priced)
+    return RunCost(usd=usd, by=by, unpriced=unpriced) if by else None
 
 
 def _dollars(usd: float) -> str:
