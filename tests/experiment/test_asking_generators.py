@@ -149,3 +149,18 @@ def test_what_failed_is_asked_again_only_where_that_is_asked_for(config):
     assert failed(mended, "bm25/gpt", "rouge1") == {}
     assert failed(mended, "bm25/extractive", "fluency") == {}
     assert mended.exit_code == 0
+
+
+def test_a_run_tells_what_it_paid_for_answers(config, server, tmp_path):
+    (tmp_path / "prices.yaml").write_text("models: {m: {input: 1000, output: 2000}}")
+    entries = asking(config, server, prices=str(tmp_path / "prices.yaml"))
+
+    first, second = (run_experiment(entries).summary for _ in range(2))
+
+    tokens = first["systems"][-1]["tokens"]
+    expected = (tokens["input"] * 1000 + tokens["output"] * 2000) / 1e6
+    assert first["cost"] == {
+        "usd": pytest.approx(expected, abs=1e-6),
+        "by": {"generator gpt": pytest.approx(expected, abs=1e-6)},
+    }
+    assert second["cost"] == {"usd": 0.0, "by": {"generator gpt": 0.0}}

@@ -74,3 +74,13 @@ def test_a_damaged_table_of_costs_is_named(config, assert_message):
     with pytest.raises(DataError) as error:
         read_run_scores(file.parent)
     assert_message(error.value, "runs/costs/RUN/costs.csv")
+
+
+def test_costs_that_answers_report_are_paid_by_this_run(config):
+    model = PricedModel(usd=0.01)
+
+    cost = run_experiment(config, generators={"m": model}).summary["cost"]
+
+    assert cost["by"] == {"generator m": pytest.approx(model.usd.sum(), abs=1e-6)}
+    assert cost["usd"] == cost["by"]["generator m"]
+    assert "cost" not in run_experiment(config).summary, "a retriever alone asks no model"

@@ -11,6 +11,7 @@ from itertools import chain
 from random import Random
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from ragbench.config.schema import DEFAULT_PASSAGES, Component
@@ -302,6 +303,13 @@ class AnswerQueries(Stage[Answers]):
         outcomes = [Outcome(None) if value is None else value for value in values]
         return Answers(self.system.name, outcomes, self.samples, self.rankings)
 
+    def _reports_cost(self, results: Results) -> bool:
+        """Return True if an answer of the system, stored or new, has a cost above 0."""
+        for system in results.systems:
+            if system.name == self.system.name and "usd" in system.costs:
+                return bool(np.nansum(system.costs["usd"]) > 0)
+        return False
+
     def reported(self, values: Sequence[Outcome[Prediction]]) -> Totals:
         """Return the cost that new answers report: an app or code of the user may count it."""
         return Totals(cost=sum(map(Fraction, map(_reported_cost, values)), Fraction()))
@@ -440,13 +448,12 @@ class Generate(AnswerQueries):
             slots += [None if s is None else _slot_of_sample(s, sample, n) for s in first]
         return slots
 
-    def payer(self, outputs: Outputs) -> str:
+    def payer(self, results: Results) -> str:
         """Return the generator, if it calls models or its answers report a cost."""
         generator = self.plan.generators[self.generator]
-        pays = isinstance(generator, ChatGenerator) or (
-            not generator.is_stored and any(map(_reported_cost, outputs[self].outcomes))
-        )
-        return f"generator {self.generator}" if pays else ""
+        is_paid = not generator.is_stored and self._reports_cost(results)
+        is_payer = isinstance(generator, ChatGenerator) or is_paid
+        return f"generator {self.generator}" if is_payer else ""
 
     def totals(self) -> Totals:
         """Return calls, tokens and cost of the model so far."""
@@ -587,10 +594,9 @@ class AskApp(AnswerQueries):
             slots += [_slot_of_sample(slot, sample, n) for slot in first]
         return [*slots]
 
-    def payer(self, outputs: Outputs) -> str:
+    def payer(self, results: Results) -> str:
         """Return the app, if its answers report a cost."""
-        pays = any(map(_reported_cost, outputs[self].outcomes))
-        return f"app {self.system.name}" if pays else ""
+        return f"app {self.system.name}" if self._reports_cost(results) else ""
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Ask the app the queries of some slots in random order.

@@ -235,7 +235,7 @@ class Stage(ABC, Generic[Output_co]):
         """Return calls, tokens and cost of its models so far; by default zeros."""
         return Totals()
 
-    def payer(self, outputs: Outputs) -> str:
+    def payer(self, results: Results) -> str:
         """Return the component whose calls it pays: `judge openai`; by default none, as empty."""
         return ""
 

@@ -188,16 +188,18 @@ def run_stages(resources: Resources, store: StageStore, progress: Progress) -> R
     results.kept_failures = engine.counters.count_kept_failures()
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]
     results.spending = spending_of(plan, results, resources.budget)
-    results.cost = run_cost(plan, _payments(graph.stages, outputs))
+    results.cost = run_cost(plan, _payments(graph.stages, outputs, results))
     results.unreachable = resources.unreachable()
     return results
 
 
-def _payments(stages: Sequence[Stage[Any]], outputs: Outputs) -> dict[str, Fraction]:
+def _payments(
+    stages: Sequence[Stage[Any]], outputs: Outputs, results: Results
+) -> dict[str, Fraction]:
     """Return component -> US dollars that this run paid for its calls; 0 where all was stored."""
     payments = defaultdict[str, Fraction](Fraction)
     for stage in stages:
-        if name := stage.payer(outputs):
+        if name := stage.payer(results):
             payments[name] += outputs.paid(stage).cost
     return dict(payments)
 

@@ -203,7 +203,7 @@ class Verdicts(Stage[Output_co]):
                 slots += [Slot(group, of_repeat, row * self._repeat + number) for group in groups]
         return slots
 
-    def payer(self, outputs: Outputs) -> str:
+    def payer(self, results: Results) -> str:
         """Return the judge, if it calls models."""
         return f"judge {self.name}" if self.judge.judge.asks else ""
 

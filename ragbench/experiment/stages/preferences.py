@@ -95,7 +95,7 @@ class JudgePairs(Stage[JudgeResults | None]):
         pairs = self._pair_answers(inputs)
         return list(chain.from_iterable(_items(self.plan, one, other) for one, other in pairs))
 
-    def payer(self, outputs: Outputs) -> str:
+    def payer(self, results: records.Results) -> str:
         """Return the judge, if it calls models."""
         return f"judge {self.name}" if self.judge.judge.asks else ""
 
