@@ -207,9 +207,13 @@ def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | N
 def _repeat_draw(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | None:
     """Draw the sheet of a signature again; the result is None for another signature."""
     # one sheet serves all judges of a rubric, but was stratified by the scores of one of them
-    alike = [s for s in run.scores.values() if s.rubric.name == score.rubric.name]
-    alike = [s for s in alike if s.scores.keys() == score.scores.keys()]
-    return next(filter(None, (draw_again(run, other, signature) for other in alike)), None)
+    for other in run.scores.values():
+        has_same_rubric = other.rubric.name == score.rubric.name
+        if has_same_rubric and other.scores.keys() == score.scores.keys():
+            draw = draw_again(run, other, signature)
+            if draw is not None:
+                return draw
+    return None
 
 
 def _sampling(

@@ -134,7 +134,7 @@ _MOST_EFFECT = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Random draw of answers, with the settings to repeat it; `draw` and `draw_again` return it.
+    """Random draw of answers, with the settings to repeat it, as `draw` and `draw_again` return it.
 
     An answer is a pair (system, query id).
 
@@ -279,8 +279,9 @@ def _draw_unsure(
     for of_system, quota in zip(scores, quotas, strict=True):
         unequal.append(_allocation(of_system, _sureness(of_system), quota))
         equal.append(_allocation(of_system, np.zeros_like(of_system), quota))
-    variances = [sum(variance for variance, _ in plan) for plan in (unequal, equal)]
-    plan = unequal if variances[0] < _MOST_EFFECT * variances[1] else equal
+    variance_of_unequal = sum(variance for variance, _ in unequal)
+    variance_of_equal = sum(variance for variance, _ in equal)
+    plan = unequal if variance_of_unequal < _MOST_EFFECT * variance_of_equal else equal
     for system, (_, parts) in zip(systems, plan, strict=True):
         for code, (part, count) in enumerate(parts):
             for item in part:

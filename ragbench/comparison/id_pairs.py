@@ -193,15 +193,20 @@ class _Table:
     ) -> None:
         """Index the ids that are like an id of the pairs."""
         self._questions, self._pairs = questions, pairs
-        self._gold = {name for question in questions for name in question.grades}
-        self._hits = {name for question in questions for name in question.hits}
+        self._gold: set[str] = set()
+        self._hits: set[str] = set()
+        for question in questions:
+            self._gold.update(question.grades)
+            self._hits.update(question.hits)
         chunks = _chunks(sorted(self._hits)) if any(pair.separator for pair in pairs) else {}
         self._cut_often = _forms_of_many(chunks)
         # where ids that meet end so, a number is no chunk but part of an id: Boeing_747
         self._met_forms = {part_form(name) for name in self._gold & self._hits} if chunks else set()
-        gold = [pair.gold for pair in pairs]
-        # a chunk is read as its document
-        hits = [chunks[pair.hit] if pair.separator else pair.hit for pair in pairs]
+        gold, hits = [], []
+        for pair in pairs:
+            gold.append(pair.gold)
+            # a chunk is read as its document
+            hits.append(chunks[pair.hit] if pair.separator else pair.hit)
         self._ends = dict(zip(pairs, zip(spell(gold), spell(hits), strict=True), strict=True))
         targets = SpellingIndex(("", spelling) for ends in self._ends.values() for spelling in ends)
         names = [*(self._gold | self._hits | {*corpus})]

@@ -42,7 +42,7 @@ def names_of_first(ids: Sequence[str]) -> str:
 
 
 def answers_line(system: str, pairs: PairedScores) -> str:
-    """Return the answers that became right, and those no longer right; empty without any."""
+    """Return the sentence on answers that became right, and no longer right; '' without any."""
     gains = np.nan_to_num(pairs.gains)
     won, lost = (
         [query for query, is_in in zip(pairs.query_ids, mask.tolist(), strict=True) if is_in]

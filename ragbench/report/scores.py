@@ -195,7 +195,8 @@ def render_table(
     missing = TableCell(MISSING)
     table_rows = []
     for query in rows:
-        start = [label(ALL if query is None else query)] if per_query else []
+        name_of_query = label(ALL if query is None else query)
+        start = [name_of_query] if per_query else []
         for name in names:
             values = [of_system.get((query, name), missing) for of_system in cells]
             table_rows.append((*start, label(name), *values))

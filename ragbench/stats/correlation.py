@@ -290,6 +290,7 @@ def _no_order(table: FloatArray) -> str:
 
 
 def _cosine(product: float, x_square: float, y_square: float) -> float:
+    """Return the cosine of two vectors from their product and squares."""
     # beyond 1 by a rounding error is 1
     return min(max(product / math.sqrt(x_square * y_square), -1.0), 1.0)
 

@@ -121,7 +121,8 @@ class Record(msgspec.Struct, metaclass=_RecordType, frozen=True):
     A subclass only lists its fields, with the names and in the order of the keys of the file: it is
     a frozen struct of msgspec with keyword-only fields. Its constructor checks no types; reading
     does. A field without a default must be in the file; `optional` fields are left out of a written
-    file if they have their default. Unknown keys are ignored.
+    file if they have their default. Unknown keys are ignored. `Meaning` beside the type of a field
+    is its text in the JSON Schema of the file.
     """
 
     # names of the fields that `flat` declares

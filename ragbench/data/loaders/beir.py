@@ -69,8 +69,7 @@ class Beir(base.Located):
         """Return the data set of the folder.
 
         Queries are in the order of `queries.jsonl`, those without a judgement left out; without
-        judgements `qrels` is None, and without a corpus `documents` is None. Both are told in the
-        notes.
+        judgements `qrels` is None, and without a corpus `documents` is None. The notes name both.
 
         Raises:
             DataError: A file is missing or exists twice, the split does not exist, a line is wrong,

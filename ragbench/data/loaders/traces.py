@@ -155,9 +155,13 @@ class TraceSet:
         # number 0 is the union of all hops
         for hop in range(n_hops + 1):
             name = f"{DEFAULT_SYSTEM}-hop-{hop}" if hop else f"{DEFAULT_SYSTEM}-union"
-            of_hop = (_answer_of_hop(trace, hop) for trace in self.traces)
-            # traces with fewer retrievals have no answer of this hop
-            systems[name] = [answer for answer in of_hop if answer is not None]
+            of_hop = []
+            for trace in self.traces:
+                answer = _answer_of_hop(trace, hop)
+                # traces with fewer retrievals have no answer of this hop
+                if answer is not None:
+                    of_hop.append(answer)
+            systems[name] = of_hop
         return systems
 
     def notes(self) -> list[str]:
@@ -165,22 +169,31 @@ class TraceSet:
 
         The first notes are always there; the others only where there is something to tell.
         """
-        kinds = Counter(span.kind for span in self.spans)
+        kinds: Counter[str] = Counter()
+        names: dict[str, Counter[str]] = {"retriever": Counter(), "reranker": Counter()}
+        for span in self.spans:
+            kinds[span.kind] += 1
+            if span.kind in names:
+                names[span.kind][span.name] += 1
         listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
         total = len(self.traces) + sum(map(len, self.unclear.values()))
         spans = f"{counted(len(self.spans), 'span')} ({listed})"
         notes = [f"read as {self.format}: {counted(total, 'trace')}, {spans}"]
-        for kind in ("retriever", "reranker"):
-            names = Counter(span.name for span in self.spans if span.kind == kind)
-            notes += _counts(f"{kind}s", names)
-        hops = sorted(Counter(len(trace.retrievals) for trace in self.traces).items())
-        shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in hops)
+        for kind, names_of_kind in names.items():
+            notes += _counts(f"{kind}s", names_of_kind)
+        hops: Counter[int] = Counter()
+        errors: Counter[str] = Counter()
+        renamed = 0
+        for trace in self.traces:
+            hops[len(trace.retrievals)] += 1
+            renamed += trace.renamed
+            if trace.answered.error is not None:
+                errors[trace.answered.error] += 1
+        shares = ", ".join(f"{counted(n, 'trace')} with {hop}" for hop, n in sorted(hops.items()))
         notes += [f"retrievals: {shares}", *self._session_notes()]
-        failures = (trace.answered.error for trace in self.traces)
-        errors = Counter(error for error in failures if error is not None)
         for error, number in errors.most_common(_LISTED):
             notes.append(f"failed calls: {number}: {error}")
-        if renamed := sum(trace.renamed for trace in self.traces):
+        if renamed:
             advice = "match: {level: document, id: metadata.document_id} counts them as one"
             notes.append(f"{counted(renamed, 'passage')} with the id of another passage; {advice}")
         return [*notes, *(self.corpus.notes if self.corpus else [])]

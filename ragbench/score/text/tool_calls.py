@@ -244,6 +244,7 @@ def _read(calls: Calls, name: str) -> list[ToolCall]:
     """Return a list of tool calls, checked; `name` is that of the argument."""
 
     def fail(problem: str, allowed: str) -> DataError:
+        """Return the error of a list of calls."""
         return DataError(f"'{name}': {problem}", allowed=allowed)
 
     return list(read_tool_calls(calls, fail))

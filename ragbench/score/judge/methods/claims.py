@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.markers import marker_note
-from ragbench.score.judge.methods.vote import MOST_TEXTS, PromptOf, Vote
+from ragbench.score.judge.methods.vote import MOST_TEXTS, PromptOf, Vote, numbered_texts
 from ragbench.score.judge.sentences import cited_sentences
 from ragbench.types.scores import Ruling, Verdict
 
@@ -119,8 +119,8 @@ def _texts(item: JudgedItem) -> _Texts:
     """Return name -> text for the answer, the references and the passages of an item."""
     return {
         _ANSWER: item.answer or "",
-        **{f"reference {n}": text for n, text in enumerate(item.references, start=1)},
-        **{f"passage {n}": text for n, text in enumerate(item.contexts or [], start=1)},
+        **numbered_texts("reference", item.references),
+        **numbered_texts("passage", item.contexts or []),
     }
 
 

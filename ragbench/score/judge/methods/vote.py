@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Annotated, Any, TypeVar
@@ -283,6 +283,11 @@ def successes(outcomes: Sequence[Outcome | BaseException]) -> list[Outcome]:
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
 
 
+def numbered_texts(noun: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return texts by their names, which have numbers from 1: `passage 1`, `passage 2`."""
+    return {f"{noun} {number}": text for number, text in enumerate(texts, start=1)}
+
+
 def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, ...]:
     """Return the distinct prompts of several votes, with the item's texts replaced by names.
 
@@ -292,8 +297,8 @@ def sent_prompts(votes: Sequence[Vote], item: JudgedItem) -> tuple[SentPrompt, .
     contexts = item.contexts or []
     texts = {
         "passages": "\n".join(contexts),
-        **{f"reference {n}": text for n, text in enumerate(item.references, start=1)},
-        **{f"passage {n}": text for n, text in enumerate(contexts, start=1)},
+        **numbered_texts("reference", item.references),
+        **numbered_texts("passage", contexts),
         "other": item.other,
         "answer": item.answer,
         "question": item.question,
