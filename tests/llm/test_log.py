@@ -78,3 +78,15 @@ def test_nothing_is_printed_where_logging_is_not_configured(capfd):
     handlers = logging.getLogger("ragbench").handlers
     assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
     assert capfd.readouterr().err == ""
+
+
+def test_warnings_and_notes_of_a_run_are_logged(records, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": "When?", "answer": "<think>Hm.</think>1932", "reference": "1932"}]
+
+    summary = rb.run_experiment(dataset=rows).summary
+
+    expected = [f"WARNING {line}" for line in summary["warnings"]]
+    expected += [f"INFO {line}" for line in summary["notes"]]
+    assert expected
+    assert records == expected

@@ -79,7 +79,7 @@ _METHODS: Mapping[str, Method] = {
     "ragas": apply_ragas,
 }
 
-_MOST = 100  # items of a rehearsal; the estimate scales their mean to all items
+_MOST = 60  # items of a rehearsal; the estimate scales their mean to all items
 
 
 def majority(values: Sequence[float]) -> float:
@@ -504,7 +504,7 @@ def rehearse(
 ) -> llm.Estimate:
     """Estimate requests, tokens and cost of applying rubrics to items; nothing is sent.
 
-    A counting model receives the real prompts of up to 100 items, at equal distances, and the sums
+    A counting model receives the real prompts of up to 60 items, at equal distances, and the sums
     are scaled to all items. Number and length of these prompts are exact unless they depend on
     replies: the low estimate assumes one claim a sentence, the high one two. Without items or
     rubrics the estimate is zero; without a price the cost is None. Cost is in US dollars; an
