@@ -151,7 +151,7 @@ def ragbench_run(request: pytest.FixtureRequest) -> Callable[..., Any]:
         from ragbench.experiment.runner import run_experiment
 
         if live or isinstance(source, Mapping):
-            return run_experiment(source, overrides, **live)
+            return run_experiment(source, overrides, progress=False, **live)
         return _shared_runs(request.config).run(source, overrides)
 
     return run

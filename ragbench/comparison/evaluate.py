@@ -28,6 +28,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.types import Prediction, Qrels, Run, tables
 from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
+from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
 
@@ -320,7 +321,7 @@ def evaluate_texts(
     metrics: Sequence[str | Callable[..., Any]] = (),
     *,
     confidence: float = 0.95,
-    progress: Callable[[int, int], None] | None = None,
+    progress: ProgressChoice = None,
     columns: Mapping[str, str] | None = None,
     reasoning: Reasoning = "cut",
 ) -> Evaluation:
@@ -336,7 +337,9 @@ def evaluate_texts(
         metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`; or functions, as
             `evaluate` takes them.
         confidence: Level of the intervals.
-        progress: Function that is called with the number of scores so far and in all.
+        progress: None shows a line on stderr after two seconds, in a terminal or a notebook; True
+            anywhere, False never. Or a function that is called with the number of scores so far and
+            in all.
         columns: Names of the columns of a table, if they are not usual ones:
             `{"answer": ..., "reference": ...}`.
         reasoning: `cut` scores predictions without the reasoning of a model in front of them, such
@@ -378,14 +381,15 @@ def evaluate_texts(
         raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
     texts = tables.column_of(predictions, "evaluate_texts", "predictions")
     gold = tables.column_of(references, "evaluate_texts", "references")
-    evaluation = score_pairs(
-        texts,
-        gold,
-        _metric_names(metrics),
-        confidence=confidence,
-        progress=progress,
-        reasoning=reasoning,
-    )
+    with shown_progress(progress, "metrics") as report:
+        evaluation = score_pairs(
+            texts,
+            gold,
+            _metric_names(metrics),
+            confidence=confidence,
+            progress=report,
+            reasoning=reasoning,
+        )
     log_notes(evaluation.notes)
     for note in evaluation.notes:
         warnings.warn(note, UnseenText, stacklevel=2)
@@ -427,7 +431,7 @@ def score_pairs(
     metrics: Sequence[str],
     *,
     confidence: float = 0.95,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
     reasoning: Reasoning = "cut",
     facts: PairFacts | None = None,
 ) -> Evaluation:
@@ -449,7 +453,7 @@ def score_pairs(
     """
     # only here: scoring a run needs no text metrics
     from ragbench.score.text.base import checked_rows
-    from ragbench.score.text.columns import Counted, TextScorer
+    from ragbench.score.text.columns import TextScorer
     from ragbench.score.text.notation import text_notes
 
     check_reasoning("evaluate_texts", reasoning)

@@ -53,7 +53,6 @@ from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.base import CallRows, Metric
-from ragbench.score.text.columns import Counted
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import (
     Answered,
@@ -63,6 +62,7 @@ from ragbench.types import (
     ScoreColumn,
 )
 from ragbench.types.documents import record_ids
+from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import EXCLUDED_NOTE, reasoning_notes
 from ragbench.types.tables import Table
@@ -83,7 +83,7 @@ def evaluate(
     judge: Judge | str | Mapping[str, Any] | object = None,
     columns: Mapping[str, str | None] | None = None,
     confidence: float = 0.95,
-    progress: Callable[[int, int], None] | None = None,
+    progress: ProgressChoice = None,
     reasoning: Reasoning = "cut",
     slices: Sequence[str] = (),
     **peer: Unpack[PeerArguments],
@@ -112,7 +112,9 @@ def evaluate(
             wrapper of ragas. None: the `llm` of metric objects, or else no rubrics.
         columns: Columns with other names than the usual ones: `{"answer": "bot_reply"}`.
         confidence: Level of the intervals.
-        progress: Function that is called with the number of judged rows so far and in all.
+        progress: None shows a line on stderr after two seconds, in a terminal or a notebook; True
+            anywhere, False never. Or a function that is called with the number of judged rows so
+            far and in all.
         reasoning: `cut` scores answers without the reasoning of a model in front of them, such as
             `<think>`; `keep` scores them as they are. Gold answers stay as they are.
         slices: Columns that sort the questions into slices, whose scores are in `result.slices`;
@@ -178,7 +180,7 @@ def evaluate_collection(
     *,
     judge: object = None,
     confidence: float = 0.95,
-    progress: Callable[[int, int], None] | None = None,
+    progress: ProgressChoice = False,
     zero_unknown_ids: bool = False,
 ) -> Evaluation:
     """Score the recorded passages and answers of a collection as `evaluate` does.
@@ -190,7 +192,7 @@ def evaluate_collection(
         metrics: Scores, as `evaluate` takes them.
         judge: Judge, as `evaluate` takes it.
         confidence: Level of the intervals.
-        progress: Function that is called with the number of judged rows so far and in all.
+        progress: As `evaluate` takes it.
         zero_unknown_ids: Whether measures score 0 if no retrieved id is that of a judged document;
             else they have no value then.
     """
@@ -215,7 +217,10 @@ def evaluate_collection(
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         labels = [measure.label for measure in by_kind["retrieval"]]
         rankings = _ranking_columns(labels, of_gold, ranked, records, has_strays=has_doubtful_ids)
-        paired = _score_answers(collection, items, by_kind["generation"])
+        # a function counts judged rows alone
+        line = False if callable(progress) else progress
+        with shown_progress(line, "metrics") as report:
+            paired = _score_answers(collection, items, by_kind["generation"], report)
         verdicts, scores, judge_notes = _judge_rows(opened, items, by_kind["judge"], progress)
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
     parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
@@ -242,12 +247,13 @@ def _judge_rows(
     judge: Judge | None,
     items: Sequence[JudgedItem],
     rubrics: Sequence[Any],
-    progress: Callable[[int, int], None] | None,
+    progress: ProgressChoice,
 ) -> JudgedItems:
     """Return the verdicts of a judge on all rows; none without a judge."""
     if judge is None:
         return JudgedItems([], {}, [])
-    return judge_items(judge, items, rubrics, progress and Counted(progress, len(items)))
+    with shown_progress(progress, "judge") as report:
+        return judge_items(judge, items, rubrics, report and Counted(report, len(items)))
 
 
 def _without_excluded(
@@ -315,7 +321,10 @@ def _default_scores(
 
 
 def _score_answers(
-    collection: Collection, items: Sequence[JudgedItem], names: Sequence[str]
+    collection: Collection,
+    items: Sequence[JudgedItem],
+    names: Sequence[str],
+    report: Report | None,
 ) -> Evaluation:
     """Return the scores of the answers by metrics besides `right`."""
     queries = collection.queries
@@ -323,6 +332,7 @@ def _score_answers(
         [item.answer for item in items],
         [collection.answers.get(query.id, []) for query in queries],
         [name for name in names if parse_metric(name).canonical != RIGHT],
+        progress=report,
         reasoning="keep",
         facts=PairFacts(
             [query.text for query in queries],

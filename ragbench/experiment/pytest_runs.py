@@ -60,13 +60,13 @@ class SharedRuns:
     def _run_or_wait(self, key: str, path: Path, overrides: Mapping[str, Any] | None) -> Experiment:
         """Run an experiment, or read the run of another worker; `key` names the run."""
         if self._folder is None:
-            return run_experiment(path, overrides)
+            return run_experiment(path, overrides, progress=False)
         # the file holds the run folder; the other workers wait for the lock, then read it
         path_file = self._folder / key
         with locked(self._folder / f"{key}.lock"):
             if path_file.exists():
                 return load_experiment(path_file.read_text(encoding="utf-8"))
-            experiment = run_experiment(path, overrides)
+            experiment = run_experiment(path, overrides, progress=False)
             write_atomically(path_file, str(experiment.path.resolve()))
         return experiment
 

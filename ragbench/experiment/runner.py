@@ -53,7 +53,7 @@ from ragbench.llm import Budget, Replies
 from ragbench.log import log_notes
 from ragbench.records.manifest import Choices
 from ragbench.registry import shown
-from ragbench.report.progress import Progress
+from ragbench.report.progress import Progress, progress_of
 from ragbench.store.items import StageStore
 from ragbench.types import Collection
 from ragbench.types.documents import record_ids
@@ -72,7 +72,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     dataset: object = None,
     documents: object = None,
     choices: Choices | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     repetition: Repetition | None = None,
 ) -> Experiment:
     """Run an experiment and write its run folder.
@@ -97,7 +97,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
             list of texts, of mappings `{id, text}`, of `Document`s or of documents of LangChain.
             None: those of the data set.
         choices: Options of this run alone: a sample of the queries, some of the systems, no judge.
-        progress: Display of the progress; None shows nothing.
+        progress: Display of the progress: None shows one in a terminal or a notebook, True
+            anywhere, False none.
         repetition: Folders for the repetition of a finished run, beside the store and the runs of
             its experiment; None makes a new run, which resumes an unfinished one.
 
@@ -119,7 +120,7 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     # a loaded config has imported its modules before
     with nullcontext() if isinstance(source, ExperimentConfig) else watch_imports():
         config = load_run_config(source, overrides or {}, live, has_dataset=dataset is not None)
-    progress, choices = progress or Progress(quiet=True), choices or Choices()
+    progress, choices = progress_of(progress), choices or Choices()
     config = choose_combinations(
         config, choices, partial(run_experiment, progress=progress, retrievers=live.retrievers)
     )

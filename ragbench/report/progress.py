@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ragbench.errors import OptionError
 from ragbench.report.text import counted
 from ragbench.types.display import printable
+from ragbench.types.progress_line import ProgressLine, in_notebook
 
 if TYPE_CHECKING:
     import rich.progress
@@ -38,12 +39,14 @@ class StageProgress:
         has_reported: True after the first progress line.
     """
 
-    def __init__(self, name: str, total: int | None, unit: str, bar: _Bar | None) -> None:
+    def __init__(
+        self, name: str, total: int | None, unit: str, bar: _Bar | _NotebookLines | None
+    ) -> None:
         self.name, self.total, self.unit = printable(name), total, unit
         self.done, self.has_reported = 0, False
         self._lock = threading.Lock()
         self._bar = bar
-        self._task = bar.add(self.name, total) if bar else None
+        self._task: Any = bar.add(self.name, total) if bar else None
         self._start = time.perf_counter()
 
     def advance(self, n: int = 1) -> None:
@@ -96,7 +99,8 @@ class StageProgress:
 class Progress:
     """The progress of an experiment, on stderr or another `stream`; `quiet` prints nothing.
 
-    On a terminal, a bar moves while a stage runs, and logs and other text are printed above it.
+    On a terminal, a bar moves while a stage runs, and logs and other text are printed above it; in
+    a notebook a line does, after two seconds.
     When a stage ends, a line reports its items and duration, with and without a terminal.
     `NO_COLOR` is honoured. A terminal that cannot move its cursor (`TERM=dumb`) gets lines only.
     Without a bar, a long stage reports its progress every 10 seconds, or every `RAGBENCH_PROGRESS`
@@ -131,8 +135,12 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._quiet, self._brief = quiet, brief
         drawable = self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._bar: _Bar | _NotebookLines | None = None
         # a redirected stream, as in CI, would show every redraw as a line
-        self._bar = _Bar(self._stream) if drawable and not quiet else None
+        if drawable and not quiet:
+            self._bar = _Bar(self._stream)
+        elif in_notebook() and not quiet:
+            self._bar = _NotebookLines(self._stream)
         self._lock = threading.Lock()
 
     @contextmanager
@@ -318,6 +326,55 @@ class _Bar:
         console = self._progress.console
         # a name may look like markup of rich
         console.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+class _NotebookLines:
+    """Line of the running stages in a notebook, which shows no bars of a terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._lock = stream, threading.Lock()
+        self._done: dict[ProgressLine, tuple[int, int | None]] = {}
+
+    def add(self, name: str, total: int | None) -> ProgressLine:
+        """Return the line of a stage; `total` None shows no line."""
+        line = ProgressLine(name, self._stream)
+        with self._lock:
+            self._done[line] = (0, total)
+        return line
+
+    def advance(self, task: ProgressLine, n: int) -> None:
+        """Add `n` items to a stage."""
+        with self._lock:
+            done, total = self._done[task]
+            self._done[task] = (done + n, total)
+        if total is not None:
+            task.report(done + n, total)
+
+    def remove(self, task: ProgressLine) -> None:
+        """Remove the line of a stage."""
+        with self._lock:
+            del self._done[task]
+        task.close()
+
+    def print(self, line: str) -> None:
+        """Print a line in place of the lines of stages, which appear again below it."""
+        with self._lock:
+            for task in self._done:
+                task.close()
+            self._stream.write(f"{line}\n")
+            self._stream.flush()
+
+
+def progress_of(choice: Progress | bool | None) -> Progress:
+    """Return the display of a call from Python; None shows it to a person, and False nothing.
+
+    A person reads a terminal or a notebook; True shows it anywhere.
+    """
+    if isinstance(choice, Progress):
+        return choice
+    if choice is None:
+        choice = sys.stderr is not None and (sys.stderr.isatty() or in_notebook())
+    return Progress(brief=True) if choice else Progress(quiet=True)
 
 
 def duration(seconds: float) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragbench.errors import OptionError, Phrase
+from ragbench.files import cache_folder
 from ragbench.llm.server import speaks_openai
 from ragbench.llm.usage import BudgetOptions, read_budget
 from ragbench.registry import check_values, declared_options
@@ -33,7 +35,9 @@ from ragbench.score.judge.verdicts import (
     levels_note,
     mixed_rubrics,
 )
+from ragbench.store.database import REPLIES_FILE
 from ragbench.types import ScoreColumn
+from ragbench.types.progress_line import Counted, ProgressChoice, in_notebook, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.scores import Verdict
 
@@ -77,7 +81,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         rubrics: Sequence[str | Path | Mapping[str, Any]] | None = None,
         *,
         type: str | object = "openai",
-        replies: str | Path | None = None,
+        replies: str | Path | Literal[False] | None = None,
         client: Any = None,
         reasoning: Reasoning = "cut",
         budget: BudgetOptions | None = None,
@@ -96,7 +100,9 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 parameters `answer`, `question`, `contexts`, `references`, ... that returns a number
                 from 0 to 1, True or False, or `(number, reason)`: its only score has the function's
                 name.
-            replies: File that stores replies, so that no request is sent twice; None: no file.
+            replies: File that stores replies, so that no request is sent twice. None: no file, but
+                in a notebook that of the cache folder, `.ragbench`, unless `client` is a function
+                or a chat model. False: no file.
             client: Client to use instead of a server address: an `openai.OpenAI` or `AsyncOpenAI`
                 with its own server, key and HTTP settings; any object with
                 `chat.completions.create`; a chat model of LangChain; or a function, also an
@@ -132,12 +138,14 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         sources = default_rubrics(self._judge) if rubrics is None else rubrics
         self.rubrics = load_rubrics(sources, self.type, self._judge)
         self._replies: Replies | None = None
-        for name, value in (("replies", replies), ("budget", budget)):
+        for name, value in (("replies", replies or None), ("budget", budget)):
             if value is not None and not self._judge.asks:
                 raise OptionError(self.type, name, value, f"a judge that asks models, or no {name}")
         if budget is not None:
             self._judge.spend_from(read_budget(budget))
-        if replies is not None:
+        if replies is None and self._judge.asks and (client is None or speaks_openai(client)):
+            replies = _notebook_replies()
+        if replies:
             from ragbench.llm import Replies
 
             self._replies = Replies(replies)
@@ -230,7 +238,9 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         item = item_of("score()", inputs, more, self._reasoning)
         return judge_all(self._judge, [item], self.rubrics)[0]
 
-    def score_many(self, rows: Rows) -> list[dict[str, Verdict]]:
+    def score_many(
+        self, rows: Rows, *, progress: ProgressChoice = None
+    ) -> list[dict[str, Verdict]]:
         """Judge many answers concurrently; return rubric -> verdict per row, in order.
 
         If only some replies have token probabilities, the scores of all rows are those of the
@@ -241,13 +251,19 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
                 Arrow) with such columns. Column names of ragas, deepeval and record files are
                 understood too. Columns that no rubric reads, such as gold passages, are ignored,
                 and so is any other column of a data frame.
+            progress: None shows a line on stderr after two seconds, in a terminal or a notebook;
+                True anywhere, False never. Or a function that is called with the number of judged
+                rows so far and in all.
 
         Raises:
             DataError: `rows` are no table, or a row has a wrong key or value. No answer is judged
                 then.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
-        verdicts = judge_all(self._judge, items_of(rows, self._reasoning), self.rubrics)
+        items = items_of(rows, self._reasoning)
+        with shown_progress(progress, "judge") as report:
+            advance = report and Counted(report, len(items))
+            verdicts = judge_all(self._judge, items, self.rubrics, advance)
         return [dict(by_rubric) for by_rubric in count_alike(verdicts, self.rubrics)]
 
     async def ascore(
@@ -307,6 +323,17 @@ def _check_prices(judge: base.RubricJudge) -> None:
         for model, entry in judge.unpriced().items():
             problem = Phrase(f"a limit, with {model!r}, whose price is not known")
             raise OptionError("budget", "usd", problem, entry)
+
+
+@functools.cache
+def _notebook_replies() -> Path | None:
+    """Return the file of replies of a notebook, told once; None elsewhere."""
+    if not in_notebook():
+        return None
+    path = cache_folder() / REPLIES_FILE
+    text = f"note: replies of judges are stored in {path}: Judge(replies=False) turns it off"
+    sys.stderr.write(f"{text}\n")
+    return path
 
 
 class JudgedItems(NamedTuple):

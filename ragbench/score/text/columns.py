@@ -216,25 +216,6 @@ def _facts_of(component: _Component) -> Facts:
     return _facts(component.metrics)
 
 
-class Counted:
-    """Counter of completed steps that reports the sum and the total to `progress`.
-
-    A call `counter(n)` adds n steps, and calls `progress(steps so far, total)`. The sum is not
-    limited to the total.
-    """
-
-    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def __call__(self, n: int) -> None:
-        """Add n completed steps and report.
-
-        `progress` gets the sum so far and the total.
-        """
-        self._done += n
-        self._progress(self._done, self._total)
-
-
 def _open(metric: base.Metric) -> base.Scorer:
     """Return the scorer of a metric, after its options are checked."""
     # first: a missing package or model is an error before any text is read
