@@ -68,14 +68,14 @@ class ProgressLine:
 
     def report(self, done: int, total: int) -> None:
         """Show the number of finished items, at most twice a second."""
-        now = time.monotonic()
+        seconds = time.monotonic()
         with self._lock:
-            if now < self._next:
+            if seconds < self._next:
                 return
-            self._next = now + _SECONDS_BETWEEN
+            self._next = seconds + _SECONDS_BETWEEN
             text = f"{self._label}: {done} of {total}"
             if 0 < done < total:
-                text += f", {(now - self._start) * (total - done) / done:.0f} s left"
+                text += f", {(seconds - self._start) * (total - done) / done:.0f} s left"
             self._write(text)
 
     def close(self) -> None:
