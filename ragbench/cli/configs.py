@@ -188,7 +188,9 @@ def _plan_lines(
     if (fill := plan.fill) is not None:
         graded = f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
         lines.append(("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"]))
-    lines += [("metrics", [metric.name for metric in plan.metrics]), ("judged", judged)]
+    metrics = [metric.name for metric in plan.metrics]
+    metrics += [entry.metric.name for entry in plan.pass_metrics()]
+    lines += [("metrics", metrics), ("judged", judged)]
     for warning in plan.warnings:
         lines.append(("warning", [warning]))
     for name, why in plan.skipped_judges.items():

@@ -27,7 +27,7 @@ from ragbench.config.load import load_config
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.collection import large_document_notes
 from ragbench.data.loaders.python import PASSED, collection_of, passed
-from ragbench.data.runs.run_folder import check_output
+from ragbench.data.runs.run_folder import TOKEN_FILE, check_output
 from ragbench.errors import FolderLocked, OptionError
 from ragbench.executors.base import Executor
 from ragbench.experiment.files import write_run
@@ -44,7 +44,7 @@ from ragbench.experiment.plan.records import LiveComponents, Plan, Repetition
 from ragbench.experiment.records import Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.selection import choose_combinations
-from ragbench.experiment.stages.graph import TOKEN_FILE, run_stages, unfinished_token
+from ragbench.experiment.stages.graph import run_stages, unfinished_token
 from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary

@@ -158,6 +158,7 @@ class Layout:
         fixes: Changes that stored rankings can price; None without judgements.
         noise: Noise of repeated systems; None if nothing was repeated.
         noise_sentence: The noise of the first system of `lead`; empty without repeats.
+        purchase_sentence: Purchases that narrow its interval; empty without repeats.
         legend: Sign and meaning of each sign in the tables.
         notes: Remarks of the run.
         warnings: Problems of the run.
@@ -182,6 +183,7 @@ class Layout:
     fixes: Chapter | None = None
     noise: Chapter | None = None
     noise_sentence: str = ""
+    purchase_sentence: str = ""
     legend: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

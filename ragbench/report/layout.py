@@ -27,7 +27,7 @@ from ragbench.report.headline import (
     nothing_told,
 )
 from ragbench.report.legend import legend
-from ragbench.report.noise import noise_chapter, noise_sentence
+from ragbench.report.noise import noise_chapter, noise_sentence, purchase_sentence
 from ragbench.report.runs import lay_out_changes
 from ragbench.report.sections import Group, Scores, build_section, lay_out_preference
 from ragbench.report.table import (
@@ -102,6 +102,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         audit=None if summary.audit is None else audit_chapter(summary.audit),
         noise=noise_chapter(summary, comparisons),
         noise_sentence=noise_sentence(of_lead, summary),
+        purchase_sentence=purchase_sentence(of_lead, summary),
         legend=tuple(legend(sections, comparisons, _has_several_answers(summary))),
         notes=_lines(() if summary.dataset is None else summary.dataset.notes, summary.notes),
         # a headline is not repeated as a warning

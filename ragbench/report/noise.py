@@ -32,14 +32,36 @@ def noise_sentence(measure: str | None, summary: Summary) -> str:
     Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`.
     """
     noisy = [system for system in summary.systems if system.noise]
-    if measure is None:
+    leading = _leading_noise(measure, summary)
+    if leading is None:
         return ""
-    for system in leading_systems(measure, summary):
-        noise = system.noise.get(measure)
+    name, noise = leading
+    text = _split_half_width(noise) + flip_words(noise)
+    return f"{printable(name)}: {text}" if len(noisy) > 1 else text
+
+
+def purchase_sentence(measure: str | None, summary: Summary) -> str:
+    """Return the purchases of an equal sum for the system of `noise_sentence`; empty without any.
+
+    Such as `twice the cost leaves +-0.04 with 2 x the questions, +-0.05 with 2 x the app`.
+    """
+    leading = _leading_noise(measure, summary)
+    if leading is None or not _varies(leading[1]):
+        return ""
+    purchases = []
+    for buy in leading[1].buy:
+        width = fmt.significant(buy.half_width)
+        purchases.append(f"+-{width} with {buy.times:.3g} x the {buy.level}")
+    return f"twice the cost leaves {', '.join(purchases)}" if len(purchases) > 1 else ""
+
+
+def _leading_noise(measure: str | None, summary: Summary) -> tuple[str, Noise] | None:
+    """Return name and noise of the first system by a measure whose noise has a half width."""
+    for system in () if measure is None else leading_systems(measure, summary):
+        noise = system.noise.get(measure or "")
         if noise is not None and noise.half_width is not None:
-            text = _split_half_width(noise) + flip_words(noise)
-            return f"{printable(system.name)}: {text}" if len(noisy) > 1 else text
-    return ""
+            return system.name, noise
+    return None
 
 
 def _split_half_width(noise: Noise) -> str:

@@ -103,8 +103,9 @@ def page_report(summary: Summary, comparisons: Comparisons) -> TableReport:
     page = lay_out(summary, comparisons)
     # a reviewer of a pull request looks for the gates first
     place = 1 if page.gates else 0
+    noise = page.noise_sentence, page.purchase_sentence
     first, *headlines = filter(
-        None, (*page.headlines[:place], page.lead, page.noise_sentence, *page.headlines[place:])
+        None, (*page.headlines[:place], page.lead, *noise, *page.headlines[place:])
     )
     blocks: list[Block] = [Paragraph((f"ragbench: {page.name}: {first}",))]
     blocks += paragraphs((*headlines, page.subject))
@@ -264,7 +265,8 @@ def _dollars(usd: float) -> str:
 
 def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:
     """Yield the results in words, warnings, and gates; without `verbose`, no gate that passed."""
-    first, *headlines = filter(None, (page.lead, page.noise_sentence, *page.headlines))
+    noise = page.noise_sentence, page.purchase_sentence
+    first, *headlines = filter(None, (page.lead, *noise, *page.headlines))
     yield Paragraph((first,), tone="title")
     yield Paragraph(tuple(headlines))
     # before the tables: a warning may say that their numbers mean nothing

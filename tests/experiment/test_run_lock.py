@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from ragbench.data.runs.run_list import list_runs
 from ragbench.errors import DataError
 from ragbench.experiment.runner import lock_experiment
 
@@ -89,3 +90,13 @@ def test_a_lock_that_leads_elsewhere_is_none(tmp_path):
         raise AssertionError("it is no lock")
 
     assert private.read_text() == "mine"
+
+
+def test_an_unfinished_run_is_listed(tmp_path):
+    with pytest.raises(KeyboardInterrupt), lock_experiment(tmp_path / "exp"):
+        raise KeyboardInterrupt
+    [entry] = list_runs(tmp_path)
+
+    assert entry.path == tmp_path / "exp"
+    assert "goes on with it" in entry.problem
+    assert [of_experiment.path for of_experiment in list_runs(tmp_path / "exp")] == [entry.path]

@@ -3,7 +3,7 @@
 import pytest
 
 from ragbench.records.comparison import no_comparisons
-from ragbench.report.noise import noise_chapter, noise_sentence
+from ragbench.report.noise import noise_chapter, noise_sentence, purchase_sentence
 from tests.report import example
 from tests.report.pages import records
 
@@ -55,6 +55,14 @@ def summary_with(noise, system="hybrid/gpt"):
 )
 def test_the_line_splits_the_half_width(changes, expected):
     assert noise_sentence("right", summary_with(NOISE | changes)) == expected
+
+
+def test_purchases_of_an_equal_sum_are_compared():
+    buy = [*NOISE["buy"], {"level": "app", "times": 3.0, "half_width": 0.0444}]
+    text = "twice the cost leaves +-0.0354 with 2 x the questions, +-0.0444 with 3 x the app"
+
+    assert purchase_sentence("right", summary_with(NOISE | {"buy": buy})) == text
+    assert purchase_sentence("right", summary_with(NOISE)) == "", "one purchase is no choice"
 
 
 def test_the_chapter_lists_shares_and_flipping_questions():

@@ -46,6 +46,8 @@ def read_query_metadata(path: Path) -> dict[str, Mapping[str, Any]]:
 
 
 LATEST = "latest"
+# File in the folder of an experiment that holds the token of a run that has not finished.
+TOKEN_FILE = ".unfinished.tmp"
 COMPARISONS = "comparisons.json"
 # Summary of an experiment over several collections
 COLLECTIONS = "collections.json"

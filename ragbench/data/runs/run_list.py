@@ -11,7 +11,13 @@ from typing import Any
 
 from msgspec import structs
 
-from ragbench.data.runs.run_folder import LATEST, check_links, read_manifest, read_summary
+from ragbench.data.runs.run_folder import (
+    LATEST,
+    TOKEN_FILE,
+    check_links,
+    read_manifest,
+    read_summary,
+)
 from ragbench.errors import DataError
 from ragbench.files import names_in
 from ragbench.json_yaml import load_yaml
@@ -80,6 +86,9 @@ class RunFacts:
     config: Mapping[str, str]
 
 
+_UNFINISHED = "a run is at work, or ended early: the same `ragbench run` goes on with it"
+
+
 def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
     """Return the runs in the folder of an experiment, or in a folder of experiments, oldest first.
 
@@ -108,6 +117,9 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
             continue
         names.update((name, None) for system in summary.systems for name in system.scores)
         readable.append((_entry(path, summary, facts, score), facts))
+    for path in (root, *_folders_in(root)):
+        if (path / TOKEN_FILE).is_file():
+            unreadable.append(RunEntry(path=path, problem=_UNFINISHED))
     if not readable and not unreadable:
         allowed = "the folder of an experiment, or of several: what ragbench run writes"
         raise DataError("no run in it", file=root, allowed=allowed)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.config.schema import BudgetLimits
+from ragbench.data.runs.run_folder import TOKEN_FILE
 from ragbench.experiment.kept_results import kept_token
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
@@ -48,8 +49,6 @@ from ragbench.store.items import StageStore
 
 # Rounds of a run with a budget: each adds a tenth of the queries.
 _ROUNDS = 10
-# File in the folder of an experiment that holds the token of a run that has not finished.
-TOKEN_FILE = ".unfinished.tmp"
 
 
 @dataclass(frozen=True, slots=True)
