@@ -48,13 +48,21 @@ class UsedFiles:
 
     def below(self, root: Path) -> dict[str, Path]:
         """Return path below a folder -> file, of opened files and imported modules; sorted."""
-        root = root.resolve()
+        start = os.path.join(os.path.realpath(root), "")
         modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+        # a process has thousands of modules in some hundred folders, and `realpath` asks the
+        # system for each part of a path
+        folders: dict[str, str] = {}
         files = {}
         for path in filter(None, [*self.paths, *modules]):
-            file = Path(os.path.realpath(path))
-            if file.is_relative_to(root):
-                files[file.relative_to(root).as_posix()] = file
+            folder, name = os.path.split(os.path.abspath(path))
+            if folder not in folders:
+                folders[folder] = os.path.realpath(folder)
+            file = os.path.join(folders[folder], name)
+            if os.path.islink(file):
+                file = os.path.realpath(file)
+            if file.startswith(start):
+                files[Path(file.removeprefix(start)).as_posix()] = Path(file)
         return dict(sorted(files.items()))
 
     def digests(self, root: Path, excluded: Sequence[Path] = ()) -> dict[str, str]:

@@ -169,12 +169,20 @@ def from_file(record: type[T], value: object, *, file: object) -> T:
         DataError: The `schema` is missing or not that of the record, or `from_json` raises it.
         ValueError: The class has no field `schema`.
     """
-    [schema] = (f.default_factory() for f in structs.fields(record) if f.name == _SCHEMA)
+    schema = _schema_name(record)
     problem = f"schema {value.get(_SCHEMA)!r}" if isinstance(value, dict) else kind(value)
     # before the fields, which a file of another version may lack
     if problem != f"schema {schema!r}":
         raise DataError(f"found {problem}", file=file, allowed=f"{schema} as its schema")
     return from_json(record, value, file=file)
+
+
+@cache
+def _schema_name(record: type[Any]) -> str:
+    """Return the `schema` of the files with a record; ValueError for a class without the field."""
+    # `structs.fields` evaluates all annotations of the class anew each time: 3 ms
+    [schema] = (f.default_factory() for f in structs.fields(record) if f.name == _SCHEMA)
+    return str(schema)
 
 
 def to_line(value: Any) -> str:
