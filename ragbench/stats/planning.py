@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 
@@ -244,6 +245,12 @@ class _Plan:
         z = -_NORMAL.inv_cdf(self.alpha) + max(_NORMAL.inv_cdf(self.power), 0.0)
         guess = min(low + max(z * self.sd / math.sqrt(n), _NEAR), top)
         high = top
+        if not self.weighed(guess).is_shown(n):
+            # equal differences start at a guess of nearly 0: bisection skips most of 200 steps
+            means = _growing_means(guess, top)
+            n_hidden = bisect_left(means, True, key=lambda mean: self.weighed(mean).is_shown(n))
+            low, high = means[n_hidden - 1], [*means, top][n_hidden]
+            guess = (low + high) / 2
         while high - low > _DETECTED_WITHIN * high:
             if self.weighed(guess).is_shown(n):
                 high = guess
@@ -331,6 +338,14 @@ class _Plan:
         root = math.sqrt(max(2 * logs, 1e-300))
         distance = root + math.log(max(slope * math.sqrt(spread) / root, 1e-300)) / root
         return 2 * _NORMAL.cdf(-distance) <= self.level
+
+
+def _growing_means(mean: float, top: float) -> list[float]:
+    """Return means from a first one to the top, each at most a tenth larger than the last one."""
+    means = [mean]
+    while top - means[-1] > _DETECTED_WITHIN * top:
+        means.append(min((means[-1] + top) / 2, 1.1 * means[-1]))
+    return means
 
 
 def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> float:

@@ -11,6 +11,7 @@ from ragbench.records.gate import exit_code_of
 from tests.calibration.trial import judged
 from tests.chat_server import ChatServer
 from tests.cli.bridges import bridge_records, label
+from tests.commands import run_command
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs and servers
@@ -181,6 +182,28 @@ method: rating
 """
 
 
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """A folder with the certificate of a judge for `polite`, and the config of its run."""
+    folder = tmp_path_factory.mktemp("certified")
+    path = folder / "polite.yaml"
+    path.write_text(POLITE, encoding="utf-8")
+    script = Script(level=lambda text: 1 if "pirates" in text else 5)
+    with pytest.MonkeyPatch.context() as patch, ChatServer(script) as server:
+        patch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [str(path)]}
+        run = judged(folder, "asked", bridge_records(), judge=block)
+        drawn = run_command("calibrate", run, "--draw", 50, "-o", "sheet.csv")
+        assert drawn.returncode == 0, drawn.stderr
+        label(folder / "sheet.csv", folder / "done.csv", lambda row: 6 - _upside_down(row))
+        done = run_command("calibrate", run, "--labels", "done.csv", "-o", "judge.json")
+        assert done.returncode == 0, done.stderr
+        config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+        config["dataset"]["path"] = str(folder / "asked.jsonl")
+        yield folder, config
+
+
 @pytest.mark.parametrize(
     ("rubric", "judge", "verdict", "why"),
     [
@@ -193,29 +216,23 @@ method: rating
     ids=str,
 )
 def test_a_certificate_is_of_one_rubric_and_one_judge(
-    calibrate, tmp_path, monkeypatch, rubric, judge, verdict, why, assert_message
+    certified, tmp_path, monkeypatch, rubric, judge, verdict, why, assert_message
 ):
     # `polite` was calibrated, and later runs ask for something else under its name.
+    folder, config = certified
+    shutil.copytree(folder / "cache", tmp_path / "cache")
+    shutil.copy(folder / "judge.json", tmp_path)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
-    path = tmp_path / "polite.yaml"
-    path.write_text(POLITE, encoding="utf-8")
-    with ChatServer(Script(level=lambda text: 1 if "pirates" in text else 5)) as server:
-        block = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [str(path)]}
-        run = judged(tmp_path, "asked", bridge_records(), judge=block)
-        calibrate("--draw", 50, "-o", "sheet.csv", of=run)
-        label(tmp_path / "sheet.csv", tmp_path / "done.csv", lambda row: 6 - _upside_down(row))
-        code, _, problem = calibrate("--labels", "done.csv", "-o", "judge.json", of=run)
-        assert code == 0, problem
-        text = POLITE
-        for old, new in rubric.items():
-            text = text.replace(old, new)
-        path.write_text(text, encoding="utf-8")
-        config = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
-        config["dataset"]["path"] = str(tmp_path / "asked.jsonl")
-        config["metrics"] = {"judge": {**block, **judge}}
-        config["gates"] = [{"certificate": "judge.json", "rubric": "polite", "min_kappa": 0.6}]
+    text = POLITE
+    for old, new in rubric.items():
+        text = text.replace(old, new)
+    (tmp_path / "polite.yaml").write_text(text, encoding="utf-8")
+    block = {**config["metrics"]["judge"], "rubrics": [str(tmp_path / "polite.yaml")], **judge}
+    gate = {"certificate": "judge.json", "rubric": "polite", "min_kappa": 0.6}
+    config = {**config, "output": str(tmp_path / "runs"), "gates": [gate]}
 
-        experiment = rb.run_experiment(config)
+    experiment = rb.run_experiment({**config, "metrics": {"judge": block}})
 
     [gate] = experiment.record.gates
     assert (gate.verdict, gate.why.startswith(why)) == (verdict, True), gate.why

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.collections import CollectionScores, compare_collections
@@ -56,6 +56,7 @@ parts = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=20)
 @given(st.lists(parts, min_size=2, max_size=4), st.data())
 def test_a_pair_has_a_verdict_if_and_only_if_its_signatures_allow_it(signatures, data):
     # The oracle is the text of the parts: equal ones without a mixture may be compared

@@ -72,7 +72,7 @@ def test_a_baseline_stands_for_what_gates_do_not_name(finished, tmp_path):
     assert verdicts(check_gates(finished, gate))[0][0] == "exact"
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(st.floats(0, 1).map(lambda x: round(x, 3)))
 def test_a_gate_means_the_same_in_every_spelling(margin):
     forms = [

@@ -136,7 +136,7 @@ def counts_of(experiment, retriever):
 
 
 @pytest.mark.costly
-@settings(max_examples=6)  # runs of five retrievers
+@settings(max_examples=4)  # runs of five retrievers
 @given(seed=st.integers(0, 10**6), need=st.sampled_from(["any", "all"]), read=st.integers(1, 4))
 def test_counts_are_those_of_causes_of_the_measure_and_of_changed_runs(seed, need, read):
     rng = random.Random(seed)

@@ -174,7 +174,7 @@ class World:
 
 
 @pytest.mark.costly
-@settings(max_examples=15)  # each runs an experiment of eight questions
+@settings(max_examples=9)  # each runs an experiment of eight questions
 @given(st.integers(0, 10**6))
 def test_all_counts_are_those_of_one_notion_of_gold(seed):
     world = World(seed)

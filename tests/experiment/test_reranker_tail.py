@@ -127,7 +127,7 @@ generated_runs = st.dictionaries(
 
 
 @pytest.mark.costly
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     generated_runs,
     st.integers(1, 6),

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -158,6 +158,7 @@ def expected_of(row, verdicts, rubrics):
 
 @pytest.mark.costly
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@settings(max_examples=12)
 @given(
     st.lists(rows(), min_size=1, max_size=8),
     st.lists(st.sampled_from(RUBRICS), unique=True),

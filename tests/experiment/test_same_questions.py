@@ -111,7 +111,7 @@ def shared_measures(*origins):
     return MEASURES[:1] if "evaluate_run" in origins else MEASURES
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(tables(), st.sampled_from(ORIGINS), st.sampled_from(ORIGINS), st.randoms())
 def test_equal_questions_compare_with_the_same_numbers_in_any_order(table, one, other, chance):
     shuffled = [chance.sample(table, len(table)) for _ in range(2)]
@@ -153,7 +153,7 @@ def test_p_values_and_intervals_are_the_same_in_any_order():
     assert 0 < entries[0][0]["p_adjusted"] < 1
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(
     tables(),
     st.sampled_from(ORIGINS),

@@ -74,7 +74,7 @@ def test_the_text_of_any_gate_has_its_keys(gate):
     assert read_condition(kind(**keys).text) == keys
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     gate=st.one_of(
         st.fixed_dictionaries({"measure": st.sampled_from(NAMES), "min": NUMBERS}),

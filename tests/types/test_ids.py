@@ -30,7 +30,7 @@ def spelled_judgements(draw):
     return [*map(str, numbers)], dict.fromkeys(map(str, relevant), 1), ranking, judged
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(spelled_judgements())
 def test_each_door_compares_numbers_and_texts_alike(case):
     texts, grades, ranking, judged = case

@@ -68,7 +68,7 @@ def test_sentences_with_citations_too():
     assert sorted(judge.keys) == [20, 50, 50]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=7, deadline=None)
 @given(n=st.integers(1, 130), most=st.integers(150, 6_000))
 def test_a_reply_that_ended_at_its_limit_is_halved_and_not_repeated(n, most):
     # 150 characters hold the ruling on one claim

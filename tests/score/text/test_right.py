@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
@@ -108,6 +108,7 @@ gold_answers = st.sampled_from(["Paris", "It is Paris, on the Seine", "The text 
 
 @pytest.mark.costly
 @pytest.mark.filterwarnings("ignore:right. .* no value")
+@settings(max_examples=12)
 @given(st.lists(st.tuples(gold_answers, answers), min_size=1, max_size=6))
 def test_tables_and_runs_count_the_same(tmp_path_factory, pairs):
     rows = [
