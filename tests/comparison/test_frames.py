@@ -300,3 +300,15 @@ def test_what_cannot_be_saved_or_loaded_is_named(result, tmp_path, assert_messag
         with pytest.raises(rb.DataError) as error:
             rb.load(path)
         assert_message(error.value)
+
+
+@pytest.mark.parametrize("word", ["None", "nan", "<NA>", "null"])
+def test_missing_values_that_became_texts_are_told(word, assert_message):
+    frame = FRAME.assign(bot=["Paris", word, word])
+    with pytest.warns(UserWarning, match="counts as a text") as caught:
+        result = rb.evaluate(frame, ["exact_match"], columns=COLUMNS)
+
+    assert_message(caught[0].message)
+    assert result.summary["exact_match"].n == 3
+    empty = rb.evaluate(FRAME.assign(bot=["Paris", None, None]), ["exact_match"], columns=COLUMNS)
+    assert not [note for note in empty.notes if "counts as a text" in note]

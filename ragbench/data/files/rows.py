@@ -40,6 +40,7 @@ _SEPARATOR = re.compile(r'"?sep=([,;\t|])"?')
 # a line end of old programs for the Macintosh
 _END_OF_LINE = re.compile(r"(?<=\r)(?!\n)")
 _BATCH = 64  # rows of Parquet that are in memory at once, whatever is in them
+_WORKBOOKS = frozenset({".xlsx", ".xlsm", ".xls", ".ods", ".numbers"})
 SUFFIXES = ".jsonl, .json, .csv, .tsv (also with .gz), .parquet"
 
 
@@ -288,6 +289,9 @@ def read_rows(path: Path, subject: str) -> Iterator[Entry]:
         return read_parquet(path, subject)
     if suffix in readers:
         return readers[suffix](path)
+    if suffix in _WORKBOOKS:
+        allowed = f"the sheet saved as .csv, or in Python pandas.read_excel('{path.name}')"
+        raise DataError("a workbook of a spreadsheet", file=path, allowed=allowed)
     raise DataError(f"cannot tell the format from '{path.name}'", file=path, allowed=SUFFIXES)
 
 

@@ -38,6 +38,8 @@ from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.reasoning import Reasoning, split_reasoning
 
+# Texts that a missing value of Python, pandas or JSON becomes
+_MISSING_WORDS = frozenset({"None", "nan", "NaN", "NaT", "<NA>", "null", "undefined"})
 # Columns of logs with the time of a record, best first
 _TIMES = ("timestamp", "created_at", "start_time")
 
@@ -414,12 +416,25 @@ class RecordTable:
             expected_tool_calls=table.expected,
             recorded_answers=table.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
-            warnings=gold.warnings,
+            warnings=[*gold.warnings, *self._missing_as_text()],
             alternatives=table.alternatives,
             unread=self._unread(),
             table_columns=self._columns,
             table_rows=self._row_numbers(table),
         )
+
+    def _missing_as_text(self) -> list[str]:
+        """Return a sentence on each column of texts with `None` or `nan` as a text."""
+        sentences = []
+        for part in ("question", "answer", "reference"):
+            column = self._columns.get(part)
+            values = [] if column is None else [entry.values.get(column) for entry in self._entries]
+            words = [text for text in values if isinstance(text, str) and text in _MISSING_WORDS]
+            if words:
+                rows = fields.counted(len(words), "row")
+                example = f"the text '{words[0]}' in {rows} of column '{column}'"
+                sentences.append(f"{example} counts as a text; an empty cell is a missing value")
+        return sentences
 
     def _row_numbers(self, table: QuestionTable) -> dict[str, int]:
         """Return query id -> number of its first row; empty for a form with other rows."""
