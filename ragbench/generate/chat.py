@@ -359,7 +359,8 @@ class ChatGenerator(llm.Connected, Generator):
                 request = self._request_for(query, fit(contexts, self._context_tokens))
                 asyncio.run(model.complete(replace(request, sample=sample)))
 
-        return llm.estimate(ask, self.load_prices(), counted, f"{self.address} {salt}")
+        place = {**self.server, "salt": salt} if salt else self.server
+        return llm.estimate(ask, self.load_prices(), counted, place)
 
     def _request_for(self, query: Query, passages: Sequence[Document]) -> llm.ChatRequest:
         messages = self.prompt.messages(query.text, passages, query.turns)
@@ -417,9 +418,9 @@ class OpenAIGenerator(ChatGenerator):
         )
 
     @property
-    def address(self) -> str:
-        """URL of the server; empty for that of OpenAI, or of its variable."""
-        return self._server.address or ""
+    def server(self) -> Mapping[str, str]:
+        """Identity of the server in the keys of replies."""
+        return self._server.identity
 
     @property
     def missing_key(self) -> str | None:

@@ -26,6 +26,7 @@ from ragbench.llm.replies import Replies
 from ragbench.llm.threads import renew_after_fork
 from ragbench.llm.usage import Budget, Prices, Totals
 from ragbench.registry import Option, OptionSet
+from ragbench.secrets import mask_secrets
 
 # Reasoning effort; a model knows only some of these words.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -220,12 +221,12 @@ class Connected:
         return ()
 
     @property
-    def address(self) -> str:
-        """Address of the server: equal requests to one address are sent once.
+    def server(self) -> Mapping[str, str]:
+        """Identity of the server in the keys of replies: equal requests to it are sent once.
 
         By default it is a word for this object alone, whose server is not known.
         """
-        return f"client {id(self)}"
+        return {"client": f"{id(self)}"}
 
     def unpriced(self) -> dict[str, str]:
         """Return model without a known price -> entry to write, and its file.
@@ -296,6 +297,17 @@ class Server(ServerOptions):
         place = f"/deployments/{quote(name, safe='')}" if name else ""
         version = quote(self.api_version or "", safe="")
         return f"{self.azure_endpoint.rstrip('/')}/openai{place}?api-version={version}"
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Identity of the server as `OpenAIChat` has it, without a connection."""
+        if self.client is not None:
+            return {"client": f"{id(self.client)}"}
+        address = Address.parse(self.address or os.environ.get("OPENAI_BASE_URL") or None)
+        if address is None:
+            return {"type": "openai", "base_url": "https://api.openai.com/v1"}
+        text = mask_secrets(address.text) if address.query else address.url.rstrip("/")
+        return {"type": "openai", "base_url": text}
 
     @property
     def missing_key(self) -> str | None:

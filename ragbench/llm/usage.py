@@ -13,12 +13,13 @@ from fractions import Fraction
 from functools import cache
 from math import ceil
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 from ragbench.errors import DataError, OptionError
 from ragbench.json_yaml import load_yaml
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.replies import request_key
+from ragbench.llm.replies import Replies, request_key
 from ragbench.log import LOG
 from ragbench.types import Cause, Usage
 
@@ -326,22 +327,24 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class CountedRequests:
-    """Requests that a plan has counted: an equal one of another stage is sent once by a run.
+    """Requests that a plan counts no more: equal ones of other stages, and those with a reply.
 
     Attributes:
         low: Keys of the requests of the low estimate; follow-up requests quote its replies.
         high: Keys of those of the high estimate.
+        stored: Replies that are stored; None for none.
     """
 
     low: set[str] = field(default_factory=set)
     high: set[str] = field(default_factory=set)
+    stored: Replies | None = None
 
 
 def estimate(
     rehearse: Callable[[ChatModel], None],
     prices: Prices,
     counted: CountedRequests | None = None,
-    server: str = "",
+    server: Mapping[str, str] = MappingProxyType({}),
 ) -> Estimate:
     """Return the estimate of the requests that `rehearse` sends; nothing reaches a server.
 
@@ -355,13 +358,13 @@ def estimate(
         prices: Prices of the models.
         counted: Requests that were counted before, and count no more; this call adds its own. None
             counts from the start.
-        server: Address of the server: equal requests to another server are sent as well.
+        server: Identity of the server: equal requests to another server are sent as well.
     """
     counted = counted or CountedRequests()
     low = CountingModel(prices, items=1, reply=40, bytes_a_token=5)
     high = CountingModel(prices, items=2, reply=200, bytes_a_token=3)
-    low.skip_equal(counted.low, server)
-    high.skip_equal(counted.high, server)
+    low.skip_equal(counted.low, counted.stored, server)
+    high.skip_equal(counted.high, counted.stored, server)
     rehearse(low)
     rehearse(high)
     usd = None if low.usd is None or high.usd is None else (low.usd, high.usd)
@@ -389,11 +392,17 @@ class CountingModel(ChatModel):
         self.calls, self.tokens = 0, 0.0
         self.usd: float | None = 0.0
         self._counted: set[str] | None = None
-        self._server = ""
+        self._stored: Replies | None = None
+        self._server: Mapping[str, str] = {}
 
-    def skip_equal(self, counted: set[str], server: str) -> None:
-        """Count no request whose key is in `counted`, and add the keys of those that count."""
-        self._counted, self._server = counted, server
+    def skip_equal(
+        self,
+        counted: set[str],
+        stored: Replies | None,
+        server: Mapping[str, str],
+    ) -> None:
+        """Count no request whose key is in `counted`, which gets the others, or has a reply."""
+        self._counted, self._stored, self._server = counted, stored, server
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Count a request and return a reply that fits its schema.
@@ -402,7 +411,10 @@ class CountingModel(ChatModel):
         """
         text = json.dumps(self._example(request.schema or {"type": "string"}))
         if self._counted is not None:
-            key = request_key({"server": self._server}, request)
+            key = request_key(self._server, request)
+            reply = None if self._stored is None else self._stored.get(key)
+            if reply is not None:
+                return reply
             if key in self._counted:
                 return ChatReply(text)
             self._counted.add(key)

@@ -114,6 +114,24 @@ def test_equal_prompts_count_once_and_the_bill_is_within_its_range(quickstart, m
     assert cost["usd"] == pytest.approx(sum(cost["by"].values()), abs=2e-6)
 
 
+def test_replies_of_another_judge_are_counted_as_stored(quickstart, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer(Script(), model="m") as server:
+        first = priced_config(server.url, single={"model": "m", "rubrics": ["fluency"]})
+        jury = priced_config(server.url, jury={"models": ["m", "n"], "rubrics": ["fluency"]})
+        for name, config in (("first.yaml", first), ("jury.yaml", jury)):
+            Path(name).write_text(yaml.safe_dump(config), encoding="utf-8")
+        quickstart("run", "first.yaml", "--quiet")
+        before = server.counters.requests
+        plan = json.loads(quickstart("plan", "jury.yaml", "--json")[1])["cost"]
+        quickstart("run", "jury.yaml", "--quiet")
+
+    # 40 different answers, by the model `n` alone
+    assert server.counters.requests - before == 40
+    assert plan["calls"] == [40, 40]
+    assert plan["usd"][0] <= last_cost("jury")["usd"] <= plan["usd"][1]
+
+
 def test_the_sum_that_a_run_paid_is_printed(quickstart, monkeypatch, assert_message):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     lines, paid = [], []

@@ -9,6 +9,7 @@ import pytest
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatReply, Limits, OpenAIChat, Usage
 from ragbench.llm.completions import read_logprobs
+from ragbench.llm.server import Server
 from ragbench.records.codec import from_json, to_json
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, ChatServer
@@ -398,3 +399,20 @@ def test_what_is_trusted_is_loaded_once(monkeypatch, tmp_path):
     assert trusted_by("https://example.com/v1") is not usual
     monkeypatch.delenv("SSL_CERT_DIR")
     assert trusted_by("https://example.com/v1") is usual
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        None,
+        "http://127.0.0.1:9/v1",
+        "http://localhost:8000/v1/",
+        "https://host.example/v1/chat/completions",
+        "https://host.example/v1?api-version=2024-10-21&key=sk-very-secret-key-1234",
+    ],
+)
+def test_a_server_has_its_identity_without_a_connection(address, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+
+    assert Server(base_url=address).identity == OpenAIChat(base_url=address).identity

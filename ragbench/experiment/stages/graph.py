@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -15,6 +15,7 @@ from typing import Any
 
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import TOKEN_FILE
+from ragbench.errors import DataError
 from ragbench.experiment.kept_results import kept_token
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
@@ -42,9 +43,10 @@ from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.experiment.summary import costs_of, run_cost, spending_of
 from ragbench.files import cache_folder
-from ragbench.llm import Estimate
+from ragbench.llm import CountedRequests, Estimate, Replies
 from ragbench.report.progress import Progress
 from ragbench.score.text.columns import TextScorer
+from ragbench.store.database import REPLIES_FILE
 from ragbench.store.items import StageStore
 
 # Rounds of a run with a budget: each adds a tenth of the queries.
@@ -285,6 +287,20 @@ def unfinished_token(folder: Path) -> str | None:
     return None
 
 
+@contextmanager
+def _stored_replies(plan: Plan) -> Iterator[Replies | None]:
+    """Open the stored replies of a plan to read them; None where a run would read none."""
+    config, replies = plan.config, None
+    paths = [folder / REPLIES_FILE for folder in (cache_folder(config.cache), *config.cache_also)]
+    # failed items are asked again, whatever is stored
+    if paths[0].is_file() and not plan.choices.retry_failed:
+        # of a damaged file, which a run sets aside, all calls are counted
+        with suppress(DataError):
+            replies = Replies(paths[0], also=paths[1:], replay=True)
+    with nullcontext() if replies is None else replies:
+        yield replies
+
+
 def plan_run(plan: Plan) -> PlannedRun:
     """Return the numbers of stored items and the cost of the others, without making or sending any.
 
@@ -294,9 +310,13 @@ def plan_run(plan: Plan) -> PlannedRun:
     cannot be read.
     """
     config = plan.config
-    with closing(StageStore(cache_folder(config.cache), config.cache_also)) as store:
+    with (
+        closing(StageStore(cache_folder(config.cache), config.cache_also)) as store,
+        _stored_replies(plan) as stored,
+    ):
         token = unfinished_token(Path(config.output) / config.name) or kept_token(plan) or "none"
-        resources = Resources(plan=plan, run_token=token, prompts=PromptWords(plan, store))
+        counted, prompts = CountedRequests(stored=stored), PromptWords(plan, store)
+        resources = Resources(plan=plan, run_token=token, prompts=prompts, counted=counted)
         stages = stages_of(resources).stages
         engine = Engine(resources, store, Progress(quiet=True))
         outputs = engine.run(stages, make=False)

@@ -81,9 +81,9 @@ class OpenAIJudge(ModelJudge):
             self.price_share = PRICE_SHARE
 
     @property
-    def address(self) -> str:
-        """URL of the server; empty for that of OpenAI, or of its variable."""
-        return self._server.address or ""
+    def server(self) -> Mapping[str, str]:
+        """Identity of the server in the keys of replies."""
+        return self._server.identity
 
     @property
     def missing_key(self) -> str | None:

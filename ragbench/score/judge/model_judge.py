@@ -541,7 +541,7 @@ def rehearse(
         finally:
             rehearsal.close()
 
-    server = f"{judge.address} {salt}"
+    server = {**judge.server, "salt": salt} if salt else judge.server
     total = llm.estimate(ask, judge.load_prices(), counted, server).times(len(items) / n)
     if total.usd is None:
         return total
