@@ -38,7 +38,7 @@ from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
-from ragbench.types.json_fields import Record
+from ragbench.types.json_fields import Prose, Record
 from ragbench.types.rows import Mapped
 
 # Packages whose version may change the value of a metric: their versions are part of the keys.
@@ -52,7 +52,7 @@ class _StoredColumn(Record):
     # numbers of queries and hits of the ranking; None without qrels
     counts: RunCounts | None = None
     # warnings about passages without text, or without a place in a document
-    warnings: tuple[str, ...]
+    warnings: tuple[Prose, ...]
 
 
 # Column of a measure, and the item that it was read from.
