@@ -117,6 +117,7 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
 
 Failed = TypeVar("Failed", bound=FailedCall)
 Row = TypeVar("Row", bound=Record)
+Passage = TypeVar("Passage", Document, ScoredDocument)
 
 
 def failed_row(row_type: type[Failed], outcome: Outcome[Any]) -> Failed:
@@ -136,18 +137,18 @@ def answer_row(outcome: Outcome[Prediction]) -> Prediction | FailedAnswer:
     contexts, calls = answer.contexts, answer.tool_calls
     return structs.replace(
         answer,
-        contexts=None if contexts is None else [*map(_plain_document, contexts)],
+        contexts=None if contexts is None else [*map(with_plain_metadata, contexts)],
         latency_ms=rounded_ms(outcome),
         tool_calls=None if calls is None else tuple(map(_plain_call, calls)),
         reasoning="",
     )
 
 
-def _plain_document(document: Document) -> Document:
-    """Return a document whose metadata are JSON."""
-    if not document.metadata:
-        return document
-    return structs.replace(document, metadata=as_json(dict(document.metadata)))
+def with_plain_metadata(passage: Passage) -> Passage:
+    """Return a document or hit whose metadata are JSON."""
+    if not passage.metadata:
+        return passage
+    return structs.replace(passage, metadata=as_json(dict(passage.metadata)))
 
 
 def _plain_call(call: ToolCall) -> ToolCall:

@@ -26,11 +26,7 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.secrets import redact
 from ragbench.signature import file_digest, fingerprint, fingerprint_json
 from ragbench.text.chunk import Chunker
-from ragbench.types import (
-    Document,
-    Query,
-    ScoredDocument,
-)
+from ragbench.types import Document, Query, ScoredDocument
 
 KEY_DIGITS = 32
 

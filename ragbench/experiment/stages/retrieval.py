@@ -23,6 +23,7 @@ from ragbench.experiment.calls import (
     name_queries,
     read_outcome,
     rounded_ms,
+    with_plain_metadata,
     without_value,
 )
 from ragbench.experiment.plan.records import Plan
@@ -38,7 +39,6 @@ from ragbench.experiment.stages.matching import (
 )
 from ragbench.experiment.stages.resources import Resources
 from ragbench.files import cache_folder
-from ragbench.records.codec import as_json
 from ragbench.records.manifest import FailedCall, RetrievedRow
 from ragbench.rerank.base import with_tail
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
@@ -386,8 +386,7 @@ def with_text(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocu
 
 def _stored_hit(hit: ScoredDocument, corpus: Mapping[str, Document]) -> ScoredDocument:
     """Return a hit with plain metadata, without text and title if the corpus has the same."""
-    if hit.metadata:
-        hit = structs.replace(hit, metadata=as_json(dict(hit.metadata)))
+    hit = with_plain_metadata(hit)
     document = corpus.get(hit.id) if hit.text is not None else None
     # a missing title equals an empty one
     if document is None or (hit.text, hit.title or "") != (document.text, document.title):
