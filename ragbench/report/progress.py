@@ -370,10 +370,10 @@ def progress_of(choice: Progress | bool | None) -> Progress:
 
     A person reads a terminal or a notebook; True shows it anywhere.
     """
-    if isinstance(choice, Progress):
-        return choice
     if choice is None:
         choice = sys.stderr is not None and (sys.stderr.isatty() or in_notebook())
+    if not isinstance(choice, bool):
+        return choice
     return Progress(brief=True) if choice else Progress(quiet=True)
 
 
