@@ -201,7 +201,7 @@ def _plan_lines(
 def _show(label: str, lines: Iterable[str]) -> None:
     """Print lines, the first one behind its label, all from column 11 on; nothing for no lines."""
     for line in lines:
-        output.echo(f"{label:<10}{line}")
+        output.echo_wrapped(f"{label:<10}{line}", " " * 10)
         label = ""
 
 

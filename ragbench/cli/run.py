@@ -294,7 +294,8 @@ def _plan(
     else:
         for name in not_created:
             lines.append(f"note: {name} is created by a run only{remark}")
-        output.echo("\n".join(lines))
+        for line in lines:
+            output.echo_wrapped(line, "  ")
     check()
 
 

@@ -53,7 +53,9 @@ def certificate_report(certificate: records.JudgeCertificate) -> TableReport:
         start = (name, rubric.judge, rubric.model)
         for row in _certified_rows(rubric):
             rows.append((*start, *row))
-    return TableReport(tuple(blocks), data_table(COLUMNS, rows), printable(certificate.run))
+    heads = [_head(certificate.run, *rubric) for rubric in certificate.rubrics.items()]
+    subject = heads[0] if len(heads) == 1 else printable(certificate.run)
+    return TableReport(tuple(blocks), data_table(COLUMNS, rows), subject)
 
 
 def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:

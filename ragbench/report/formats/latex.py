@@ -59,17 +59,21 @@ class Latex:
             for line in lines_of_caption:
                 sentences.append(line if line.endswith(":") else f"{line}.")
             caption = escape_latex(" ".join([*sentences, *legend]))
-            for part in _parts(table):
-                lines += _table_lines(table, part, caption)
+            further = escape_latex(f"{title or report.subject}, continued.")
+            for number, part in enumerate(_parts(table)):
+                lines += _table_lines(table, part, further if number else caption)
         return "\n".join(lines) + "\n"
 
 
 def _titled_tables(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
-    """Yield the caption or heading of each table, and the table; a paper has no folded details."""
+    """Yield the caption or heading of each table, and the table; a paper has no folded details.
+
+    A table without either has the head of its first column.
+    """
     title = ""
     for block in blocks:
         if isinstance(block, Table):
-            yield block.caption or title, block
+            yield block.caption or title or block.heads[0], block
         elif isinstance(block, Heading):
             title = block.text
 
