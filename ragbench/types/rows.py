@@ -185,15 +185,15 @@ class HitBlock:
         )
 
 
-# Rows up to which a table of slots stays in the caches, 8 MB at most; a sort is faster above.
-_MOST_IN_TABLE = 1 << 17
+# Rows up to which a table of slots stays in the caches, 4 MB at most; a sort is faster above.
+_MOST_IN_TABLE = 1 << 16
 _SLOTS_PER_ROW = 8
 
 
 def repeated_rows(keys: HashArray) -> IntArray:
     """Return the rows that share their key with another row, ascending; usually none.
 
-    Rows count from 0; no keys give an empty array. It takes n log n steps for more than 131,072
+    Rows count from 0; no keys give an empty array. It takes n log n steps for more than 65,536
     keys. Keys that differ in their highest bits, as hashes do, take the least time.
 
     Example:

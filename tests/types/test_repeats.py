@@ -17,11 +17,11 @@ def test_rows_of_repeated_keys_are_those_that_counting_finds(keys):
     assert rows == [row for row, key in enumerate(keys) if keys.count(key) > 1]
 
 
-@pytest.mark.parametrize("n_keys", [100_000, 200_000])
+@pytest.mark.parametrize("n_keys", [60_000, 200_000])
 def test_repeats_among_many_keys(n_keys):
     # both sides of the number of keys from which all are sorted
     keys = np.random.default_rng(3).integers(0, 2**64, n_keys, dtype=np.uint64)
-    keys[[5, n_keys - 1]] = keys[70_000]
+    keys[[5, n_keys - 1]] = keys[50_000]
     keys[9] = keys[8]
 
-    assert repeated_rows(keys).tolist() == [5, 8, 9, 70_000, n_keys - 1]
+    assert repeated_rows(keys).tolist() == [5, 8, 9, 50_000, n_keys - 1]
