@@ -8,8 +8,10 @@ from ragbench.errors import ConfigError, DataError, OptionError
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.types import Document, Prediction
+from tests.commands import run_command
 from tests.experiment.moons import ANSWERS, CORPUS, QUERIES
 from tests.experiment.test_stages import contents, work
+from tests.messages import lines_with
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
 
@@ -304,3 +306,24 @@ def test_a_baseline_that_only_leaves_out_is_replaced_by_the_first_system(config,
     with pytest.raises(OptionError) as error:
         run_experiment(config)
     assert_message(error.value)
+
+
+def test_a_file_that_an_app_misses_in_another_folder_names_that_of_the_config(
+    tmp_path, assert_message
+):
+    (tmp_path / "sub").mkdir()
+    code = "import pathlib\n\ndef answer(question):\n    "
+    code += "return pathlib.Path('facts.txt').read_text()\n"
+    (tmp_path / "facts_app.py").write_text(code)
+    (tmp_path / "q.jsonl").write_text('{"question": "why", "reference": "so"}\n')
+    (tmp_path / "facts.txt").write_text("so")
+    config = "name: f\ndataset: {type: records, path: q.jsonl}\n"
+    app = "apps: {mine: {type: 'python:facts_app:answer'}}\n"
+    (tmp_path / "f.yaml").write_text(config + app)
+
+    elsewhere = run_command("run", "../f.yaml", cwd=tmp_path / "sub")
+
+    assert elsewhere.returncode == 3
+    lines = lines_with(elsewhere.stdout + elsewhere.stderr, "the first to fail")
+    assert_message(lines[0])
+    assert run_command("run", "f.yaml", cwd=tmp_path).returncode == 0
