@@ -90,16 +90,9 @@ class CachedEmbedder:
         normalize: bool = True,
         advance: Advance = ignore_progress,
     ) -> Vectors:
-        """Return the vector of each text as a row, in the order of the texts.
+        """Return the vectors of texts from the cache, and encode and store those that it lacks.
 
-        Args:
-            texts: The n texts; equal ones are encoded once.
-            prompt: Text put before each of them.
-            normalize: Scale each row to length 1; a row of zeros stays.
-            advance: Called with the number of further texts that are done.
-
-        Returns:
-            The array is float32 of shape (n, d).
+        Arguments and result are those of `Embedder.encode`. A row of zeros is not scaled.
 
         Raises:
             DataError: A vector is not finite, or the cache file cannot be read or written.
