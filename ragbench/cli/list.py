@@ -117,10 +117,10 @@ def _presets() -> list[dict[str, Any]]:
     from ragbench.score.judge.presets import load_presets
 
     keys = ("model", "source", *_PRESET_FACTS.values())
-    return [
-        {"name": name, **{key: getattr(preset, key) for key in keys}}
-        for name, preset in load_presets().items()
-    ]
+    presets: list[dict[str, Any]] = []
+    for name, preset in load_presets().items():
+        presets.append({"name": name, **{key: getattr(preset, key) for key in keys}})
+    return presets
 
 
 def _print_prompts(name: str, as_json: bool) -> None:

@@ -550,7 +550,10 @@ def _stray_ids(
 
 def _columns(collection: Collection) -> str:
     """Return the note on the columns that were read; empty for data that are no table."""
-    return next((note for note in collection.notes if note.startswith("columns: ")), "")
+    for note in collection.notes:
+        if note.startswith("columns: "):
+            return note
+    return ""
 
 
 def _opened(judge: object) -> AbstractContextManager[Judge | None]:

@@ -283,7 +283,10 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         relevant = [document for document, grade in gold.items() if grade > 0]
         # a document that was retrieved twice counts at its first rank, as in the measures
         distinct = enumerate(dict.fromkeys(ranking or ()), 1)
-        ranks = [str(rank) for rank, document in distinct if gold.get(document, 0) > 0]
+        ranks = []
+        for rank, document in distinct:
+            if gold.get(document, 0) > 0:
+                ranks.append(str(rank))
         reason = f"{len(ranks)} of {len(relevant)} relevant documents retrieved"
         if ranks:
             reason += f", at rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"

@@ -83,7 +83,10 @@ class Slicing:
                    [ True,  True]])
         """
         column_of = {name: column for column, name in enumerate(self.names)}
-        columns = [column_of[name] for slices in self.labels for name in slices]
+        columns = []
+        for slices in self.labels:
+            for name in slices:
+                columns.append(column_of[name])
         is_member = np.zeros((len(self.labels), len(self.names)), np.bool_)
         is_member[np.repeat(np.arange(len(self.labels)), [*map(len, self.labels)]), columns] = True
         return is_member
@@ -191,7 +194,9 @@ def slicings(
         elif field == "relevant":
             judged = {} if qrels is None else qrels.by_query
             grades = [judged.get(query, {}).values() for query in record_ids(queries)]
-            n_relevant = [sum(grade > 0 for grade in of_query) for of_query in grades]
+            n_relevant = []
+            for of_query in grades:
+                n_relevant.append(sum(grade > 0 for grade in of_query))
             slices.append(thirds_of(field, n_relevant, "relevant"))
         elif field == "answerable":
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
@@ -247,7 +252,10 @@ def metadata_values(
             allowed=", ".join(keys) or f"{PREFIX}<key> of queries with metadata; these have none",
             nearest=nearest(PREFIX + path.removeprefix(PREFIX), keys),
         )
-    return [tuple(dict.fromkeys(str(part) for part in row if part is not None)) for row in parts]
+    texts: list[tuple[str, ...]] = []
+    for row in parts:
+        texts.append(tuple(dict.fromkeys(str(part) for part in row if part is not None)))
+    return texts
 
 
 # Period -> format of its label; weeks are those of ISO 8601, which start on Monday

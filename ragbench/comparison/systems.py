@@ -74,10 +74,10 @@ def baselines(
     for system in systems:
         for score in system.columns:
             systems_of.setdefault(score, {})[system.name] = system
-    return {
-        score: {name: baseline_of(s, by_name, retriever) for name, s in by_name.items()}
-        for score, by_name in systems_of.items()
-    }
+    baselines: dict[str, dict[str, SystemScores | None]] = {}
+    for score, by_name in systems_of.items():
+        baselines[score] = {name: baseline_of(s, by_name, retriever) for name, s in by_name.items()}
+    return baselines
 
 
 # Failures have the highest codes: this one and all above it.

@@ -238,7 +238,11 @@ class TextClassifier:
     def _inputs(self, tokens: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parts of tokenised texts that the model reads."""
         names = self._tokenizer.model_input_names
-        return {name: tokens[name] for name in names if name in tokens}
+        inputs: dict[str, Any] = {}
+        for name in names:
+            if name in tokens:
+                inputs[name] = tokens[name]
+        return inputs
 
     def _places(self, text: str) -> list[tuple[int, int]]:
         """Return the start and end of each token of a text alone; empty for an empty text."""

@@ -252,7 +252,10 @@ def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig
     # Such files, as a large corpus, have no older version: base and head read the same.
     folder = config.base.absolute()
     places = (folder / text for _, text in texts_of(config.resolved) if text)
-    paths = [str(p) for p in places if p.is_relative_to(root) and os.path.exists(p)]
+    paths = []
+    for p in places:
+        if p.is_relative_to(root) and os.path.exists(p):
+            paths.append(str(p))
     if not paths:
         return
     untracked = _git(root, "ls-files", "--others", "--directory", "-z", "--", *paths)

@@ -104,7 +104,10 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
     def longest(self) -> int:
         """Return the number of hits of the longest ranking of the queries, before the cut."""
         run = self.read()
-        places = [place for q in self.query_ids if (place := run.query_index.get(q)) is not None]
+        places = []
+        for q in self.query_ids:
+            if (place := run.query_index.get(q)) is not None:
+                places.append(place)
         return max((int(run.starts[p + 1] - run.starts[p]) for p in places), default=0)
 
     def run(self, name: str) -> Run:
@@ -183,7 +186,9 @@ def without_value(outcomes: Sequence[Outcome[Value]]) -> Iterator[tuple[int, Out
     """
     # run files have no failures, and reading each outcome would parse the whole file
     if not isinstance(outcomes, FileRankings):
-        yield from ((row, o) for row, o in enumerate(outcomes) if o.value is None)
+        for row, o in enumerate(outcomes):
+            if o.value is None:
+                yield (row, o)
 
 
 class TimedOut(Exception):

@@ -164,7 +164,10 @@ def _remaining_limits(
     budget: BudgetLimits, experiments: Iterable[Experiment], started: float
 ) -> BudgetLimits:
     """Return the limits less the tokens, dollars and minutes since `started` of earlier runs."""
-    spent = [e.record.budget.spent for e in experiments if e.record.budget is not None]
+    spent = []
+    for e in experiments:
+        if e.record.budget is not None:
+            spent.append(e.record.budget.spent)
     usd, tokens, minutes = budget.usd, budget.tokens, budget.minutes
     if usd is not None:
         usd = max(usd - fsum(cost.usd or 0.0 for cost in spent), 0)

@@ -166,11 +166,11 @@ class RunReader:
         """
         path = self.folder / QUESTIONS_FILE
         rows = [row for _, row in from_lines(path, QuestionRow, "a question")]
-        return [
-            structs.replace(row, query_id=self._id(row.query_id, number))
-            for number in range(self.repeats)
-            for row in rows
-        ]
+        repeated: list[QuestionRow] = []
+        for number in range(self.repeats):
+            for row in rows:
+                repeated.append(structs.replace(row, query_id=self._id(row.query_id, number)))
+        return repeated
 
     @cached_property
     def repeats(self) -> int:
@@ -418,7 +418,11 @@ class RunReader:
     def _latency(self) -> dict[str, float]:
         """Return the median milliseconds of each retriever whose time is known."""
         times = {name: self.summary.timing.of(name).latency_ms for name in self.rankings}
-        return {name: ms.p50 for name, ms in times.items() if ms is not None and ms.p50 is not None}
+        medians: dict[str, float] = {}
+        for name, ms in times.items():
+            if ms is not None and ms.p50 is not None:
+                medians[name] = ms.p50
+        return medians
 
 
 def _ranks_by_score(entry: Mapping[str, Any]) -> bool:

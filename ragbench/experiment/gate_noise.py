@@ -92,14 +92,16 @@ def _with_folders(files: Collection[str]) -> Iterator[str]:
     """Yield the files, and all folders that they are in."""
     for file in files:
         yield file
-        yield from (str(folder) for folder in Path(file).parents)
+        for folder in Path(file).parents:
+            yield str(folder)
 
 
 def _parts(config: Mapping[str, Any], name: str, system: SystemScores) -> dict[str, Any]:
     """Return the parts of a config that a system uses: shared blocks and its own components."""
-    parts: dict[str, Any] = {
-        block: {"value": value} for block, value in config.items() if block not in _OTHER_BLOCKS
-    }
+    parts: dict[str, Any] = {}
+    for block, value in config.items():
+        if block not in _OTHER_BLOCKS:
+            parts[block] = {"value": value}
     retrieval = dict((config.get("metrics") or {}).get("retrieval") or {})
     retrieval.pop("measures", None)
     parts["metrics.retrieval"] = retrieval
@@ -126,7 +128,9 @@ def _sources(retrievers: Mapping[str, Any], name: str | None) -> set[str]:
         if retriever not in names:
             names.add(retriever)
             texts = {text for _, text in texts_of(retrievers[retriever])}
-            waiting += [other for other in retrievers if other in texts]
+            for other in retrievers:
+                if other in texts:
+                    waiting.append(other)
     return names
 
 

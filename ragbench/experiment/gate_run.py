@@ -401,7 +401,10 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
     """Return unchanged system -> number of its changed questions, above 0."""
     numbers = {}
     for name in sorted(unchanged):
-        of_system = [row[-1] for row in rows if row[0].system == name]
+        of_system = []
+        for row in rows:
+            if row[0].system == name:
+                of_system.append(row[-1])
         numbers[name] = len(changed_questions([(p.query_ids, p.gains) for p in of_system]))
     return {name: n for name, n in numbers.items() if n}
 
@@ -410,17 +413,23 @@ def _unsure(
     decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the systems with a loss that is not sure, and their changed questions."""
-    # none if a gate fails for sure: another look would not change that
-    failed = [(gate, decision) for gate, decision in decided if decision.verdict == "fail"]
-    if not all(is_unsure(gate, decision) for gate, decision in failed):
-        return (), ()
-    lower = {(score.measure, score.system) for score, *_ in rows if score.gain < 0}
+    for gate, decision in decided:
+        # a gate fails for sure: another look would not change that
+        if decision.verdict == "fail" and not is_unsure(gate, decision):
+            return (), ()
+    lower = set()
+    for score, *_ in rows:
+        if score.gain < 0:
+            lower.add((score.measure, score.system))
     systems = dict[str, None]()
     for gate, decision in decided:
         is_lower = isinstance(gate, NotWorse) and (gate.quantity, decision.system) in lower
         if decision.system and (decision.verdict == "fail" or is_lower):
             systems[decision.system] = None
-    gains = [(pairs.query_ids, pairs.gains) for score, *_, pairs in rows if score.system in systems]
+    gains = []
+    for score, *_, pairs in rows:
+        if score.system in systems:
+            gains.append((pairs.query_ids, pairs.gains))
     return tuple(systems), changed_questions(gains)
 
 
@@ -570,10 +579,15 @@ def _against_base(gate: Gate) -> Gate:
 
 def _lacks_scores(gate: Gate, head: ScoredSystems) -> bool:
     """Return True if no system of the head has the score of the gate, or none of its systems."""
-    systems = [head.systems[name] for name in gate.systems if name in head.systems]
+    systems = []
+    for name in gate.systems:
+        if name in head.systems:
+            systems.append(head.systems[name])
     if gate.quantity_kind == "judge" or (gate.systems and not systems):
         return True
-    names = {name for system in systems or head.systems.values() for name in system.columns}
+    names: set[str] = set()
+    for system in systems or head.systems.values():
+        names.update(system.columns)
     return gate.score is not None and find_score(gate.score, list(names)) is None
 
 

@@ -164,10 +164,9 @@ def noise_of(
     low, high = interval or (None, None)
     half_width = None if low is None or high is None else (high - low) / 2
     has_scores = [~np.isnan(table).reshape(len(table), -1).all(axis=1) for table in tables]
-    shares = {
-        name: NoiseShare(share=part.share, low=part.low, high=part.high)
-        for name, part in parts.items()
-    }
+    shares = {}
+    for name, part in parts.items():
+        shares[name] = NoiseShare(share=part.share, low=part.low, high=part.high)
     apart = {name: share for name, share in shares.items() if name in LEVELS[:2]}
     noise = Noise(
         n=int(np.all(has_scores, axis=0).sum()),

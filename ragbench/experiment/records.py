@@ -416,7 +416,10 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> Sc
     values, causes = column.values.copy(), column.causes.copy()
     for row, failure in failed.items():
         values[row], causes[row] = math.nan, failure.cause
-    details = {row: failure.detail for row, failure in failed.items() if failure.detail}
+    details = {}
+    for row, failure in failed.items():
+        if failure.detail:
+            details[row] = failure.detail
     return replace(column, values=values, causes=causes, details={**column.details, **details})
 
 
@@ -442,7 +445,10 @@ def split_samples(column: ScoreColumn, samples: int) -> list[ScoreColumn]:
 
 def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
     """Return rows `start` to `end` of a column; unlike `take` with details and total."""
-    details = {row - start: text for row, text in column.details.items() if start <= row < end}
+    details = {}
+    for row, text in column.details.items():
+        if start <= row < end:
+            details[row - start] = text
     values, causes = column.values[start:end], column.causes[start:end]
     return replace(column, values=values, causes=causes, details=details)
 
@@ -514,7 +520,7 @@ def sample_notes(systems: Iterable[Answers]) -> list[str]:
 def ranking_notes(further: Mapping[str, Sequence[RetrieverRun]]) -> list[str]:
     """Return a note for each retriever or app with further rankings, with their number."""
     meaning = "its score is the mean over its rankings"
-    return [
-        f"{name}: each query was ranked {len(rankings) + 1} times; {meaning}"
-        for name, rankings in further.items()
-    ]
+    notes: list[str] = []
+    for name, rankings in further.items():
+        notes.append(f"{name}: each query was ranked {len(rankings) + 1} times; {meaning}")
+    return notes

@@ -214,8 +214,14 @@ def _load_config(
     """Return the config of a run folder, with the recorded values of environment variables."""
     file = folder / "config.yaml"
     # a placeholder: whether the run needs the secret is known only when the config is read
-    absent = {name: MASK for name, variable in recorded.items() if variable.secret and variable.set}
-    plain = {name: v.value for name, v in recorded.items() if v.value is not None}
+    absent = {}
+    for name, variable in recorded.items():
+        if variable.secret and variable.set:
+            absent[name] = MASK
+    plain = {}
+    for name, v in recorded.items():
+        if v.value is not None:
+            plain[name] = v.value
     variables = {**absent, **os.environ, **plain}
     try:
         return load_config(file, environment=variables, code=code)

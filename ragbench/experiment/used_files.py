@@ -192,4 +192,7 @@ def _is_local(address: object) -> bool:
 def project_root(folder: Path) -> Path:
     """Return the repository around a folder; the folder itself without one."""
     folder = folder.resolve()
-    return next((p for p in (folder, *folder.parents) if (p / ".git").exists()), folder)
+    for p in (folder, *folder.parents):
+        if (p / ".git").exists():
+            return p
+    return folder

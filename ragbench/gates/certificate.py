@@ -134,7 +134,10 @@ class Certificate(Gate):
             mixed_names = ", ".join(dict.fromkeys(_name(part) for part in mixed))
             return f"{mixed_names} is not the same for all verdicts: judge all alike, and calibrate"
         parts = dict.fromkeys(part for other in scored for part in unlike_parts(certified, other))
-        names = [_describe(part, certified, scored) for part in parts if part not in _OF_DATA]
+        names = []
+        for part in parts:
+            if part not in _OF_DATA:
+                names.append(_describe(part, certified, scored))
         if not names:
             return ""
         *first, last = names
@@ -163,7 +166,10 @@ class Certificate(Gate):
 def _signatures(summary: Summary | None, rubric: str) -> list[Signature]:
     """Return the signatures of a judge's scores by a rubric, in the order of the systems."""
     systems = () if summary is None else summary.systems
-    scores = [system.scores[rubric] for system in systems if rubric in system.scores]
+    scores = []
+    for system in systems:
+        if rubric in system.scores:
+            scores.append(system.scores[rubric])
     # systems may have been judged by several models
     return [Signature.parse(score.signature) for score in scores if score.judge is not None]
 

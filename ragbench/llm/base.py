@@ -73,7 +73,10 @@ class ChatRequest:
         JSON can hold it if it can hold `extra`.
         """
         messages = [{"role": m.role, "content": m.content} for m in self.messages]
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "messages"}
+        fields = {}
+        for name in self.__slots__:
+            if name != "messages":
+                fields[name] = getattr(self, name)
         # Left out so that keys of replies stored before this field existed stay valid.
         if self.reasoning_effort is None:
             del fields["reasoning_effort"]

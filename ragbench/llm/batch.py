@@ -141,10 +141,16 @@ class BatchChat(ChatModel):
     def _send(self) -> None:
         """Match waiting calls with batches of earlier runs, and send the others in new batches."""
         # A batch holds calls of one model only.
-        waiting = {call.key: call for call in self._waiting if not call.answer.done()}
+        waiting = {}
+        for call in self._waiting:
+            if not call.answer.done():
+                waiting[call.key] = call
         self._waiting = []
         for note in self._stored_notes():
-            calls = [waiting.pop(key) for key in note.keys if key in waiting]
+            calls = []
+            for key in note.keys:
+                if key in waiting:
+                    calls.append(waiting.pop(key))
             if calls:
                 self._follow(note, calls)
         by_model: defaultdict[str, list[_BatchCall]] = defaultdict(list)

@@ -333,7 +333,10 @@ def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
         sent = [name for name in sent if name not in _LONGEST]
     if failure.param:
         parts = {part.removeprefix("top_") for part in re.split(r"\W+", failure.param)}
-        return next((name for name in sent if name in parts), None)
+        for name in sent:
+            if name in parts:
+                return name
+        return None
     if not _UNKNOWN.search(words) and not _BAD_VALUE.search(words):
         return None
     first, place = None, len(words)

@@ -26,7 +26,10 @@ def watch_connections(client: Any) -> bool:
     # its proxies and certificates.
     transports = [getattr(client, "_transport", None), *getattr(client, "_mounts", {}).values()]
     # A mount without a transport uses the first one.
-    pools: list[Any] = [getattr(transport, "_pool", None) for transport in transports if transport]
+    pools: list[Any] = []
+    for transport in transports:
+        if transport:
+            pools.append(getattr(transport, "_pool", None))
     if not pools or not all(hasattr(pool, "_network_backend") for pool in pools):
         return False
     for pool in pools:

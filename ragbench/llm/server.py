@@ -326,8 +326,8 @@ class Server(ServerOptions):
         `replies` is the store beside which notes on batches are written; None writes none.
 
         Raises:
-            OptionError: A client other than of `openai` with mode `batch`, one that cannot be
-                called, an invalid address, or no key; a replayed store needs none.
+            OptionError: The address is invalid, the key is missing, or the client does not fit; a
+                replayed store needs no key.
             MissingExtra: The package `openai` is not installed, and no client is given.
             DataError: The folder for notes on batches is a link.
         """

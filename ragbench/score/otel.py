@@ -83,11 +83,10 @@ def to_otel(
     for name, value in (("response_id", response_id), ("span", span)):
         if value is not None and len(answers) > 1:
             raise OptionError("to_otel", name, value, "None for several answers: call it for each")
-    events = [
-        event_attributes(name, *_parts_of(name, scored))
-        for answer in answers
-        for name, scored in answer.items()
-    ]
+    events = []
+    for answer in answers:
+        for name, scored in answer.items():
+            events.append(event_attributes(name, *_parts_of(name, scored)))
     try:
         from opentelemetry._logs import LogRecord, SeverityNumber, get_logger
         from opentelemetry.trace import set_span_in_context

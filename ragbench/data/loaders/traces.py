@@ -476,7 +476,11 @@ def read_gold(
 
     def by_trace(values: Mapping[str, Value]) -> dict[str, Value]:
         """Return the values of the rows under the ids of their traces."""
-        return {trace: values[row] for trace, row in row_of.items() if row in values}
+        by_trace_id: dict[str, Value] = {}
+        for trace, row in row_of.items():
+            if row in values:
+                by_trace_id[trace] = values[row]
+        return by_trace_id
 
     judged = {} if gold.qrels is None else by_trace(gold.qrels.to_dict())
     unasked = len(gold.queries) - len(set(row_of.values()))

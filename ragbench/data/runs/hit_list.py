@@ -252,7 +252,10 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Document]) -> list[int
     """
     joined: dict[int, int] = {}
     for key in (_id_and_text, _id, _text):
-        free = [(place, hit) for place, hit in enumerate(hits) if place not in joined.values()]
+        free = []
+        for place, hit in enumerate(hits):
+            if place not in joined.values():
+                free.append((place, hit))
         places = defaultdict[Hashable, list[int]](list)
         for place, hit in reversed(free):
             places[key(hit)].append(place)

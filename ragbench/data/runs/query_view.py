@@ -145,7 +145,10 @@ class QueryView:
 
     def system(self, name: str) -> SystemView | None:
         """Return the view of a system by name; None if the run has no such system."""
-        return next((system for system in self.systems if system.name == name), None)
+        for system in self.systems:
+            if system.name == name:
+                return system
+        return None
 
 
 class QueryViews:
@@ -274,10 +277,13 @@ class QueryViews:
 
         A `DataError` if `causes.csv` is missing or damaged.
         """
-        return {
-            system: {query: run_lines.shown_row(of_query) for query, of_query in rows.items()}
-            for system, rows in self.cause_rows.items()
-        }
+        causes: dict[str, Mapping[str, CauseRow]] = {}
+        for system, rows in self.cause_rows.items():
+            of_system = {}
+            for query, of_query in rows.items():
+                of_system[query] = run_lines.shown_row(of_query)
+            causes[system] = of_system
+        return causes
 
     @cached_property
     def cause_rows(self) -> Mapping[str, Mapping[str, Sequence[CauseRow]]]:
@@ -473,7 +479,10 @@ class QueryViews:
         columns = {} if self._bare else self.columns.get(system.name, {})
         row = self._rows[query]
         # in the order of the summary, as in all tables
-        cells = {name: float(columns[name][row]) for name in system.scores if name in columns}
+        cells = {}
+        for name in system.scores:
+            if name in columns:
+                cells[name] = float(columns[name][row])
         # rows with a sample are about one of several answers, not about the query
         of_system = (row for row in unscored if row.system == system.name)
         of_query = [row for row in of_system if row.sample is None]
@@ -497,7 +506,10 @@ class QueryViews:
 def _shown_contexts(answers: Sequence[manifest.AnswerRow], number: int) -> Sequence[Document]:
     """Return the passages of the answer of a repetition; of the first answer with some if none."""
     of_repeat = [answer for answer in answers if answer.sample == number]
-    return next((a.contexts for a in (*of_repeat, *answers) if a.contexts is not None), ())
+    for answer in (*of_repeat, *answers):
+        if answer.contexts is not None:
+            return answer.contexts
+    return ()
 
 
 def _numbered(

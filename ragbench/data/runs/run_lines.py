@@ -280,7 +280,10 @@ def shown_row(rows: Sequence[CauseRow]) -> CauseRow:
     Raises:
         IndexError: There are no rows.
     """
-    return next((row for row in rows if row.cause not in NOT_LOST), rows[0])
+    for row in rows:
+        if row.cause not in NOT_LOST:
+            return row
+    return rows[0]
 
 
 def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
@@ -392,7 +395,10 @@ def answer_fingerprints(
     Queries with an empty list are absent, unless they are `unanswerable`, which gives each of these
     queries another fingerprint than its gold answers alone.
     """
-    prints = {query: fingerprint(sorted(gold)) for query, gold in answers.items() if gold}
+    prints = {}
+    for query, gold in answers.items():
+        if gold:
+            prints[query] = fingerprint(sorted(gold))
     for query in unanswerable:
         prints[query] = fingerprint(["unanswerable", *sorted(answers.get(query, ()))])
     return prints
@@ -434,7 +440,9 @@ def read_fingerprints(path: Path) -> QueryFingerprints:
     head, *rows = [*run_folder.csv_rows(path)] or [[]]
     if head[:1] != ["query_id"]:
         raise DataError(f"columns: {', '.join(head)}", file=path, allowed="query_id first")
-    table = {query: [cell or None for cell in cells] for query, *cells in filter(None, rows)}
+    table = {}
+    for query, *cells in filter(None, rows):
+        table[query] = [cell or None for cell in cells]
     return checked_fingerprints(head[1:], table, path)
 
 

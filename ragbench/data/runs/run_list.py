@@ -158,7 +158,9 @@ def _run_folders(root: Path) -> Iterator[Path]:
             yield folder
             continue
         if folder is not root:
-            yield from (inner for inner in _folders_in(folder) if _has_run_file(inner))
+            for inner in _folders_in(folder):
+                if _has_run_file(inner):
+                    yield inner
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -258,17 +260,24 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
     """
     old, new = previous.config, current.config
     old_data, new_data = previous.manifest.data, current.manifest.data
-    texts = [f"{k}: {old[k]} -> {v}" for k, v in new.items() if k in old and old[k] != v]
+    texts = []
+    for k, v in new.items():
+        if k in old and old[k] != v:
+            texts.append(f"{k}: {old[k]} -> {v}")
     texts += [f"with {block}" for block in _blocks(new, old)]
     texts += [f"without {block}" for block in _blocks(old, new)]
     parts = dict.fromkeys([*old_data, *new_data])
-    texts += [f"other {part}" for part in parts if old_data.get(part) != new_data.get(part)]
+    for part in parts:
+        if old_data.get(part) != new_data.get(part):
+            texts.append(f"other {part}")
     return tuple(texts)
 
 
 def _blocks(config: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """Return the shortest prefixes of keys that the first config has and the other lacks."""
-    shared = {prefix for key in other for prefix in _prefixes(key)}
+    shared = set()
+    for key in other:
+        shared.update(_prefixes(key))
     names = (
         next(p for p in _prefixes(key) if p not in shared) for key in config if key not in shared
     )

@@ -343,9 +343,9 @@ class _BaselineReader:
         if list(system.per_query) != self._query_ids:
             problem, allowed = "the queries are not those of the first system", "one line per query"
             raise self._error("per_query", problem, f"{allowed}, in order")
-        rows = [
-            self._cells(query, line, len(system.scores)) for query, line in system.per_query.items()
-        ]
+        rows = []
+        for query, line in system.per_query.items():
+            rows.append(self._cells(query, line, len(system.scores)))
         answers = self._answer_causes(system)
         columns = {}
         for (name, head), cells in zip(system.scores.items(), zip(*rows, strict=True), strict=True):
@@ -385,9 +385,9 @@ class _BaselineReader:
             return {}
         # rankings have one score per query, however many answers were sampled
         of_answers = [name for name, head in system.scores.items() if head.kind != "retrieval"]
-        causes = {
-            name: np.full((len(self._query_ids), n), Cause.SCORED, np.uint8) for name in of_answers
-        }
+        causes = {}
+        for name in of_answers:
+            causes[name] = np.full((len(self._query_ids), n), Cause.SCORED, np.uint8)
         places = {query: row for row, query in enumerate(self._query_ids)}
         for query, by_score in system.unscored_answers.items():
             for name, counts in by_score.items():

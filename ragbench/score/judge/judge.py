@@ -230,8 +230,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
             that failed or does not apply.
 
         Raises:
-            DataError: Contexts, references, queries or guidelines are no texts, turns or tool
-                calls have an unknown form, or an input has another name or comes twice.
+            DataError: An input has another form or name, or comes twice.
             RagbenchError: The user has to act, as for a missing key or a full disk.
         """
         inputs = (question, answer, contexts, reference, query_id)
