@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from ragbench.experiment.gate_noise import (
     merge_looks,
     unchanged_systems,
 )
+from ragbench.experiment.gate_run import FurtherLooks
 from ragbench.experiment.used_files import watch_files
 from ragbench.gates.drop import NotWorse
 from ragbench.gates.limit import Limit
@@ -48,6 +50,56 @@ def test_looks_are_averaged_where_they_have_a_score():
 @pytest.mark.parametrize(("look", "is_same"), [({"b": 0}, True), ({"a": 1, "b": 1}, False)])
 def test_a_look_with_the_scores_of_the_first_one_has_stored_replies(look, is_same):
     assert has_same_scores(scored(a=1, b=0), scored(**look)) == is_same
+
+
+@dataclass(frozen=True)
+class Review:
+    """A review, as far as further looks read it."""
+
+    unsure: tuple[str, ...]
+    looks: str = ""
+
+
+class MadeLooks(FurtherLooks):
+    """Looks that cost 1 USD each, and differ from all others."""
+
+    def _look(self, questions, head, number):
+        self.usd -= 1
+        return scored(**dict.fromkeys(questions, 1)), scored(**dict.fromkeys(questions, 1 / number))
+
+
+@pytest.mark.parametrize(
+    ("n_unsure", "usd", "n_looks"),
+    # at most three; 2 * 4 of 10 questions; 2 USD; costs that nobody knows
+    [(1, 9, 3), (4, 9, 2), (1, 2, 2), (1, 0, 3), (10, 9, 1)],
+)
+def test_further_looks_end_with_the_questions_or_the_budget(n_unsure, usd, n_looks):
+    questions = tuple("abcdefghij")
+    sides = [scored(**dict.fromkeys(questions, value)) for value in (1, 0)]
+    looks = MadeLooks(None, None, None, None, usd)
+    decided = []
+
+    review = looks.decide(
+        Review(questions[:n_unsure]),
+        sides,
+        lambda head, base: decided.append(values_of(head)[0]) or Review(questions[:1]),
+    )
+
+    assert len(decided) == n_looks
+    times = "once" if n_looks == 1 else f"{n_looks} times"
+    assert f" ran {times} more on both sides" in review.looks
+    # the mean of 0, 1, 1 / 2 and 1 / 3
+    assert decided[:2] == pytest.approx([0.5, 0.5][: len(decided[:2])])
+
+
+def test_further_looks_end_if_no_loss_is_unsure():
+    sides = scored(a=1, b=1), scored(a=0, b=1)
+
+    review = MadeLooks(None, None, None, None, 0).decide(
+        Review(("a",)), sides, lambda head, base: Review(())
+    )
+
+    assert " ran once more " in review.looks
 
 
 def test_a_score_of_a_system_that_did_not_run_again_stays():
