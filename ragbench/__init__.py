@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from ragbench.comparison.evaluation import Evaluation as Evaluation, load as load
     from ragbench.comparison.evaluate_table import evaluate as evaluate
+    from ragbench.comparison.fuse import fuse as fuse
     from ragbench.comparison.scorer import scorer as scorer
     from ragbench.data.files.trec_files import (
         read_qrels as read_qrels,
@@ -102,6 +103,7 @@ _NAMES = {
     "comparison.evaluation": "Evaluation load",
     "comparison.evaluate": "evaluate_run evaluate_texts",
     "comparison.evaluate_table": "evaluate",
+    "comparison.fuse": "fuse",
     "comparison.scorer": "scorer",
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",

@@ -152,9 +152,15 @@ def usable_cores() -> int:
 Nested = Mapping[str, Mapping[str, Any]]
 
 
+# Run as a program passes it: a path, `Run`, a data frame, or query -> hits.
+RunSource = str | Path | Run | Mapping[str, Mapping[str, float] | Iterable[str]] | tables.Frame
+# Judgements as a program passes them: a path, `Qrels`, a data frame, or query -> documents.
+QrelsSource = str | Path | Qrels | Mapping[str, Mapping[str, int] | Iterable[str]] | tables.Frame
+
+
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
-    run: Run | Mapping[str, Mapping[str, float] | Iterable[str]] | tables.Frame,
-    qrels: Qrels | Mapping[str, Mapping[str, int] | Iterable[str]] | tables.Frame,
+    run: RunSource,
+    qrels: QrelsSource,
     measures: Sequence[str],
     *,
     missing: Literal["zero", "skip"] = "zero",
@@ -169,11 +175,11 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
     Args:
         run: Query -> document -> score, or query -> list of documents, best first, of which a
             repeated one counts at its first place; a `Run`; or a pandas, polars or Arrow table
-            with the columns `query_id`, `doc_id`, `score`.
+            with the columns `query_id`, `doc_id`, `score`; or the path of a TREC run.
         qrels: Query -> document -> grade, or query -> the relevant documents, whose grade is 1; a
-            `Qrels`; or a table with `query_id`, `doc_id`, `relevance`. For `alpha_ndcg`,
-            `subtopic_recall` and `redundancy` query -> document -> subtopic -> grade; other
-            measures then see the best grade of each document.
+            `Qrels`; a table with `query_id`, `doc_id`, `relevance`; or the path of a file. For
+            `alpha_ndcg`, `subtopic_recall` and `redundancy` query -> document -> subtopic -> grade;
+            other measures then see the best grade of each document.
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`. One text is one name;
             an empty list gives no scores.
         missing: What a judged query that the run lacks scores: 0, or nothing.
@@ -201,8 +207,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         >>> evaluate_run({"q1": ["d1", "d2"]}, {"q1": {"d2"}}, ["mrr"]).mean["mrr"]
         0.5
     """
-    ranked = Run.from_frame(run) if tables.is_frame(run) else _with_scores(run)
-    judged = as_judgements(qrels)
+    ranked, judged = _run_or_mapping(run), as_judgements(qrels)
     scored = score_run.score_run(
         ranked,
         judged,
@@ -287,12 +292,31 @@ def _with_scores(run: object) -> Run | Nested:
     return replace(Run.from_dict(cast("Nested", joined)), duplicates=ranked.duplicates)
 
 
-def as_judgements(qrels: object) -> Qrels:
-    """Return the judgements that a program passes: a mapping, a data frame or `Qrels`.
+def as_run(run: object) -> Run:
+    """Return the run that a program passes: a path, a mapping, a data frame or a `Run`.
 
     Raises:
-        DataError: They have another form, or an id or a grade is wrong.
+        DataError: It has another form, a file cannot be read, or an id or a score is wrong.
     """
+    ranked = _run_or_mapping(run)
+    return ranked if isinstance(ranked, Run) else Run.from_dict(ranked)
+
+
+def _run_or_mapping(run: object) -> Run | Nested:
+    """Return a run of a path, a data frame or lists; a mapping with scores stays one."""
+    if isinstance(run, (str, Path)):
+        return trec_files.read_run(run)
+    return Run.from_frame(run) if tables.is_frame(run) else _with_scores(run)
+
+
+def as_judgements(qrels: object) -> Qrels:
+    """Return the judgements that a program passes: a path, a mapping, a data frame or `Qrels`.
+
+    Raises:
+        DataError: They have another form, a file cannot be read, or an id or a grade is wrong.
+    """
+    if isinstance(qrels, (str, Path)):
+        return trec_files.read_qrels(qrels)
     return as_qrels(Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels))
 
 

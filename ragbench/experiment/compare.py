@@ -25,7 +25,6 @@ from ragbench.comparison.sources import (
     needs_qrels,
     read_scored,
 )
-from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.experiment.plan.queries import common_clusters, shared_cluster
 from ragbench.pictures.svg import Picture
@@ -44,8 +43,6 @@ from ragbench.types.tables import Frame, html_table, load_pandas, number
 if TYPE_CHECKING:
     import pandas
 
-# Query -> document -> grade, or query -> its relevant documents
-Judged = Mapping[str, Mapping[str, int] | Iterable[str]]
 # Number of moved queries that are listed by default for each comparison.
 MOVED = 5
 # Number of differences in the one-line repr of a comparison.
@@ -319,7 +316,7 @@ def read_all(
         OptionError: A measure is unknown.
         OSError: A file may not be opened.
     """
-    judged = _judgements(qrels)
+    judged = None if qrels is None else as_judgements(qrels)
     read: dict[int, ScoredSystems] = {}
     # run files last: the scores of the other sources decide their measures
     order = sorted(range(len(source_pairs)), key=lambda i: needs_qrels(source_pairs[i][1]))
@@ -332,13 +329,6 @@ def read_all(
             scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
             rankings_scores |= dict.fromkeys(scores)
     return [read[i] for i in range(len(source_pairs))]
-
-
-def _judgements(qrels: object) -> Qrels | None:
-    """Return the judgements of a file, a mapping or a data frame; None for None."""
-    if isinstance(qrels, (str, Path)):
-        return read_qrels(qrels)
-    return None if qrels is None else as_judgements(qrels)
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
