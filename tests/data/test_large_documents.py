@@ -22,7 +22,7 @@ before = peak()
 corpus = read_corpus(Path(sys.argv[1]))
 print(peak() - before)
 """
-SIZE = 12_000_000
+SIZE = 6_000_000
 
 
 @pytest.mark.parametrize(

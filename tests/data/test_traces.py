@@ -8,6 +8,7 @@ from ragbench.config.load import load_config
 from ragbench.data.files.columns import with_paths
 from ragbench.data.files.rows import Entry
 from ragbench.data.loaders.records import Records
+from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError
 
 
@@ -100,3 +101,15 @@ def test_an_export_of_traces_as_records_names_the_loader(write, problem, assert_
     path = write("logs.jsonl", observations("RETRIEVER"))
 
     assert_message(problem(lambda: Records(path=path).load()), "logs.jsonl:1")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        pytest.param({"output": {"documents": ["Io is hot."]}}, id="documents of an output"),
+        pytest.param({"output": "2 hits", "result": ["Io is hot."]}, id="a text, then a list"),
+        pytest.param({"value": {"return": ["Io is hot."]}}, id="an output of an output"),
+    ],
+)
+def test_passages_are_found_below_the_keys_of_tools(output):
+    assert documents_in(output) == ["Io is hot."]

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -486,3 +487,9 @@ def test_turned_scores_of_which_lower_is_better_get_the_same_verdict(rows, max_d
     down = decide(1 - system, 1 - base, max_drop, direction="lower")
 
     assert up.verdict == down.verdict
+
+
+def test_with_a_baseline_file_all_systems_of_the_run_are_compared():
+    gate = Drop(measure="hit", max_drop=0.1, against="main.json", file=Path("main.json"))
+
+    assert gate.default_systems({"old": None, "new": None}, run=None) == ["old", "new"]

@@ -9,6 +9,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench import run_experiment
 from ragbench.errors import DataError, OptionError
 from ragbench.executors.local import Local
 from ragbench.registry import declared_options, options_of
@@ -253,3 +254,24 @@ def test_a_small_corpus_after_a_large_one_is_not_searched_in_the_stored_index(
     bm25.index([Document("d", "alpha")])
 
     assert bm25.index_search(1) is None
+
+
+def test_an_experiment_asks_one_question_at_a_time(tmp_path):
+    # Each query has a latency of its own, and a failed one fails alone.
+    sizes = []
+
+    class Counted(BM25):
+        def retrieve(self, queries, top_k):
+            sizes.append(len(queries))
+            return super().retrieve(queries, top_k)
+
+    rows = [{"id": f"q{n}", "question": f"word{n}", "relevant": ["d0"]} for n in range(3)]
+    experiment = run_experiment(
+        {"name": "one", "output": str(tmp_path), "metrics": {"retrieval": {"measures": ["mrr"]}}},
+        dataset=rows,
+        documents=[Document(f"d{n}", f"word{n}") for n in range(3)],
+        retrievers={"counted": Counted()},
+    )
+
+    assert sizes == [1, 1, 1]
+    assert experiment.exit_code == 0

@@ -3,6 +3,7 @@
 import pytest
 
 from ragbench.types.records import Usage, usage_of_counts
+from ragbench.types.tables import html_table
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,10 @@ def test_reasoning_is_a_part_of_the_output(counts, output, reasoning):
 def test_cached_tokens_are_at_most_the_input():
     assert usage_of_counts(10, 1, cached=30).cached_tokens == 10
     assert usage_of_counts(None, 1, cached=30).cached_tokens == 30
+
+
+def test_a_cell_of_an_html_table_holds_two_thousand_characters():
+    html = html_table("notes", ["note"], [("a" * 2000,), ("b" * 2001,)])
+
+    assert f"<td>{'a' * 2000}</td>" in html
+    assert f"<td>{'b' * 2000} ...</td>" in html
