@@ -131,7 +131,8 @@ class CostComparison:
     def is_within(self, system: str) -> bool:
         """Return True if `decide` passes for each rival of a system; True without rivals.
 
-        It ends with the first rival that does not, and plans no queries, which takes far longer.
+        The check stops at the first rival that fails. It plans no number of queries, which takes
+        far longer.
         """
         for rival in self.rivals(system):
             pairs = self._pair(system, rival)

@@ -280,7 +280,7 @@ def nested(values: Tree) -> dict[str, Json]:
 
 
 def _nest_items(value: Json) -> Json:
-    """Return a value with all objects inside it as trees."""
+    """Return a JSON value in which dotted keys of objects are nested objects."""
     if isinstance(value, Mapping):
         return nested(value)
     if isinstance(value, (list, tuple)):
