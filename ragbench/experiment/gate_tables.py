@@ -15,7 +15,7 @@ from ragbench.comparison.evaluate_table import evaluate_collection, kind_of_scor
 from ragbench.comparison.matching import LEAST_COMMON
 from ragbench.comparison.sources import DEFAULT_MEASURES, from_evaluation, needs_qrels, read_scored
 from ragbench.comparison.systems import find_score
-from ragbench.data.files.columns import AmbiguousAnswer
+from ragbench.data.files.columns import UnclearAnswer, UnclearColumns
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.scored_systems import ScoredSystems
@@ -34,6 +34,7 @@ from ragbench.types.display import printable
 
 _TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _BASELINE = b'"schema": "ragbench.baseline'
+_COLUMNS = "columns named question, answer, reference, retrieved and relevant, as far as needed"
 _GOLD = "a column reference (gold answers) or relevant (ids of gold documents)"
 
 
@@ -125,9 +126,12 @@ def _read_table(path: Path) -> Collection:
     """
     try:
         collection = collection_of(path)
-    except AmbiguousAnswer as error:
+    except UnclearAnswer as error:
         # answers of a system are decided on, and gold answers are needed beside them
         raise DataError("no gold beside the answers", file=path, allowed=_GOLD) from error
+    except UnclearColumns as error:
+        # there is no config that could name the columns
+        raise DataError(error.problem.found, file=path, allowed=_COLUMNS) from error
     if not (collection.qrels or collection.answers or collection.gold_spans):
         raise DataError("no gold beside the outputs of the system", file=path, allowed=_GOLD)
     ids_by_text = dict[str, str]()

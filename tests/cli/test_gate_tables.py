@@ -232,6 +232,16 @@ def test_tables_without_gold_are_refused(tmp_path, gate, assert_message, left_ou
     assert_message(lines_with(err, "old.jsonl"))
 
 
+def test_a_table_without_a_question_is_told_the_names_of_columns(tmp_path, gate, assert_message):
+    lines = [json.dumps({"id": str(n), "text": "x", "foo": "y"}) + "\n" for n in range(3)]
+    (tmp_path / "old.jsonl").write_text("".join(lines))
+
+    code, lines, err = gate("old.jsonl", "old.jsonl")
+
+    assert (code, lines) == (2, [])
+    assert_message(lines_with(err, "old.jsonl"))
+
+
 @pytest.mark.parametrize("measure", ["tokenf1", "ndgc@10", "faithfulness"])
 def test_a_score_that_no_table_has_is_refused(gate, sources, assert_message, measure):
     for base in sources:

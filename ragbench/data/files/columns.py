@@ -118,12 +118,20 @@ def resolve_columns(
     return {part: chosen[part] for part in PARTS if part in chosen}
 
 
+class UnclearColumns(DataError):
+    """A table whose columns do not say which parts they hold; the option `columns` names them."""
+
+
+class UnclearAnswer(UnclearColumns):
+    """A table of questions and answers alone: nothing tells whether the answers are gold."""
+
+
 def _several_columns(part: str, candidates: Sequence[str], file: object) -> DataError:
     """Return the error on several columns that fit one part."""
     both = " and ".join(f"'{column}'" for column in candidates)
     choices = [f"columns: {{{part}: {column}}}" for column in candidates]
     problem = f"columns {both} could both be the {part}"
-    return DataError(problem, file=file, allowed=f"one of them: {' or '.join(choices)}")
+    return UnclearColumns(problem, file=file, allowed=f"one of them: {' or '.join(choices)}")
 
 
 def _no_question_error(present: Sequence[str], file: object) -> DataError:
@@ -131,11 +139,7 @@ def _no_question_error(present: Sequence[str], file: object) -> DataError:
     names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
     option = "columns: {question: NAME} (with ragbench init: --column question=NAME)"
     problem = f"no column with the question (columns: {', '.join(present)})"
-    return DataError(problem, file=file, allowed=f"one of {names}, or {option}")
-
-
-class AmbiguousAnswer(DataError):
-    """A table of questions and answers alone: nothing tells whether the answers are gold."""
+    return UnclearColumns(problem, file=file, allowed=f"one of {names}, or {option}")
 
 
 def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> None:
@@ -148,7 +152,7 @@ def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> No
         answer, question = chosen["answer"], chosen.get("question", "NAME")
         gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
         output = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
-        error = AmbiguousAnswer(problem, file=file, allowed=f"{gold}, {output}")
+        error = UnclearAnswer(problem, file=file, allowed=f"{gold}, {output}")
         _report_ambiguity(error, doubts)
 
 
