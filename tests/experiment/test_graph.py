@@ -139,3 +139,30 @@ def test_no_stage_stores_a_secret(config, monkeypatch):
 
 def find_nothing(api_key):
     return lambda queries, top_k: [[] for _ in queries]
+
+
+@pytest.mark.costly
+@pytest.mark.usefixtures("counted")
+def test_a_stage_of_the_list_takes_part_in_the_rounds_of_a_budget(config):
+    run_experiment({**config, "budget": {"usd": 1}})
+
+    assert CountWords.counts == (1, 1, 1, 1, 1)
+
+
+def test_each_stage_stands_behind_those_that_it_reads(config, assert_message):
+    checked = load_config(
+        {
+            **config,
+            "retrievers": {
+                "both": {"type": "fusion", "retrievers": ["bm25", "exact"]},
+                **config["retrievers"],
+            },
+            "controls": ["no_context"],
+        }
+    )
+    plan = make_plan(checked, load_collection(checked), Choices(only=("both",)), LiveComponents())
+    planned = graph.plan_run(plan)
+
+    assert_message([node.name for node in planned.nodes])
+    [both] = [node for node in planned.nodes if node.name == "retrieve both"]
+    assert [node.name for node in both.after] == ["score both", "generate both/extractive"]
