@@ -13,7 +13,7 @@ import numpy as np
 from ragbench.comparison.pairs import PairedScores
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.run_folder import read_manifest
-from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
+from ragbench.data.runs.run_lines import CAUSES_FILE, read_cause_rows
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import RagbenchError
@@ -58,10 +58,13 @@ def failure_lines(head: ScoredSystems) -> Iterator[str]:
     """Yield a line for each system with failed questions: `ours: 7 of 60 questions failed`."""
     if head.folder is None:
         return
-    causes = read_causes(head.folder / CAUSES_FILE)
+    causes = read_cause_rows(head.folder / CAUSES_FILE)
     for name in head.systems:
         rows = causes.get(name, {})
-        failed = [query for query, row in rows.items() if row.cause == "failed"]
+        failed = []
+        for query, repeats in rows.items():
+            if any(row.cause == "failed" for row in repeats):
+                failed.append(query)
         if failed:
             questions = counted(len(rows), "questions")
             names = names_of_first(failed)

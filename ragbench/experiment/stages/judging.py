@@ -258,8 +258,9 @@ class Verdicts(Stage[Output_co]):
         return name if method in _OWN_REPLY_METHODS else method
 
     def progress_total(self, inputs: Outputs, todo: Sequence[int]) -> tuple[int, str]:
-        """Return the number of items, not of verdicts, and their unit: `queries` or `answers`."""
+        """Return the number of items, also if several rubrics judge them, and their unit."""
         unit = "answers" if self.bare_items(inputs)[-1].sample else "queries"
+        unit = unit if self._repeat == 1 else "verdicts"
         return sum(map(len, self._groups(todo).values())), unit
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
