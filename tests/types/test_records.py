@@ -34,3 +34,12 @@ def test_a_cell_of_an_html_table_holds_two_thousand_characters():
 
     assert f"<td>{'a' * 2000}</td>" in html
     assert f"<td>{'b' * 2000} ...</td>" in html
+
+
+def test_controls_that_reorder_text_are_escapes_in_a_cell():
+    controls = [chr(code) for code in (0x202A, 0x202E, 0x2066, 0x2069)]
+
+    html = html_table("notes", ["note"], [controls])
+
+    for code in ("202a", "202e", "2066", "2069"):
+        assert f"<td>\\u{code}</td>" in html

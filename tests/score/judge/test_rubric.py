@@ -1,5 +1,7 @@
 """Rubrics: the built-in ones are whole, files are read, and mistakes are named with their line."""
 
+from dataclasses import FrozenInstanceError
+
 import pytest
 
 from ragbench.errors import DataError, OptionError
@@ -227,3 +229,9 @@ def test_own_steps_of_claims_are_sent(tmp_path):
     text = "name: own\nneeds: [answer, contexts]\nscale: {1: bad, 3: good}\nmethod: claims\n"
     path.write_text(f"{text}steps: [Dates are exact.]\n", "utf-8")
     assert any("Dates are exact." in step.prompt.system for step in preview(read_rubric(path)))
+
+
+def test_a_rubric_cannot_be_changed():
+    # The judges of a process share the rubrics that it has read.
+    with pytest.raises(FrozenInstanceError):
+        load_rubric("fluency").name = "politeness"
