@@ -179,10 +179,8 @@ def flow_of(
 def _moves(
     old: Sequence[AnswerCause], new: Sequence[AnswerCause], units: int
 ) -> Iterator[tuple[AnswerCause, AnswerCause]]:
-    """Yield the cause before and after of each unit of a query that moves.
-
-    `units` is a multiple of both numbers of repetitions.
-    """
+    """Yield the cause before and after of each unit of a query that moves."""
+    # the units are a multiple of both numbers of repetitions
     if len(old) == len(new) == 1:  # most runs ask each question once
         yield from zip(old, new, strict=True) if old[0] != new[0] else ()
         return

@@ -119,11 +119,7 @@ def _read(
 
 
 def _read_table(path: Path) -> Collection:
-    """Return the questions of a table, each in one row, with gold and the outputs of a system.
-
-    Raises:
-        DataError: The table has no gold, or a question without an id stands in several rows.
-    """
+    """Return the questions of a table, each in one row, with gold and the outputs of a system."""
     try:
         collection = collection_of(path)
     except UnclearAnswer as error:

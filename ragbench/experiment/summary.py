@@ -226,10 +226,7 @@ def _describe_dataset(plan: Plan) -> records.Dataset:
 
 
 def _first_failures(systems: Sequence[SystemScores], config: Path | None) -> list[str]:
-    """Return a sentence on the first failure of each system, each text once.
-
-    `config` is the path of the YAML file; None without one.
-    """
+    """Return a sentence on the first failure of each system, each text once."""
     # A pair of retriever and generator often fails as its retriever does, with the same text.
     reasons = []
     for system in systems:
@@ -320,10 +317,7 @@ def _summarize_system(
 def _unjudged(
     system: SystemScores, causes: SystemCauses, samples: Mapping[str, Sequence[ScoreColumn]]
 ) -> dict[AnswerCause, Quantity]:
-    """Return cause -> number of the queries of a system without a value of `right` or `found`.
-
-    `samples` has the columns of each repetition by score.
-    """
+    """Return cause -> number of the queries of a system without a value of `right` or `found`."""
     counts = [name for name in system.columns if counted_cause(name)]
     if not counts:
         return {}

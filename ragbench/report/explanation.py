@@ -167,10 +167,8 @@ def _quantity(value: Quantity) -> TableCell:
 
 
 def _query_table(explanation: Explanation, rows: Sequence[CauseRow], n_repeats: int) -> Table:
-    """Return the table of queries with their questions, and the reason of their cause.
-
-    A repeated query has the numbers of the repetitions with the cause, and the reason of the first.
-    """
+    """Return the table of queries with their questions, and the reason of their cause."""
+    # a repeated query has the numbers of its repetitions with the cause, and the first reason
     of_query: dict[str, list[CauseRow]] = {}
     for row in rows:
         of_query.setdefault(row.query_id, []).append(row)

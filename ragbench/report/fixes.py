@@ -161,10 +161,7 @@ def _loss_tables(fixes: FixList) -> Iterator[Table]:
 
 
 def _questions(queries: Sequence[str], fixes: FixList, repeats: int = 1) -> tuple[str, str]:
-    """Return the number of questions, and the names of the first 10.
-
-    `queries` has an id for each of several repetitions.
-    """
+    """Return the number of questions, of which a repetition is a part, and the first 10 names."""
     ids = list(dict.fromkeys(queries))
     names = [printable(fixes.labels.get(query, query)) for query in ids[:_LISTED]]
     more = ", ..." if len(ids) > _LISTED else ""

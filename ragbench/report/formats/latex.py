@@ -66,10 +66,7 @@ class Latex:
 
 
 def _titled_tables(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
-    """Yield the caption or heading of each table, and the table; a paper has no folded details.
-
-    A table without either has the head of its first column.
-    """
+    """Yield the caption, heading or first head of each table, and the table; no details."""
     title = ""
     for block in blocks:
         if isinstance(block, Table):
