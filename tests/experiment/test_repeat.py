@@ -1,5 +1,6 @@
 """`repeat: n` of apps, retrievers and rerankers: each repetition is stored, scored and resumed."""
 
+import gzip
 import json
 from collections import Counter
 
@@ -8,10 +9,13 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli import group
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import ConfigError
 from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
+from ragbench.report.noise import answer_texts, flip_table
+from ragbench.report.page.data import pack_queries
 from ragbench.store.database import CACHE_FILE
 from tests.experiment.moons import QUERIES
 from tests.messages import lines_with
@@ -444,3 +448,16 @@ def test_show_prints_the_ranking_of_the_shown_repetition(config):
         "right": [0],
         "not_retrieved": [1, 2],
     }
+
+
+def test_the_page_has_the_cause_of_each_repetition_and_both_answers(config):
+    experiment = run_experiment(with_parts(config, apps={"mine": entry("app")}))
+    views = QueryViews(experiment.path, bare=True)
+    queries = json.loads(gzip.decompress(pack_queries(views).packed))["queries"]
+    [ocean] = [query for query in queries if query["id"] == "q2"]
+
+    entry_of_mine = ocean["systems"]["mine"]
+    assert entry_of_mine["causes"] == ["right", "not_retrieved", "not_retrieved"]
+    assert (entry_of_mine["cause"], entry_of_mine["shown"]) == ("not_retrieved", 1)
+    [row] = flip_table(experiment.record.systems, answer_texts(views)).rows
+    assert [str(cell) for cell in row][3:] == ["33%", "repeat 1: Europa", "repeat 2: Callisto"]
