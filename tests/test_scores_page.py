@@ -74,6 +74,19 @@ def test_which_queries_are_in_the_mean(page, files):
         assert (f"{summary.mean:.3f}", summary.n) == (mean, int(n))
 
 
+def test_any_all_and_share(page):
+    rows = table(page, "needs | measure | same as | neither | one | both")
+    hits = {"neither": ["x"], "one": ["x", "a"], "both": ["b", "x", "a"]}
+
+    assert [row[0] for row in rows] == ["any", "share", "all"]
+    for _, name, others, *values in rows:
+        names = [name, *others.split(", ")]
+        result = rb.evaluate_run(hits, {query: ["a", "b"] for query in hits}, names)
+        for measure in names:
+            printed = [f"{value:.3f}" for value in result.per_query[measure].values()]
+            assert printed == values, measure
+
+
 def test_order(page, files):
     for ties, value, _ in table(page, "`ties` | `precision@1` of `q2` | order of equal scores"):
         assert value_of(files, "precision@1", "q2", ties=ties) == float(value)

@@ -201,6 +201,8 @@ def _list_components(kind: str, *, with_rare: bool) -> list[_Entry]:
         summary, spec = summary_line(component), spec_of(component)
         if spec is not None and spec.reads != "grades":
             summary += f" (needs {spec.needs})"
+        if spec is not None and spec.aliases:
+            summary += f"; also {', '.join(spec.aliases)}"
         group = fallback if spec is None else {"group": spec.group}
         needs_k = spec is not None and spec.cutoff == "required"
         options = _describe_options(component, k_is_required=needs_k)

@@ -31,6 +31,13 @@ NOT_LOST: frozenset[AnswerCause] = frozenset(("right", "found"))
 # Name of the metric that is 1 for each answer with the cause `right`.
 RIGHT = "right"
 
+# Name of a measure, in lower case -> `found` for it, with options: `recall_all` as papers write it.
+FOUND_SPELLINGS: Mapping[str, str] = {
+    "found": "found",
+    "all_hit": "found(need=all)",
+    "recall_all": "found(need=all)",
+}
+
 # Number of queries; not whole where a query was repeated, as 2 of 3 repetitions are 2/3 of it.
 Quantity = int | float
 
@@ -46,11 +53,27 @@ def counted_cause(measure: str) -> AnswerCause | None:
     Example:
         >>> counted_cause("found(need=all)@5"), counted_cause("right"), counted_cause("map")
         ('found', 'right', None)
+        >>> counted_cause("recall_all@5"), counted_cause("recall@5")
+        ('found', None)
     """
-    name = measure.partition("@")[0].partition("(")[0]
     if measure == RIGHT:
         return "right"
-    return "found" if name == "found" else None
+    return "found" if _name_of(measure) in FOUND_SPELLINGS else None
+
+
+def counts_all_gold(measure: str) -> bool:
+    """Return True for `found` with `need=all`, in any spelling.
+
+    Example:
+        >>> counts_all_gold("recall_all@5"), counts_all_gold("found@5")
+        (True, False)
+    """
+    return "need=all" in measure + FOUND_SPELLINGS.get(_name_of(measure), "")
+
+
+def _name_of(measure: str) -> str:
+    """Return the name of a measure in lower case, without options and cut-off."""
+    return measure.partition("@")[0].partition("(")[0].strip().casefold()
 
 
 def gated_score(scores: Sequence[str]) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragbench.records.causes import CAUSES, RIGHT, AnswerCause, Quantity, counted_cause
+from ragbench.records.causes import (
+    CAUSES,
+    RIGHT,
+    AnswerCause,
+    Quantity,
+    counted_cause,
+    counts_all_gold,
+)
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, leaders
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
@@ -211,7 +218,7 @@ class _Standing:
         questions += " on average" if self.is_repeated else ""
         if self.measure == RIGHT:
             return f"{self.name} answers {questions}{self._unsupported}"
-        gold = "all gold" if "need=all" in self.measure else "the gold"
+        gold = "all gold" if counts_all_gold(self.measure) else "the gold"
         k = self.measure.rpartition("@")[2]
         depth = f" in its first {fmt.counted(int(k), 'hits')}" if k.isdecimal() else ""
         return f"{self.name} finds {gold} of {questions}{depth}"

@@ -164,3 +164,12 @@ def test_a_reader_that_goes_away_early_is_no_error(warm):
     )
     os.close(writer)
     assert (completed.returncode, completed.stderr) == (0, "")
+
+
+def test_measures_have_the_names_of_papers():
+    entries = json.loads(invoke("measures", "--json"))["measures"]
+    listed = {entry["name"]: entry for entry in entries}
+
+    assert listed["hit_rate"]["help"].endswith("; also success, accuracy, recall_any")
+    (need,) = (option for option in listed["found"]["options"] if option["name"] == "need")
+    assert "recall_all" in need["help"]

@@ -309,6 +309,7 @@ def test_a_group_of_lost_questions_is_named_whatever_its_key_holds(field, phrase
     [
         (["found@5", "ndcg@10", "map"], "ndcg@10"),
         (["found(need=all)@5"], "found(need=all)@5"),
+        (["recall_all@5", "mrr"], "mrr"),
         (["found@5", "right", "rouge1"], "right"),
         (["rouge1", "right"], "right"),
         (["foundation", "map"], "foundation"),

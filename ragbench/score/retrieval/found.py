@@ -12,7 +12,11 @@ from ragbench.score.retrieval.base import Cutoff, RankedGrades, measure
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray
 
 Need = Annotated[
-    Literal["any", "all"], Option("Gold that has to be among the first k hits: any of it, or all.")
+    Literal["any", "all"],
+    Option(
+        "Gold that has to be among the first k hits: any of it, or all; all_hit and recall_all mean"
+        " all."
+    ),
 ]
 
 

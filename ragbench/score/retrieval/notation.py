@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
+from ragbench.records.causes import FOUND_SPELLINGS
 from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES, base
@@ -24,7 +25,7 @@ SPELLINGS = {
     "ndcg_jk": "ndcg(discount=jk)",
     "dcg_exp": "dcg(gain=exp)",
     "dcg_jk": "dcg(discount=jk)",
-    "all_hit": "found(need=all)",
+    **FOUND_SPELLINGS,
     # trec_eval
     "recip_rank": "mrr",
     "gm_map": "gmap",

@@ -19,7 +19,7 @@ _measure = partial(measure, group="models of a reader", range=(0.0, 1.0))
 @measure(
     "hit_rate",
     group="first hits",
-    aliases=("success", "accuracy"),
+    aliases=("success", "accuracy", "recall_any"),
     range=(0.0, 1.0),
     cutoff="required",
     averages_ties=True,
