@@ -14,10 +14,10 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar, cast
 
 import click
 
@@ -152,8 +152,11 @@ class FormatType(_NameType):
 def format_option(
     *more: str, help: str, default: str | None = "table", hint: str = ""
 ) -> Callable[[Command], Command]:
-    """Return the option `--format`, with further formats of a command beside those of tables."""
-    return click.option(
+    """Return the option `--format`, with further formats of a command beside those of tables.
+
+    Options of LaTeX come with it: `write_report` reads them from the context of the command.
+    """
+    option = click.option(
         "--format",
         "form",
         type=FormatType(*more, hint=hint),
@@ -161,6 +164,40 @@ def format_option(
         show_default=default is not None,
         help=help,
     )
+
+    def decorate(function: Command) -> Command:
+        @wraps(function)
+        def run(*args: Any, form: str | None, **options: Any) -> Any:
+            latex = {name: options.pop(name) for name in ("caption", "label", "plain", "columns")}
+            is_set = any(value not in (None, "", False) for value in latex.values())
+            needs_latex = "--caption, --label, --plain and --columns need --format latex"
+            refuse((is_set and form != "latex", needs_latex))
+            if is_set:
+                from ragbench.report.formats.latex import Latex
+
+                click.get_current_context().meta[_LATEX] = Latex(**latex)
+            return function(*args, form=form, **options)
+
+        return option(_latex_options(cast("Command", run)))
+
+    return decorate
+
+
+# key of the context, for options of LaTeX
+_LATEX = "ragbench.latex"
+
+
+def _latex_options(function: Command) -> Command:
+    """Add the options of LaTeX tables to a command."""
+    options = (
+        click.option("--caption", default="", metavar="TEXT", help="Caption of a LaTeX table."),
+        click.option("--label", default="", metavar="NAME", help="Label of a LaTeX table."),
+        flag("--plain", help="No intervals in a LaTeX table."),
+        number_option("--columns", help="N measures in a LaTeX table, the rest in further ones."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 overrides_option = several(
@@ -494,12 +531,14 @@ def write_report(report: TableReport, form: str, *, target: Path | None = None) 
         KeyError: The format is not registered.
     """
     from ragbench.files import write_file
-    from ragbench.report.formats import load_format, render
+    from ragbench.report.formats import load_format
+    from ragbench.report.formats.base import Screen
     from ragbench.report.formats.terminal import STYLES
 
-    table_format = load_format(form)
+    latex = click.get_current_context().meta.get(_LATEX)
+    table_format = load_format(form) if latex is None else latex
     if target is not None:
-        write_file(target, render(report, form))
+        write_file(target, table_format.render(report, Screen()))
         echo(f"{form}: {target}")
         return
     text = table_format.render(report, screen())

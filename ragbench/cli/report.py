@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Write the pictures of one run into FOLDER as SVG, for papers and slides.",
 )
+@output.several(
+    "-m",
+    "--measure",
+    "measures",
+    help="A score that --format prints; repeatable. Default: all.",
+)
 @output.format_option(
     default=None,
     hint="--figures FOLDER writes SVG",
@@ -58,6 +64,7 @@ def command(
     figures: Path | None,
     form: str | None,
     tool: str | None,
+    measures: tuple[str, ...],
 ) -> None:
     """Write the page of a finished RUN again, or one page for several runs, or its scores.
 
@@ -76,6 +83,7 @@ def command(
             tool and (several or brief or figures or form or target),
             "--to takes one RUN, without -o, --brief, --figures and --format",
         ),
+        (measures and not form, "-m chooses the scores of --format"),
         (form and (several or brief or figures), f"--format {form} takes one RUN alone"),
         (figures and (several or target), "--figures takes one RUN and no -o"),
         (brief and (several or suffix != ".html"), "--brief takes one RUN and -o FILE.html"),
@@ -88,7 +96,7 @@ def command(
         for line in _export(runs[0], tool):
             output.echo(line)
     elif form is not None:
-        output.write_report(_scores(runs[0]), form, target=target)
+        output.write_report(_scores(runs[0], measures), form, target=target)
     elif figures is not None:
         for path in write_figures(runs[0], figures):
             output.echo(f"figure: {path}")
@@ -97,18 +105,23 @@ def command(
             output.echo(f"report: {path}")
 
 
-def _scores(run: Path) -> TableReport:
-    """Return the scores of a run, or of an experiment over several collections."""
+def _scores(run: Path, measures: Sequence[str]) -> TableReport:
+    """Return the scores of a run by some measures, or of an experiment over several collections.
+
+    No measures select all; they select none of several collections, which are refused.
+    """
     from ragbench.data.runs.run_folder import collections_folder
     from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment
     from ragbench.report.collections import collections_report
-    from ragbench.report.results import score_report
+    from ragbench.report.results import score_report, select_scores
 
     if (over_all := collections_folder(run)) is not None:
+        output.refuse((measures, f"-m takes a run of one collection: {run} has several"))
         return collections_report(read_collections(over_all))
     experiment = load_experiment(run)
-    return score_report(experiment.record, experiment.compared)
+    summary = select_scores(experiment.record, measures) if measures else experiment.record
+    return score_report(summary, experiment.compared)
 
 
 def _export(run: Path, tool: str) -> Iterator[str]:

@@ -33,6 +33,8 @@ from ragbench.records.comparison import ComparedRuns
 from ragbench.registry import Option, check_values, declared_options
 from ragbench.report.comparison import comparison_report, describe_subject
 from ragbench.report.formats import render
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.latex import Latex
 from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.report.pictures import difference_pictures, picture_of
 from ragbench.report.text import probability
@@ -104,9 +106,27 @@ class Comparison:
     def __str__(self) -> str:
         return render(comparison_report(self.record))
 
-    def to_latex(self) -> str:
-        """Return the tables of the comparison as LaTeX, as `ragbench compare --format latex`."""
-        return render(comparison_report(self.record), "latex")
+    def to_latex(
+        self,
+        *,
+        caption: str = "",
+        label: str = "",
+        plain: bool = False,
+        columns: int | None = None,
+    ) -> str:
+        r"""Return the scores with letters as LaTeX, as `ragbench compare --format latex`.
+
+        Args:
+            caption: Caption, as text; without one it names the queries, the test and the signs.
+            label: Name for `\ref`.
+            plain: Leave out the intervals.
+            columns: How many measures a table has, before it goes on in another; None for all.
+
+        Raises:
+            OptionError: The label has signs that a label cannot have, or `columns` is below 1.
+        """
+        latex = Latex(caption=caption, label=label, plain=plain, columns=columns)
+        return latex.render(comparison_report(self.record), Screen())
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with a row for each of `differences`.

@@ -160,9 +160,14 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
     for section in _sections(comparison):
         blocks += [Heading(section.title), score_table(section)]
     if (differences := _differences(comparison)).rows:
-        blocks.append(replace(differences, caption="differences", keeps_rows=True))
+        # in a paper, letters behind the scores tell which differences are sure
+        in_papers = not legend.has_all_pairs(comparison)
+        blocks.append(
+            replace(differences, caption="differences", keeps_rows=True, in_papers=in_papers)
+        )
     if tables := cause_tables(comparison.systems):
-        blocks += [Heading("where answers are lost"), *tables]
+        blocks.append(Heading("where answers are lost"))
+        blocks += [replace(table, in_papers=False) for table in tables]
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
         if moved.queries:
@@ -173,7 +178,18 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
     blocks.append(Legend(tuple(_legend(comparison))))
     notes = fmt.labelled("note", map(printable, comparison.notes))
     blocks.append(SentenceList(notes))
-    return TableReport(tuple(blocks), _rows(comparison), subject)
+    return TableReport(tuple(blocks), _rows(comparison), _caption(comparison))
+
+
+def _caption(comparison: records.ComparedRuns) -> str:
+    """Return the number of queries and the test, for captions: the sources may be paths."""
+    if comparison.unpaired:
+        counts = fmt.listed([str(n) for n in comparison.unpaired.values()])
+        return f"{counts} queries, unpaired, as the questions differ"
+    queries = f"{fmt.counted(comparison.queries, 'queries')}, paired"
+    if not legend.has_all_pairs(comparison):
+        return queries
+    return f"{queries}; {legend.p_meaning(comparison)}"
 
 
 def _rows(comparison: records.ComparedRuns) -> Table:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from ragbench import errors
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import RunCost, Summary
 from ragbench.report import text as fmt
@@ -61,6 +62,23 @@ def score_report(summary: Summary, comparisons: Comparisons) -> TableReport:
     return TableReport(
         (*blocks, Legend(legend)), score_rows(summary, comparisons), subject=page.subject
     )
+
+
+def select_scores(summary: Summary, measures: Sequence[str]) -> Summary:
+    """Return a summary whose systems have some scores alone, in the order of `measures`.
+
+    Raises:
+        OptionError: No system has one of the scores.
+    """
+    available = dict.fromkeys(name for system in summary.systems for name in system.scores)
+    for name in measures:
+        if name not in available:
+            raise errors.OptionError("report", "-m", name, ", ".join(available))
+    systems = []
+    for system in summary.systems:
+        scores = {name: system.scores[name] for name in measures if name in system.scores}
+        systems.append(structs.replace(system, scores=scores))
+    return structs.replace(summary, systems=tuple(systems))
 
 
 def score_rows(summary: Summary, comparisons: Comparisons) -> Table:

@@ -183,6 +183,7 @@ class Table:
         terminal: Block that a terminal draws in its place; None draws the table.
         keeps_rows: True if a row is one line in a pipe, for grep, although its columns break.
         has_queries: True if the first cell of each row is the id of a query, which the page links.
+        in_papers: False if LaTeX leaves the table out, since a paper needs another one alone.
     """
 
     columns: tuple[TableColumn, ...]
@@ -194,6 +195,7 @@ class Table:
     terminal: Table | Paragraph | None = None
     keeps_rows: bool = False
     has_queries: bool = False
+    in_papers: bool = True
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -216,7 +218,7 @@ class TableReport:
     Attributes:
         blocks: Sentences and tables in their order.
         rows: Table with a row for each thing, all digits and stable names of columns.
-        subject: Line on the data, for captions of tables that stand alone.
+        subject: Line on the data, for captions of tables that stand alone; it names no paths.
     """
 
     blocks: tuple[Block, ...]

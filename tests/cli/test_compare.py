@@ -212,6 +212,9 @@ def test_markdown_and_latex(runs, assert_message):
 
     assert_message(lines_with(markdown, "| **0.674**<sup>ab</sup>"))
     assert_message(lines_with(latex, "[0.590, 0.748]}"))
+    # a paper has the scores with letters alone, and no path
+    assert latex.count(r"\begin{table}") == 1
+    assert "runs/" not in latex
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,9 @@ def test_results_are_compared_under_their_names(result, assert_message):
     assert difference["difference"] == pytest.approx(-1 / 3)
     [moved] = comparison.record.moved
     assert [query.question for query in moved.queries] == ["where three?"]
-    assert comparison.to_latex().startswith("%")
+    latex = comparison.to_latex(caption="Bots", label="tab:bots", plain=True)
+    assert [latex.count(text) for text in (r"\caption{Bots}", r"\label{tab:bots}")] == [1, 1]
+    assert latex.count(r"\begin{tabular}{lr}") == latex.count(r"\begin{table}") == 1
     for base, runs in (({"v1": result}, []), ({"v1": result, "v2": other}, [other])):
         with pytest.raises(rb.OptionError) as error:
             rb.compare(base, *runs)

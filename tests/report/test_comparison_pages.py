@@ -27,7 +27,7 @@ RENDERERS = {
 COMMANDS = {
     *("begin", "end", "centering", "caption", "toprule", "midrule", "bottomrule", "textbf"),
     *("textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater"),
-    *("textbar", "textquotedbl", "usepackage", "scriptsize", "linewidth"),
+    *("textbar", "textquotedbl", "usepackage", "scriptsize", "linewidth", "resizebox"),
 }
 
 
@@ -102,7 +102,7 @@ def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_fa
     names = (f"x{one}", f"y{other}")
     text = render_latex(example(tmp_path_factory.mktemp("made"), names, 100))
 
-    body = re.sub(r"^%.*\n", "", text)
+    body = re.sub(r"^%.*\n|(?<=\{)%$", "", text, flags=re.M)
     bare = re.sub(r"\\[&%$#_{}]", "", body)  # what was escaped
     commands = re.findall(r"\\([a-zA-Z]+)", bare)
     assert set(commands) <= COMMANDS
@@ -114,7 +114,7 @@ def test_latex_of_any_name_is_balanced_and_holds_only_known_commands(tmp_path_fa
         r"\\begin\{tabular\}\{([lrp]+)", re.sub(r"p\{[\d.]+\\linewidth\}", "p", bare)
     )
     bodies = bare.split(r"\toprule")[1:]
-    assert len(tables) == len(bodies) >= 3
+    assert len(tables) == len(bodies) >= 1
     for columns, body in zip(tables, bodies, strict=True):
         rows = [line for line in body.splitlines() if line.endswith(r" \\")]
         assert {line.count("&") for line in rows} == {len(columns) - 1}

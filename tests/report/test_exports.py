@@ -18,6 +18,8 @@ from ragbench.data.runs.run_folder import read_comparisons, read_summary
 from ragbench.report.export.mlflow import metric_names
 from ragbench.report.export.otel import read_trace_id
 from ragbench.report.formats import FORMATS, render
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.latex import Latex
 from ragbench.report.results import score_report
 from tests.commands import run_command
 from tests.messages import lines_with
@@ -140,18 +142,69 @@ def test_markdown_and_latex_have_mean_and_interval_of_each_cell(
         assert all(line.endswith(r" \\") for line in lines)
 
 
-def test_a_latex_table_has_at_most_three_measures(summary, run):
-    # Five scores of one kind are in two tables, each with the systems.
+def wide_report(summary, run):
+    """Scores of one system by five measures."""
     system = summary.systems[0]
-    score = system.scores["mrr"]
-    scores = {f"mrr@{k}": score for k in range(1, 6)}
+    scores = {f"mrr@{k}": system.scores["mrr"] for k in range(1, 6)}
     wide = structs.replace(summary, systems=(structs.replace(system, scores=scores),))
+    return score_report(wide, structs.replace(read_comparisons(run), measures=()))
 
-    latex = render(score_report(wide, structs.replace(read_comparisons(run), measures=())), "latex")
 
-    columns = re.findall(r"\\begin{tabular}{(l+)}", latex)
-    assert columns == ["llll", "lll"]
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [({}, ["llllll"]), ({"columns": 3}, ["llll", "lll"]), ({"plain": True}, ["lrrrrr"])],
+)
+def test_a_latex_table_has_all_measures_or_as_many_as_columns_says(options, columns, summary, run):
+    latex = Latex(**options).render(wide_report(summary, run), Screen())
+
+    tables = re.findall(r"\\begin{tabular}{(\w+)}\n\\toprule\n(.*?)\\bottomrule", latex, re.DOTALL)
+    assert [letters for letters, _ in tables] == columns
+    for letters, body in tables:
+        heads, _, *rows = body.splitlines()
+        assert {line.count(" & ") for line in (heads, *rows)} == {len(letters) - 1}
     assert [f"mrr@{k}" in latex for k in range(1, 6)] == [True] * 5
+    assert ("scriptsize" in latex) == ("plain" not in options)
+    # a table is scaled, and closes the box, only if it is wider than a page
+    n_scaled = latex.count(r"\resizebox{\linewidth}{!}{%")
+    assert n_scaled == latex.count(r"\end{tabular}}") == (not options)
+    assert ("graphicx" in latex) == bool(n_scaled)
+    assert latex.count("{") == latex.count("}")
+
+
+def test_caption_and_label_of_a_latex_table(summary, run):
+    latex = Latex(caption="50 % of A_1", label="tab:a_1", columns=3)
+
+    lines = latex.render(wide_report(summary, run), Screen()).splitlines()
+
+    captions = [line for line in lines if line.startswith(r"\caption")]
+    assert captions == [r"\caption{50 \% of A\_1}", r"\caption{50 \% of A\_1, continued.}"]
+    labels = [line for line in lines if line.startswith(r"\label")]
+    assert labels == [r"\label{tab:a_1}", r"\label{tab:a_1-2}"]
+
+
+def test_the_command_prints_the_measures_that_it_names(run):
+    options = ("--format", "latex", "--plain", "--caption", "Scores", "--label", "tab:s")
+    out, _ = report(run, "-m", "mrr", *options)
+
+    heads = [line for line in out.splitlines() if line.startswith("system")]
+    assert heads == [r"system & mrr \\"]
+    assert out.count(r"\caption{Scores}") == out.count(r"\label{tab:s}") == 1
+    assert "scriptsize" not in out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--format", "latex", "-m", "nope"),
+        ("-m", "mrr"),
+        ("--format", "csv", "--plain"),
+        ("--format", "latex", "--label", "a%b"),
+    ],
+)
+def test_options_of_a_table_that_do_not_fit_are_refused(options, run, assert_message):
+    _, err = report(run, *options, code=2)
+
+    assert_message(err.splitlines()[-1])
 
 
 def test_only_a_sure_best_is_bold(run, summary, assert_message):

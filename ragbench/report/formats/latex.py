@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
+from ragbench.errors import OptionError
 from ragbench.report.formats.base import Screen
 from ragbench.report.table import (
     SIGNS,
@@ -17,6 +21,9 @@ from ragbench.report.table import (
 )
 
 _PACKAGES = "% needs \\usepackage{booktabs}"
+_SCALING = "% needs \\usepackage{booktabs,graphicx}"
+# signs of a label that LaTeX reads as they are
+_LABEL = r"[A-Za-z0-9_:./+-]+"
 # characters of a row that fit a page of the class `article`; those of an interval are smaller
 _WIDTH, _SMALL = 70, 0.75
 # characters of the narrowest column of sentences
@@ -34,35 +41,67 @@ _ESCAPES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Latex:
-    """LaTeX tables with booktabs rules; a table that is too wide for a page goes on in another.
+    r"""LaTeX tables with booktabs rules; a table that is too wide for a page is scaled.
 
     A value that is surely better than all others is bold; letters are raised, intervals are small.
     Sentences of a report are left out, but for captions: the caption of a table, the subject of the
     report, notes, and the meaning of the signs in the table.
+
+    Attributes:
+        caption: Caption in place of these sentences, which become comments; several tables have
+            their titles behind it. Empty keeps the sentences.
+        label: Label of the first table, for `\ref`; further tables have `-2`, `-3` behind it.
+        plain: Leave out the intervals.
+        columns: How many measures a table has, before it goes on in another; None for all.
+
+    Raises:
+        OptionError: The label has signs that a label cannot have, or `columns` is below 1.
     """
 
-    is_exact = False
+    caption: str = ""
+    label: str = ""
+    plain: bool = False
+    columns: int | None = None
+    is_exact: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.label and not re.fullmatch(_LABEL, self.label):
+            raise OptionError("latex", "label", self.label, "letters, digits and :._/+-")
+        if self.columns is not None and self.columns < 1:
+            raise OptionError("latex", "columns", self.columns, "an integer >= 1")
 
     def render(self, report: TableReport, screen: Screen) -> str:
-        """Return the tables of a report; without tables it is the comment on booktabs alone."""
-        lines = [_PACKAGES]
-        for title, table in _titled_tables(report.blocks):
-            signs = signs_of(table, report.blocks)
-            legend = []
-            for sign, text in signs:
-                if sign != SIGNS["best"]:
-                    legend.append(f"{sign}: {text}.")
+        """Return the tables of a report; without tables it is the comment on packages alone."""
+        tables = list(_titled_tables(report.blocks))
+        lines, number = [], 0
+        for title, full_table in tables:
+            table = _without_intervals(full_table) if self.plain else full_table
+            signs = [entry for entry in signs_of(table, report.blocks) if entry[0] != SIGNS["best"]]
+            legend = [f"{sign}: {text}." for sign, text in signs]
             head = ": ".join(filter(None, (title, report.subject)))
-            lines_of_caption = filter(None, (head, *table.notes))
             sentences = []
-            for line in lines_of_caption:
+            for line in filter(None, (head, *table.notes)):
                 sentences.append(line if line.endswith(":") else f"{line}.")
-            caption = escape_latex(" ".join([*sentences, *legend]))
-            further = escape_latex(f"{title or report.subject}, continued.")
-            for number, part in enumerate(_parts(table)):
-                lines += _table_lines(table, part, further if number else caption)
-        return "\n".join(lines) + "\n"
+            caption, short = " ".join([*sentences, *legend]), title or report.subject
+            if self.caption:
+                lines += [f"% {line}" for line in (*sentences, *legend)]
+                short = f"{self.caption} ({title})" if len(tables) > 1 else self.caption
+                caption = short
+            for place, part in enumerate(_parts(table, self.columns)):
+                number += 1
+                text = escape_latex(f"{short.rstrip('.')}, continued." if place else caption)
+                label = self.label + (f"-{number}" if number > 1 else "") if self.label else ""
+                lines += _table_lines(table, part, text, label)
+        packages = _SCALING if any(r"\resizebox" in line for line in lines) else _PACKAGES
+        return "\n".join([packages, *lines]) + "\n"
+
+
+def _without_intervals(table: Table) -> Table:
+    """Return a table whose cells are values alone, with their marks."""
+    rows = (tuple(replace(cell, interval="") for cell in row) for row in table.rows)
+    return replace(table, rows=tuple(rows))
 
 
 def _titled_tables(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
@@ -70,7 +109,8 @@ def _titled_tables(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
     title = ""
     for block in blocks:
         if isinstance(block, Table):
-            yield block.caption or title or block.heads[0], block
+            if block.in_papers:
+                yield block.caption or title or block.heads[0], block
         elif isinstance(block, Heading):
             title = block.text
 
@@ -87,22 +127,20 @@ def escape_latex(text: str) -> str:
     return "".join(_ESCAPES.get(sign, sign) for sign in text)
 
 
-def _parts(table: Table) -> Iterator[list[int]]:
-    """Yield the numbers of the columns of each table; columns before the first break repeat."""
+def _parts(table: Table, most: int | None) -> Iterator[list[int]]:
+    """Yield the numbers of the columns of each table, of at most `most` groups of columns.
+
+    A group begins at a column that may break; columns before the first group repeat.
+    """
     columns = table.columns
     places = [n for n, column in enumerate(columns) if column.kind != "bar"]
-    widths = [_width(table, place) for place in range(len(columns))]
     starts = [n for n in places if columns[n].breaks]
-    first = starts[0] if starts else len(columns)
-    repeated = [n for n in places if n < first]
-    part: list[int] = []
-    for start, end in pairwise([*starts, len(columns)]):
-        group = [n for n in places if start <= n < end]
-        if part and sum(widths[n] for n in (*repeated, *part, *group)) > _WIDTH:
-            yield [*repeated, *part]
-            part = []
-        part += group
-    yield [*repeated, *part]
+    if most is None or len(starts) <= most:
+        yield places
+        return
+    repeated = [n for n in places if n < starts[0]]
+    for start, end in pairwise([*starts[::most], len(columns)]):
+        yield [*repeated, *(n for n in places if start <= n < end)]
 
 
 def _width(table: Table, place: int) -> float:
@@ -114,16 +152,21 @@ def _width(table: Table, place: int) -> float:
     return max([len(table.columns[place].head), *texts]) + 2
 
 
-def _table_lines(table: Table, places: Sequence[int], caption: str) -> Iterator[str]:
+def _table_lines(table: Table, places: Sequence[int], caption: str, label: str) -> Iterator[str]:
     """Yield the lines of a `table` environment with some columns; `caption` is LaTeX."""
+    is_wide = sum(_width(table, n) for n in places) > _WIDTH
     columns = [table.columns[n] for n in places]
     heads = " & ".join(escape_latex(column.head) for column in columns)
     yield from (r"\begin{table}", r"\centering", rf"\caption{{{caption}}}")
+    if label:
+        yield rf"\label{{{label}}}"
+    if is_wide:
+        yield r"\resizebox{\linewidth}{!}{%"
     yield rf"\begin{{tabular}}{{{''.join(_alignments(table, places))}}}"
     yield from (r"\toprule", rf"{heads} \\", r"\midrule") if any(table.heads) else (r"\toprule",)
     for row in table.rows:
         yield rf"{' & '.join(_cell(row[n]) for n in places)} \\"
-    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+    yield from (r"\bottomrule", r"\end{tabular}}" if is_wide else r"\end{tabular}", r"\end{table}")
 
 
 def _alignments(table: Table, places: Sequence[int]) -> Iterator[str]:
