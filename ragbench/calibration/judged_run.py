@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.loaders.questions import system_name
+from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
-from ragbench.records.manifest import FailedCall, PredictionRow, VerdictRow
+from ragbench.records.manifest import FailedCall, PredictionRow, QuestionRow, VerdictRow
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import add_option
@@ -68,7 +69,7 @@ class JudgedRun:
         data: Fingerprints of the data set.
         answers: (system, query id) -> answer with its passages, queries and tool calls, for all
             stored answers of judged systems and for all verdicts; an answer that is not stored has
-            none of these. Questions, earlier turns and references are those of the data set, and
+            none of these. Questions and references are those of the run folder; earlier turns are
             missing after `read_judged_run`.
         scores: Scores of the judges, by name.
     """
@@ -142,10 +143,15 @@ def read_judged_run(path: Path) -> JudgedRun:
     judged: set[Key] = set()
     for score in scores.values():
         judged.update(score.scores, score.unscored)
-    answers: dict[Key, JudgedItem] = {}
+    # predictions may have been deleted: a verdict without its answer still counts
+    answers = dict.fromkeys(judged, JudgedItem())
     for name in rows:
         answers.update(_answers(folder, name))
-    # predictions may have been deleted: a verdict without its answer still counts
+    questions = _questions(folder)
+    for key, item in answers.items():
+        if (row := questions.get(key[1])) is not None:
+            references = list(row.answers)
+            answers[key] = replace(item, question=row.question, references=references)
     return JudgedRun(
         folder=folder,
         name=summary.name,
@@ -153,7 +159,7 @@ def read_judged_run(path: Path) -> JudgedRun:
         systems=tuple(rows),
         against=_baselines(summary, rows),
         data=read_manifest(folder).data,
-        answers=dict.fromkeys(judged, JudgedItem()) | answers,
+        answers=answers,
         scores=scores,
     )
 
@@ -168,6 +174,13 @@ def _verdicts(path: Path) -> Iterator[tuple[Entry, VerdictRow]]:
         row = entry.as_record(VerdictRow)
         if not row.sample:
             yield entry, row
+
+
+def _questions(folder: Path) -> dict[str, QuestionRow]:
+    """Return query id -> its question and gold answers; {} if the folder does not hold them."""
+    file = folder / QUESTIONS_FILE
+    rows = [entry.as_record(QuestionRow) for entry in read_jsonl(file)] if file.is_file() else []
+    return {row.query_id: row for row in rows}
 
 
 def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ragbench.calibration.answer_rows import ANSWER_PARTS, AnswerFinder
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
+from ragbench.calibration.label_words import label_words, scale_of_column
 from ragbench.calibration.sheet import LabelScale, item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import check_allowed, nearest
+from ragbench.registry import check_allowed
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
@@ -62,8 +64,25 @@ class Labels:
         return set(chain.from_iterable(self.by_rater.values()))
 
 
+@dataclass(frozen=True, slots=True)
+class LabelTable:
+    """Rows with labels that do not stand in a file: metadata of a data set, or labels of a program.
+
+    The constructor checks nothing.
+
+    Attributes:
+        name: Name of the table, for messages and raters.
+        rows: Rows that name the answer, with the labels.
+        column: Column of the labels, which is the rater.
+    """
+
+    name: str
+    rows: Sequence[Entry]
+    column: str
+
+
 def read_labels(
-    paths: Sequence[Path],
+    sources: Sequence[Path | LabelTable],
     run: JudgedRun,
     scores: Sequence[JudgedScore],
     scale: LabelScale | None,
@@ -72,19 +91,20 @@ def read_labels(
     """Read files of labels; return rubric -> labels, without rubrics that have none.
 
     Files are CSV, TSV, JSON, JSON Lines or Parquet. A file with a column `item` is a drawn sheet.
-    Rows of other files need `query_id`, and `system` if the run has several. Labels of a rubric are
-    in the columns that `columns` names, else in a column with the rubric's name, else in `label`,
-    `label_1`, `label_2` ... of the rubric in the column `rubric`, or of the only rubric. Each
-    column of each file is a rater: `column`, or `file:column` if there are several files. `file` is
-    the name without its ending, or the path if several files have this name. Empty cells and rows
-    of other rubrics are skipped.
+    Rows of other files have `query_id`, and `system` if the run has several; or the question, with
+    the system, the answer or both, as the table of the answers has them. Labels are numbers on the
+    scale, or words (see `label_words`). Labels of a rubric are in the columns that `columns` names,
+    else in a column with the rubric's name, else in `label`, `label_1`, `label_2` ... of the rubric
+    in the column `rubric`, or of the only rubric. Each column of each file is a rater: `column`, or
+    `file:column` if there are several files. `file` is the name without its ending, or the path if
+    several files have this name. Empty cells and rows of other rubrics are skipped.
 
     Args:
-        paths: Files of labels.
+        sources: Files of labels, or tables.
         run: Run with the judged answers.
         scores: Scores whose rubrics are labelled.
         scale: Scale of the labels; None: the scale of each rubric.
-        columns: Rubric -> names of its columns.
+        columns: Rubric -> names of its columns, or part of `ANSWER_PARTS` -> name of its column.
 
     Raises:
         DataError: A file cannot be read, or a row has a wrong answer or label; the message has file
@@ -93,34 +113,29 @@ def read_labels(
         MissingExtra: A Parquet file without the extra `parquet`.
         IndexError: There is no path.
     """
-    reader = _LabelReader(run, {score.rubric.name: score for score in scores}, columns)
-    check_allowed("--column", "rubric", columns, reader.scores)
-    labels = {name: Labels() for name in reader.scores}
-    stems = Counter(path.stem for path in paths)
-    if repeated := next((path for path in paths if paths.count(path) > 1), None):
+    by_rubric = {score.rubric.name: score for score in scores}
+    parts: dict[str, str] = {}
+    for name in ANSWER_PARTS.keys() & columns.keys() - by_rubric.keys():
+        parts[name] = columns[name][-1]
+    columns = {name: names for name, names in columns.items() if name not in parts}
+    check_allowed("--column", "rubric", columns, by_rubric)
+    reader = _LabelReader(AnswerFinder(run, parts), by_rubric, columns)
+    labels = {name: Labels() for name in by_rubric}
+    if repeated := next((source for source in sources if sources.count(source) > 1), None):
         raise DataError("labels are read twice", file=repeated, allowed="each file once")
-    for path in paths:
+    stems = Counter(source.stem for source in sources if isinstance(source, Path))
+    for source in sources:
         # equal column names of two files are two raters, also if the files are namesakes
-        file = path.stem if stems[path.stem] == 1 else path
-        prefix = f"{file}:" if len(paths) > 1 else ""
-        places: dict[str, Entry] = {}
-        for entry in read_rows(path, "labels"):
-            for rubric, key in reader.answers_of(entry):
-                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, places)
-                is_sheet = "item" in entry.values
-                draw = str(entry.values.get("draw") or "") if is_sheet else ""
-                # the first file counts: several raters fill copies of one sheet
-                labels[rubric].rows.setdefault(key, draw)
-                labels[rubric].probabilities[key] = _probability(entry)
-                rubric_scale = scale or LabelScale.of_rubric(reader.scores[rubric].rubric)
-                for column in reader.label_columns(entry, rubric):
-                    label = read_rating(entry, column, rubric_scale, "--scale")
-                    if label is not None:
-                        labels[rubric].by_rater.setdefault(f"{prefix}{column}", {})[key] = label
+        prefix: str = ""
+        if isinstance(source, Path) and len(sources) > 1:
+            prefix = f"{source}:" if stems[source.stem] > 1 else f"{source.stem}:"
+        reader.read(source, prefix, scale, labels)
     labels = {name: of_rubric for name, of_rubric in labels.items() if of_rubric.by_rater}
     if not labels:
-        allowed = "numbers in the column label, or label_1, label_2 ..."
-        raise DataError("not one label", file=paths[0], allowed=allowed)
+        first = sources[0]
+        allowed = "labels in the column label, or label_1, label_2 ..."
+        file = first.name if isinstance(first, LabelTable) else first
+        raise DataError("not one label", file=file, allowed=allowed)
     return labels
 
 
@@ -134,11 +149,47 @@ def _probability(entry: Entry) -> float:
 
 @dataclass(frozen=True)
 class _LabelReader:
-    """Finder of the rubrics, answers and label columns of the rows of a file."""
+    """Reader of the labels of a file or table."""
 
-    run: JudgedRun  # run with the judged answers
+    finder: AnswerFinder  # finder of the answers of rows without items
     scores: Mapping[str, JudgedScore]  # rubric -> its score
     columns: Mapping[str, Sequence[str]]  # rubric -> names of its columns
+
+    def read(
+        self,
+        source: Path | LabelTable,
+        prefix: str,
+        scale: LabelScale | None,
+        labels: Mapping[str, Labels],
+    ) -> None:
+        """Add the labels of a source to `labels`; `prefix` stands before its columns in raters."""
+        own_column = ""
+        if isinstance(source, LabelTable):
+            rows, own_column = source.rows, source.column
+        else:
+            rows = list(read_rows(source, "labels"))
+        scales: dict[tuple[str, str], LabelScale] = {}
+        places: dict[str, Entry] = {}
+        for entry in rows:
+            for rubric, key in self.answers_of(entry):
+                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, places)
+                is_sheet = "item" in entry.values
+                draw = str(entry.values.get("draw") or "") if is_sheet else ""
+                # the first file counts: several raters fill copies of one sheet
+                labels[rubric].rows.setdefault(key, draw)
+                labels[rubric].probabilities[key] = _probability(entry)
+                judged = self.scores[rubric].rubric
+                rubric_scale = scale or LabelScale.of_rubric(judged)
+                names = [own_column] if own_column else self.label_columns(entry, rubric)
+                for column in names:
+                    if (rubric, column) not in scales:
+                        values = [row.values.get(column) for row in rows]
+                        scales[rubric, column] = scale_of_column(values, rubric_scale)
+                    cell_scale = scales[rubric, column]
+                    label = read_rating(entry, column, cell_scale, "--scale", judged)
+                    if label is not None:
+                        label += rubric_scale.low - cell_scale.low
+                        labels[rubric].by_rater.setdefault(f"{prefix}{column}", {})[key] = label
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
@@ -146,7 +197,7 @@ class _LabelReader:
         items = {}
         for name, score in self.scores.items():
             for key in score.scores:
-                items[item_id(self.run, name, key)] = (name, key)
+                items[item_id(self.finder.run, name, key)] = (name, key)
         return items
 
     def answers_of(self, entry: Entry) -> Iterator[tuple[str, Key]]:
@@ -160,25 +211,19 @@ class _LabelReader:
             elif rubric in (None, "") or rubric in self.scores:
                 raise entry.error(
                     f"item '{item}' is no answer of this run",
-                    allowed=f"items of a sheet drawn from {self.run.name}, whose answers have not "
-                    "changed since",
+                    allowed=f"items of a sheet drawn from {self.finder.run.name}, whose answers "
+                    "have not changed since",
                 )
 
     def _answers_to_query(self, entry: Entry) -> Iterator[tuple[str, Key]]:
-        """Yield (rubric, answer) of a row with a query id in place of the item of a sheet."""
-        query, systems = entry.id("query_id"), self.run.systems
-        # a run of one system needs no column
-        text = str(entry.values.get("system") or (systems[0] if len(systems) == 1 else ""))
-        name = self.run.find_system(text)
-        if name is None:
-            problem = f"system '{text}' was not judged" if text else "no 'system' in the row"
-            raise entry.error(problem, allowed=", ".join(systems), near=nearest(text, systems))
+        """Yield (rubric, answer) of a row with a query id or texts in place of an item."""
+        key = self.finder.key(entry)
         for rubric in self._rubrics_of(entry):
             score = self.scores[rubric]
-            if (name, query) not in score.scores and (name, query) not in score.unscored:
-                problem = f"the run has no verdict on {rubric} for query '{query}' of '{name}'"
+            if key not in score.scores and key not in score.unscored:
+                problem = f"the run has no verdict on {rubric} for query '{key[1]}' of '{key[0]}'"
                 raise entry.error(problem, allowed="answers that were judged")
-            yield rubric, (name, query)
+            yield rubric, key
 
     def _rubrics_of(self, entry: Entry) -> list[str]:
         """Return the rubrics that a row has labels of."""
@@ -209,23 +254,27 @@ class _LabelReader:
         return list(columns)
 
 
-def read_rating(entry: Entry, column: str, scale: LabelScale, option: str) -> float | None:
-    """Return the number in a cell, on a scale; None for an empty cell.
+def read_rating(
+    entry: Entry, column: str, scale: LabelScale, option: str, rubric: Rubric | None = None
+) -> float | None:
+    """Return the label in a cell, a number on a scale or a word; None for an empty cell.
 
     Raises:
-        DataError: There is no such column, or the cell holds no number on the scale; the message
-            has the line.
+        DataError: There is no such column, or the cell holds no label; the message has the line.
     """
     value = entry.field(column)
     text = str(value).strip() if value is not None else ""
     if not text:
         return None
-    allowed = f"a number from {scale.low:g} to {scale.high:g}, or nothing"
+    words = label_words(scale, rubric)
+    if text.casefold() in words:
+        return float(words[text.casefold()])
+    allowed = f"a number from {scale.low:g} to {scale.high:g}, yes or no, or nothing"
     try:
         rating = float(text)
     except ValueError as error:
         raise entry.error(f"{column}: {value!r}", allowed=allowed) from error
-    if isinstance(value, bool) or not math.isfinite(rating) or not scale.holds(rating):
+    if not math.isfinite(rating) or not scale.holds(rating):
         hint = f"; another scale: {option} LOW..HIGH"
         raise entry.error(f"{column}: {value!r}", allowed=allowed + hint)
     return rating

@@ -36,8 +36,8 @@ _SHARED = ("scale", "confidence", "form", "trusted")
 @output.path_option(
     "--labels",
     multiple=True,
-    help="A labelled sheet, or a table with query_id, system and labels; repeatable, "
-    "one per rater.",
+    help="A labelled sheet, a table of answers with labels, or metadata.COLUMN of the "
+    "data set; repeatable, one per rater.",
 )
 @output.path_option(
     "--ratings",
@@ -110,8 +110,8 @@ _SHARED = ("scale", "confidence", "form", "trusted")
     "columns",
     metavar="NAME=COLUMN",
     help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a "
-    "rubric; repeatable, one per rater. With --ratings: query_id=, system=, "
-    "answer=, judge= or label=COLUMN.",
+    "rubric; repeatable, one per rater; question=, query_id=, system= or answer=COLUMN. With "
+    "--ratings: query_id=, system=, answer=, judge= or label=COLUMN.",
 )
 @click.option(
     "--random", is_flag=True, help="The labelled answers of your own file were drawn at random."

@@ -15,7 +15,8 @@ import click
 from ragbench.calibration import sheet
 from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
-from ragbench.calibration.labels import read_labels, read_ratings
+from ragbench.calibration.labels import LabelTable, read_labels, read_ratings
+from ragbench.calibration.metadata_labels import METADATA, metadata_labels
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
 from ragbench.cli.output import (
     parse_pairs,
@@ -162,8 +163,9 @@ def certify_judge(
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
     scale = request.scale
     calibration = Calibration(scale=scale, confidence=request.confidence, **options)
+    sources = [_label_source(path, run) for path in labels]
     labels_by_rubric = read_labels(
-        labels, run, list(chosen.values()), scale, parse_pairs("--column", columns)
+        sources, run, list(chosen.values()), scale, parse_pairs("--column", columns)
     )
     notes: list[str] = []
     if request.probes:
@@ -175,6 +177,15 @@ def certify_judge(
         calibration = replace(calibration, probes=probe_results)
     certificate = certify(run, chosen, labels_by_rubric, calibration)
     _write("certificate", certificate, certificate_report, notes, request.output, request.form)
+
+
+def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:
+    """Return the metadata of the answers in the data set for `metadata.COLUMN`, else the file."""
+    text = str(path)
+    if path.exists() or not text.startswith(METADATA):
+        return path
+    collection = load_collection(load_saved(run.folder / "config.yaml", ()))
+    return metadata_labels(collection, run, text.removeprefix(METADATA))
 
 
 def certify_ratings(

@@ -274,6 +274,7 @@ class Answered:
         latency_ms: Time of the answer, in milliseconds; None if unknown.
         reasoning: Reasoning that `without_reasoning` cut from the answer; empty if it cut none.
         further: Hits that were ranked below the passages and not read; often ids without a text.
+        metadata: Further columns of the answer's row in a table; not part of its fingerprint.
     """
 
     query_id: str
@@ -286,6 +287,7 @@ class Answered:
     latency_ms: float | None = None
     reasoning: str = ""
     further: list[Document] = field(default_factory=list)
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     __repr__ = short_repr
 

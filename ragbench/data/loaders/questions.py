@@ -140,6 +140,7 @@ class QuestionTable:
             row.talk.tool_calls,
             reasoning=row.reasoning,
             further=row.further,
+            metadata=row.query.metadata,
         )
         self.systems.setdefault(self._name(row), []).append(answered)
 
