@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ragbench.calibration.judge_bias import judge_bias, pair_judges
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.sheet import Draw, LabelScale, draw_again, is_unsure_draw
@@ -21,7 +22,14 @@ from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
 from ragbench.stats import agreement, correlation
 from ragbench.stats.agreement import cohen_kappa, krippendorff_alpha
-from ragbench.stats.mean import FEWEST_LABELS, CorrectedMean, ppi_difference, ppi_mean
+from ragbench.stats.mean import (
+    FEWEST_LABELS,
+    CorrectedMean,
+    finite,
+    mean_interval,
+    ppi_difference,
+    ppi_mean,
+)
 from ragbench.stats.resampling import Statistic
 from ragbench.stats.stratified import stratified_ppi_difference, stratified_ppi_mean
 from ragbench.types import FloatArray
@@ -82,6 +90,9 @@ def certify(
         systems=run.systems,
         confidence=calibration.confidence,
         rubrics=rubrics,
+        pairs=pair_judges(
+            scores, labels, scale=calibration.scale, confidence=calibration.confidence
+        ),
     )
 
 
@@ -172,6 +183,9 @@ def _certify_score(
         corrected=corrected,
         corrected_differences=differences,
         corrected_order=corrector.order(corrected),
+        bias=judge_bias(
+            ratings, confidence=confidence, lower_is_better=score.rubric.direction == "lower"
+        ),
     )
 
 
@@ -234,6 +248,9 @@ def _sampling(
     return True, "the draw was repeated, and gave the same answers"
 
 
+_ALL_LABELLED = "all are labelled: the labels are the mean"
+
+
 @dataclass(frozen=True, slots=True)
 class _Corrector:
     """Corrector of a judge's means by labels of people (prediction-powered inference)."""
@@ -250,11 +267,26 @@ class _Corrector:
         result = self._designed(*names) if self.design is not None else self._plain(*names)
         against_other = against or None
         if isinstance(result, str):
+            means = {} if against or result != _ALL_LABELLED else self._means(system)
             return certificate.Correction(
-                against=against_other, status="not available", reason=result
+                against=against_other, status="not available", reason=result, **means
             )
         values = {"against": against_other, "status": "corrected", **result.to_dict()}
         return from_json(certificate.Correction, values)
+
+    def _means(self, system: str) -> dict[str, Any]:
+        """Return the means of judge and people for a system whose answers are all labelled."""
+        keys = sorted(key for key in self.scores if key[0] == system)
+        labels = np.array([self.labels[key] for key in keys if key in self.labels])
+        mean = mean_interval(labels, confidence=self.confidence)
+        return {
+            "judge_mean": float(np.mean([self.scores[key] for key in keys])),
+            "labels_mean": float(labels.mean()),
+            "labels_interval": (finite(mean.lower), finite(mean.upper)),
+            "width_ratio": None,
+            "n_labels": len(labels),
+            "n_judged": len(keys),
+        }
 
     def _plain(self, *names: str) -> CorrectedMean | str:
         """Return the estimate from a draw with equal probabilities, or the reason for none."""
@@ -274,13 +306,13 @@ class _Corrector:
                 # a query with a label for one system only has half a difference
                 has_half = True
         noun = "answers" if len(names) == 1 else "queries with labels for both"
+        # the variance of the unlabelled scores needs two of them
+        if labelled and len(unlabelled) < 2 and not has_half:
+            return _ALL_LABELLED
         if not self.facts.random:
             return f"not labelled at random: {self.facts.why}"
         if len(labelled) < FEWEST_LABELS:
             return f"{len(labelled)} {noun}, {FEWEST_LABELS} are the fewest"
-        # the variance of the unlabelled scores needs two of them
-        if len(unlabelled) < 2:
-            return "all are labelled: the labels are the mean"
         if has_half:
             return "some queries have a label for one system only: draw with --unit query"
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}

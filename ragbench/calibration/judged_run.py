@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -41,6 +41,7 @@ class JudgedScore:
         signature: Signature of the score.
         scores: Answer -> score from 0 to 1; answers without a score are absent.
         unscored: Answer without a score -> cause.
+        reasons: Answer -> reason that the judge gave; answers without a reason may be absent.
     """
 
     name: str
@@ -50,6 +51,7 @@ class JudgedScore:
     signature: str
     scores: Mapping[Key, float]
     unscored: Mapping[Key, str]
+    reasons: Mapping[Key, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,7 @@ def _scores(
             signature=signatures[name],
             scores={key: float(row.score) for key, _, row in group if row.score is not None},
             unscored={key: row.cause for key, _, row in group if row.score is None},
+            reasons={key: row.reasoning for key, _, row in group if row.reasoning},
         )
 
 

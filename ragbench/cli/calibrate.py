@@ -18,9 +18,9 @@ _USES = {
     ("sample", "trusted"): {"--probe"},
     ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings"},
     ("judge_scale", "model"): {"--ratings"},
-    ("good", "columns", "random"): {"--labels", "--ratings"},
+    ("good", "columns", "random", "verbose", "disagreements"): {"--labels", "--ratings"},
 }
-_SHARED = ("scale", "confidence", "form", "trusted")
+_SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
 
 
 @output.command(name="calibrate")
@@ -116,6 +116,12 @@ _SHARED = ("scale", "confidence", "form", "trusted")
 @click.option(
     "--random", is_flag=True, help="The labelled answers of your own file were drawn at random."
 )
+@output.path_option(
+    "--disagreements",
+    help="Write the answers on which judge and people disagree, with passages, labels and the "
+    "reason of the judge: FILE.html is a page, other files are CSV.",
+)
+@output.flag("--verbose", help="Print all statistics, not those that fit the scale alone.")
 @output.confidence_option(help="Coverage of the intervals; default 0.95.")
 @output.format_option(
     "json",
@@ -174,7 +180,7 @@ def command(
         if name in choices:
             choices[name] = LabelScale.parse(choices[name], option)
     if run is None:
-        certificate.certify_ratings(cast("Path", ratings), target, rubrics, **choices)
+        _certify_ratings(cast("Path", ratings), target, rubrics, choices)
         return
     judged_run = read_judged_run(run)
     seed, sample = choices.pop("seed", judged_run.seed), choices.pop("sample", _SAMPLE)
@@ -191,6 +197,17 @@ def command(
         certificate.certify_judge(request, labels, **choices)
     else:
         certificate.probe_judge(request)
+
+
+def _certify_ratings(
+    ratings: Path, target: Path | None, rubrics: tuple[str, ...], choices: dict[str, Any]
+) -> None:
+    """Compare the judge with people by a table of ratings."""
+    from ragbench.cli import certificate
+
+    names = choices.keys() & {"form", "disagreements", "verbose"}
+    files = certificate.Target(target, **{name: choices.pop(name) for name in names})
+    certificate.certify_ratings(ratings, files, rubrics, **choices)
 
 
 def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collection[str]) -> None:

@@ -14,6 +14,7 @@ import click
 
 from ragbench.calibration import sheet
 from ragbench.calibration.certificate import Calibration, certify, probe_report
+from ragbench.calibration.disagreements import Disagreement, find_disagreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import LabelTable, read_labels, read_ratings
 from ragbench.calibration.metadata_labels import METADATA, metadata_labels
@@ -38,11 +39,31 @@ from ragbench.files import naming_unwritable, write_file
 from ragbench.records import codec
 from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeReport
 from ragbench.report.calibration import certificate_report, probes_report
+from ragbench.report.judge_sentences import COLUMNS, disagreement_rows
+from ragbench.report.page.disagreements import write_disagreement_page
 from ragbench.report.page.review import write_label_page
 from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
+from ragbench.types.display import counted
 
 Result = TypeVar("Result", JudgeCertificate, ProbeReport)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Files and format of a certificate.
+
+    Attributes:
+        output: File of the certificate; None writes none.
+        form: Format of the result on stdout: `json`, or one of `report.formats`.
+        disagreements: File of the answers on which judge and people disagree; None writes none.
+        verbose: Whether to print all statistics.
+    """
+
+    output: Path | None = None
+    form: str = "table"
+    disagreements: Path | None = None
+    verbose: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,8 @@ class Request:
         output: File to write; None writes none, and a sheet goes to stdout.
         confidence: Level of the intervals, such as 0.95.
         form: Format of the result: `json`, or one of `report.formats`.
+        disagreements: File of the answers on which judge and people disagree; None writes none.
+        verbose: Whether to print all statistics.
     """
 
     run: JudgedRun
@@ -73,6 +96,8 @@ class Request:
     confidence: float = 0.95
     form: str = "table"
     trusted: Sequence[str] = ()
+    disagreements: Path | None = None
+    verbose: bool = False
 
 
 def _write(
@@ -176,7 +201,29 @@ def certify_judge(
         probe_results, notes = _probe_judges(request, labelled)
         calibration = replace(calibration, probes=probe_results)
     certificate = certify(run, chosen, labels_by_rubric, calibration)
-    _write("certificate", certificate, certificate_report, notes, request.output, request.form)
+    target = Target(request.output, request.form, request.disagreements, request.verbose)
+    _write_certificate(
+        certificate, find_disagreements(run, chosen, labels_by_rubric, scale), notes, target
+    )
+
+
+def _write_certificate(
+    certificate: JudgeCertificate,
+    disagreements: Sequence[Disagreement],
+    notes: Sequence[str],
+    target: Target,
+) -> None:
+    """Print a certificate with the largest disagreements, and write the files of the target."""
+    path = target.disagreements
+    if path is not None:
+        if path.suffix == ".html":
+            with naming_unwritable(path):
+                write_disagreement_page(path, disagreements, certificate)
+        else:
+            write_file(path, to_csv(COLUMNS, disagreement_rows(disagreements)))
+        notes = [*notes, f"{counted(len(disagreements), 'disagreements')}: {path}"]
+    build = partial(certificate_report, disagreements=disagreements, verbose=target.verbose)
+    _write("certificate", certificate, build, notes, target.output, target.form)
 
 
 def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:
@@ -190,14 +237,13 @@ def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:
 
 def certify_ratings(
     path: Path,
-    output: Path | None,
+    target: Target,
     rubrics: Sequence[str],
     *,
     scale: sheet.LabelScale | None = None,
     judge_scale: sheet.LabelScale | None = None,
     model: str = "not named",
     columns: Sequence[str] = (),
-    form: str = "table",
     **options: Any,
 ) -> None:
     """Compare a judge with people by a table with the ratings of both, and write the certificate.
@@ -227,7 +273,8 @@ def certify_ratings(
         model=model,
     )
     certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
-    _write("certificate", certificate, certificate_report, (), output, form)
+    disagreements = find_disagreements(run, run.scores, labels, scale)
+    _write_certificate(certificate, disagreements, (), target)
 
 
 def probe_judge(request: Request) -> None:

@@ -109,6 +109,53 @@ class ProbeFound(Record):
     unit: str = optional("")
 
 
+class JudgeBias(Record):
+    """Mean score of a judge beside the mean label of people on the same answers.
+
+    Attributes:
+        judge: Mean score of the judge, 0 to 1.
+        people: Mean label, 0 to 1.
+        people_interval: Its confidence limits.
+        difference: Mean of the judge minus that of people.
+        interval: Its confidence limits.
+        lenient: True if the judge is surely too lenient, False if too harsh; None if neither is
+            shown.
+        answers: Number of answers.
+    """
+
+    judge: float
+    people: float
+    people_interval: Ends
+    difference: float
+    interval: Ends
+    lenient: bool | None
+    answers: int
+
+
+class JudgePair(Record):
+    """Difference in agreement of two judges with the same labels.
+
+    Attributes:
+        score: Score of the judge that agrees more often.
+        against: Score of the other judge.
+        agreement: Share of equal levels of the first judge and people, 0 to 1.
+        agreement_against: That of the other judge.
+        difference: Their difference.
+        interval: Its confidence limits, for all pairs of the certificate together (Bonferroni).
+        differs: True if the interval is above 0.
+        answers: Number of answers that both judges scored.
+    """
+
+    score: str
+    against: str
+    agreement: float
+    agreement_against: float
+    difference: float
+    interval: Ends
+    differs: bool
+    answers: int
+
+
 class Correction(Record):
     """A mean, or a difference of means, corrected by labels.
 
@@ -222,6 +269,7 @@ class CertifiedRubric(JudgedRubric):
         corrected_differences: System -> its corrected difference from its baseline.
         corrected_order: Corrected differences of all pairs, by falling corrected mean. Their
             intervals hold for all pairs together (Bonferroni).
+        bias: Means of judge and people over the labelled answers; None in files without it.
     """
 
     scale: tuple[float, float]
@@ -234,6 +282,7 @@ class CertifiedRubric(JudgedRubric):
     corrected: Mapping[str, Correction]
     corrected_differences: Mapping[str, Correction]
     corrected_order: tuple[Correction, ...] = optional(())
+    bias: JudgeBias | None = optional()
 
 
 class JudgedRunRecord(Record):
@@ -259,10 +308,12 @@ class JudgeCertificate(JudgedRunRecord):
 
     Attributes:
         rubrics: Score -> its agreement.
+        pairs: Differences in agreement of each two judges with the same labels; empty for one.
     """
 
     schema: str = CERTIFICATE_SCHEMA
     rubrics: Mapping[str, CertifiedRubric]
+    pairs: tuple[JudgePair, ...] = optional(())
 
 
 class ProbeReport(JudgedRunRecord):

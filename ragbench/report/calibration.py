@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ragbench.calibration.disagreements import Disagreement
 from ragbench.records import certificate as records
+from ragbench.report.judge_sentences import disagreement_blocks, judge_sentence, pair_sentence
 from ragbench.report.table import (
     Block,
     Paragraph,
@@ -44,15 +46,34 @@ _NAMES = {
 _EQUAL_NAMES = {"kappa": "kappa, all weights", "alpha": "alpha, all levels"}
 
 
-def certificate_report(certificate: records.JudgeCertificate) -> TableReport:
-    """Return a certificate as a report; a number that could not be computed has its reason."""
-    blocks: list[Block] = []
+def certificate_report(
+    certificate: records.JudgeCertificate,
+    disagreements: Sequence[Disagreement] = (),
+    *,
+    verbose: bool = False,
+) -> TableReport:
+    """Return a certificate as a report; a number that could not be computed has its reason.
+
+    Sentences stand first: agreement, bias and ceiling of each judge, and the pairs of judges. A
+    table of at most eight rows per judge follows; `verbose` adds all statistics and their notes.
+    The largest `disagreements` are last.
+    """
+    sentences = [judge_sentence(name, of) for name, of in certificate.rubrics.items()]
+    sentences += map(pair_sentence, certificate.pairs)
+    blocks: list[Block] = [Paragraph(tuple(sentences), is_strong=True)]
     rows: list[tuple[Raw, ...]] = []
     for name, rubric in certificate.rubrics.items():
-        blocks += _certified_blocks(name, rubric, certificate)
+        blocks += _certified_blocks(name, rubric, certificate, verbose=verbose)
         start = (name, rubric.judge, rubric.model)
         for row in _certified_rows(rubric):
             rows.append((*start, *row))
+    for pair in certificate.pairs:
+        names = f"{pair.score} - {pair.against}"
+        numbers = (pair.difference, *pair.interval, pair.answers, None)
+        verdict = "differs" if pair.differs else "not shown"
+        rows.append((names, None, None, "pair of judges", "raw", *numbers, verdict, None))
+    blocks += disagreement_blocks(disagreements)
+    blocks.append(_apart(_legend(certificate, verbose=verbose)))
     heads = [_head(certificate.run, *rubric) for rubric in certificate.rubrics.items()]
     subject = heads[0] if len(heads) == 1 else printable(certificate.run)
     return TableReport(tuple(blocks), data_table(COLUMNS, rows), subject)
@@ -60,6 +81,13 @@ def certificate_report(certificate: records.JudgeCertificate) -> TableReport:
 
 def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
     """Yield the statistics, probes and corrections of a rubric, from `part` on in `COLUMNS`."""
+    if (bias := rubric.bias) is not None:
+        people = (bias.people, *bias.people_interval, bias.answers, None)
+        yield ("mean", "judge", bias.judge, None, None, bias.answers, None, None, None)
+        yield ("mean", "people", *people, None, None)
+        difference = (bias.difference, *bias.interval, bias.answers, None)
+        verdict = {True: "too lenient", False: "too harsh", None: "not shown"}[bias.lenient]
+        yield ("mean", "judge - people", *difference, verdict, None)
     yield from _statistic_rows(rubric)
     yield from _probe_rows(rubric.probes)
     yield from _correction_rows(rubric)
@@ -125,7 +153,11 @@ def _apart(lines: Iterable[str]) -> Paragraph:
 
 
 def _certified_blocks(
-    name: str, rubric: records.CertifiedRubric, certificate: records.JudgeCertificate
+    name: str,
+    rubric: records.CertifiedRubric,
+    certificate: records.JudgeCertificate,
+    *,
+    verbose: bool,
 ) -> Iterator[Block]:
     """Yield the tables and sentences of the certificate of a rubric."""
     labels, head = rubric.labels, _head(certificate.run, name, rubric)
@@ -135,11 +167,52 @@ def _certified_blocks(
     yield _apart([f"{head}, against {counted(len(labels.raters), 'raters')}: {raters}"])
     sizes = f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}"
     yield Paragraph((f"{sizes}, labels on {scale}",))
-    yield _agreement(rubric)
-    yield _correlations(rubric)
+    if verbose:
+        yield _agreement(rubric)
+        yield _correlations(rubric)
+    else:
+        yield _short_table(rubric)
     yield _apart(_probes(rubric.probes))
     yield from _corrected(rubric)
-    yield _apart(_notes(rubric, certificate.confidence))
+    yield _apart(_notes(rubric, verbose=verbose))
+
+
+# Statistics of the short table: of two levels, of more, and of a scale without levels.
+_TWO_LEVELS = ("raw", "kappa", "alpha_nominal", "auc")
+_LEVELS = ("raw", "kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "auc")
+_SHARES = ("pearson", "spearman", "alpha_interval", "auc")
+_FEWEST_SYSTEMS = 5  # fewer means of systems have no order to speak of
+
+
+def _short_names(rubric: records.CertifiedRubric) -> tuple[str, ...]:
+    """Return the statistics of the short table; alpha is for several raters."""
+    names: tuple[str, ...] = _LEVELS
+    if rubric.agreement["raw"].value is None:
+        names = _SHARES
+    elif abs(rubric.scale[1] - rubric.scale[0]) == 1:
+        names = _TWO_LEVELS
+    several = len(rubric.labels.raters) > 1
+    return tuple(name for name in names if several or not name.startswith("alpha"))
+
+
+def _short_table(rubric: records.CertifiedRubric) -> Table:
+    """Return the table of the statistics that fit the scale, at most eight rows."""
+    rows: list[tuple[TableCell, ...]] = []
+    for name in _short_names(rubric):
+        cells = (_cell(rubric.agreement[name]), _cell(rubric.ceiling.get(name)))
+        # of labels at both ends alone, all weights of kappa are the same
+        if name != "kappa_quadratic" or str(cells[0]) != str(rows[-1][1]):
+            rows.append((label(_NAMES[name]), *cells))
+    for level in ("question", "system"):
+        of: records.CorrelationLevel = getattr(rubric.correlations, level)
+        if of.n >= _FEWEST_SYSTEMS and len(rows) < 8:
+            place = "within" if level == "question" else "over"
+            name = f"{_NAMES['spearman']} {place} {counted(of.n, of.unit)}"
+            rows.append((label(name), _cell(of.coefficients["spearman"]), TableCell(MISSING)))
+    heads = ("agreement", "judge and people", "people and people")
+    if not rubric.ceiling:
+        return number_table(heads[:2], [row[:2] for row in rows])
+    return number_table(heads, rows)
 
 
 def _agreement(rubric: records.CertifiedRubric) -> Table:
@@ -224,7 +297,7 @@ def _corrected(rubric: records.CertifiedRubric) -> Iterator[Block]:
     """Yield the table of corrected means, and sentences on their differences and order."""
     rows = []
     for name, correction in rubric.corrected.items():
-        if correction.status == "corrected":
+        if correction.labels_mean is not None:
             row = (
                 label(name),
                 number(correction.judge_mean),
@@ -279,19 +352,34 @@ def _ratio(correction: records.Correction) -> str:
     return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
 
 
-def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
-    """Yield explanations of the numbers, counts of omitted rows, and reasons of missing numbers."""
+def _legend(certificate: records.JudgeCertificate, *, verbose: bool) -> Iterator[str]:
+    """Yield explanations that hold for all judges."""
+    rubrics = certificate.rubrics.values()
+    confidence = certificate.confidence * 100
+    yield f"[low, high]: {confidence:g} % interval for other samples of queries"
+    if any(of.agreement[records.KAPPA].value is not None for of in rubrics):
+        yield "same level, kappa: scores at the nearest level, the better of two"
+    # one rater needs no explanation of means over raters
+    if any(len(of.labels.raters) > 1 for of in rubrics):
+        yield "judge and people: mean over the raters; people and people: mean over their pairs"
+    if verbose:
+        yield (
+            "correlation: of scores with mean labels; question: within each query, then averaged "
+            "(summary level in papers); system: of the means of systems, for other samples of "
+            "systems"
+        )
+    else:
+        yield "--verbose prints all statistics, --format csv has all numbers"
+
+
+def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
+    """Yield counts of omitted rows, and reasons of missing numbers."""
     labels = rubric.labels
-    yield f"[low, high]: {confidence * 100:g} % interval for other samples of queries"
     yield f"AUC: {rubric.good} are good; all other numbers use all levels"
-    if rubric.agreement[records.KAPPA].value is not None:
-        yield "kappa, alpha nominal and ordinal: scores at the nearest level, the better of two"
     if labels.why.startswith(records.DRAWN_UNSURE):
         yield "drawn where the judge is unsure: it agrees better with people on other answers"
-    # one rater needs no explanation of means over raters
-    if len(labels.raters) > 1:
-        yield "judge and people: mean over the raters; people and people: mean over their pairs"
-    yield from _on_levels(rubric)
+    if verbose:
+        yield from _on_levels(rubric)
     counts = {
         "rows without a label, left out": labels.without_label,
         "labels without a verdict of the judge, left out": labels.without_verdict,
@@ -300,23 +388,25 @@ def _notes(rubric: records.CertifiedRubric, confidence: float) -> Iterator[str]:
     for text, count in counts.items():
         if count:
             yield f"note: {text}: {count}"
-    levels = _levels(rubric)
-    # coefficients of a level share their reason, so that the first stands for all
-    by_level = {}
-    for name, of in levels.items():
-        by_level[f"{name} level"] = next(iter(of.coefficients.values()))
-    for statistics in (rubric.agreement, rubric.ceiling, by_level):
+    names = tuple(_NAMES) if verbose else _short_names(rubric)
+    tables = [rubric.agreement, rubric.ceiling]
+    parts = []
+    for statistics in tables:
+        parts.append({name: of for name, of in statistics.items() if name in names})
+    if verbose:
+        # coefficients of a level share their reason, so that the first stands for all
+        by_level = {}
+        for name, of in _levels(rubric).items():
+            by_level[f"{name} level"] = next(iter(of.coefficients.values()))
+        parts.append(by_level)
+    for statistics in parts:
         missing = {_NAMES.get(name, name): of.reason for name, of in statistics.items()}
-        for reason, names in _by_reason(missing).items():
-            yield f"note: {', '.join(names)}: {reason}"
+        for reason, of_reason in _by_reason(missing).items():
+            yield f"note: {', '.join(of_reason)}: {reason}"
 
 
 def _on_levels(rubric: records.CertifiedRubric) -> Iterator[str]:
-    """Yield the meaning of each level of correlation, and the queries without a correlation."""
-    yield (
-        "correlation: of scores with mean labels; question: within each query, then averaged "
-        "(summary level in papers); system: of the means of systems, for other samples of systems"
-    )
+    """Yield the number of queries without a correlation, with the reasons."""
     # a query with constant ratings or scores has no correlation
     inside = rubric.correlations.question
     left_out = {

@@ -157,7 +157,7 @@ def test_one_system_has_no_order_of_systems(assert_message):
     assert levels.item.coefficients["pearson"].value == 1
     assert levels.system.coefficients["pearson"].reason == "one item has no order"
     assert (levels.question.n, levels.question.single) == (0, 20)
-    printed = render(certificate_report(certificate))
+    printed = render(certificate_report(certificate, verbose=True))
     assert_message(printed)
     assert ": \n" not in printed, "a number that is there has no reason"
 
@@ -170,7 +170,10 @@ def test_statistics_that_are_equal_for_two_labels_share_a_line(best, n_lines):
     labels = {RUBRIC.name: labels_of(people)}
     certificate = certify(run, run.scores, labels, Calibration(scale=LabelScale(1, best)))
 
-    names = [line.split("  ")[0] for line in render(certificate_report(certificate)).splitlines()]
+    names = [
+        line.split("  ")[0]
+        for line in render(certificate_report(certificate, verbose=True)).splitlines()
+    ]
     for family in ("kappa", "alpha"):
         rows = [name for name in names if name.startswith(family) and "nearest level" not in name]
         assert len(rows) == n_lines

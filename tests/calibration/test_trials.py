@@ -70,7 +70,7 @@ def test_summeval(lent_data, tmp_path):
     run, labels = summeval(lent_data, tmp_path)
 
     options = ["--column", "faithfulness=consistency", "--scale", "1..5"]
-    tables = _calibrate(run, labels, *options)
+    tables = _calibrate(run, labels, *options, "--verbose")
     certificate = _agreement(_calibrate(run, labels, *options, "--json"))
 
     judge, people = _sides(run, labels, "consistency")

@@ -138,11 +138,14 @@ def render_page(template: str, **values: object) -> str:
     """Return a page with its style, script and security policy.
 
     Args:
-        template: Name of the assets: `page`, or `review`, whose style is added to that of `page`.
+        template: Name of the assets: `page`, or `review`, whose style is added to that of `page`;
+            `disagreements` has no style and script of its own.
         values: Values of the template; a missing one raises a jinja2.UndefinedError.
     """
-    css = "".join(_asset(f"{name}.css") for name in dict.fromkeys(["page", template]))
-    script = _asset(f"{template}.js")
+    is_plain = template == "disagreements"
+    names = ["page"] if is_plain else dict.fromkeys(["page", template])
+    css = "".join(_asset(f"{name}.css") for name in names)
+    script = "" if is_plain else _asset(f"{template}.js")
     policy = [
         "default-src 'none'",
         f"style-src '{_hash(css)}'",

@@ -1,0 +1,131 @@
+"""First sentences of `ragbench calibrate`, and the answers on which judge and people disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ragbench.calibration.disagreements import Disagreement
+from ragbench.records import certificate as records
+from ragbench.records.score import Ends
+from ragbench.report.table import Block, Heading, Paragraph
+from ragbench.report.text import counted, difference, significant, with_interval
+from ragbench.types.display import printable
+
+# Disagreements that a terminal shows, and the characters of a text that it shows.
+_SHOWN, _CHARACTERS = 5, 300
+
+COLUMNS = (
+    *("rubric", "system", "query_id", "question", "passages", "answer"),
+    *("labels", "judge", "difference", "reason"),
+)
+
+
+def judge_sentence(name: str, rubric: records.CertifiedRubric) -> str:
+    """Return how often a judge agrees with people, whether its mean is off, and the ceiling."""
+    parts = [_agreement(name, rubric)]
+    if rubric.bias is not None:
+        parts.append(_bias(rubric.bias))
+    ceiling = rubric.ceiling.get("raw")
+    if ceiling is not None and ceiling.value is not None:
+        parts.append(f"people agree with each other on {ceiling.value:.0%}".replace("%", " %"))
+    return "; ".join(parts)
+
+
+def _agreement(name: str, rubric: records.CertifiedRubric) -> str:
+    """Return the agreement of a judge with people in words."""
+    raw, n = rubric.agreement["raw"], counted(rubric.labels.n, "answers")
+    subject = printable(name)
+    if raw.value is None:
+        rho = rubric.agreement["spearman"]
+        return f"{subject} has Spearman's rho {with_interval(rho.value, rho.interval)} over {n}"
+    share = _share(raw.value, raw.interval)
+    if len(rubric.labels.raters) == 1:
+        n_equal = round(raw.value * raw.n)
+        return f"{subject} agrees with people on {n_equal} of {n} ({share})"
+    raters = counted(len(rubric.labels.raters), "raters")
+    return f"{subject} agrees with people on {share} of {n} (mean over {raters})"
+
+
+def _bias(bias: records.JudgeBias) -> str:
+    """Return whether the mean of a judge is off, with both means."""
+    means = f"its mean is {significant(bias.judge)}, that of people {significant(bias.people)}"
+    if bias.lenient is None:
+        gain = " ".join(filter(None, difference(bias.difference, bias.interval)))
+        return f"no bias is shown: {means} ({gain})"
+    ends = _size(bias.interval)
+    size = with_interval(abs(bias.difference), ends)
+    return f"it is too {'lenient' if bias.lenient else 'harsh'} by {size}: {means}"
+
+
+def _size(ends: Ends) -> list[float]:
+    """Return the limits of the size of a difference on one side of 0, the lower one first."""
+    return sorted(abs(end) for end in ends if end is not None)
+
+
+def _share(value: float, ends: Ends | None) -> str:
+    """Return a share with its interval in whole percent: `85 % [74, 92]`."""
+    text = f"{value * 100:.0f} %"
+    if ends is None or ends[0] is None or ends[1] is None:
+        return text
+    return f"{text} [{ends[0] * 100:.0f}, {ends[1] * 100:.0f}]"
+
+
+def pair_sentence(pair: records.JudgePair) -> str:
+    """Return whether one judge agrees better with people than another, or whether it is chance."""
+    value, ends = difference(pair.difference * 100, _hundredfold(pair.interval))
+    gain = f"{value} {ends} points on {counted(pair.answers, 'answers')}"
+    names = printable(pair.score), printable(pair.against)
+    if pair.differs:
+        return f"{names[0]} surely agrees better with people than {names[1]}: {gain}"
+    return f"no difference is shown between {names[0]} and {names[1]}: {gain}"
+
+
+def _hundredfold(ends: Ends) -> Ends:
+    """Return limits in hundredths."""
+    low, high = ends
+    return (None if low is None else low * 100, None if high is None else high * 100)
+
+
+def disagreement_blocks(disagreements: Sequence[Disagreement]) -> Iterator[Block]:
+    """Yield the largest disagreements, each with texts, both labels and the reason of the judge."""
+    if not disagreements:
+        return
+    n = len(disagreements)
+    more = "" if n <= _SHOWN else f", the {_SHOWN} largest; all: --disagreements FILE.html or .csv"
+    yield Heading(f"{counted(n, 'disagreements')} with people{more}")
+    for found in disagreements[:_SHOWN]:
+        yield Paragraph(tuple(_lines(found)), is_apart=True)
+
+
+def _lines(disagreement: Disagreement) -> Iterator[str]:
+    """Yield the lines of one disagreement."""
+    labels = ", ".join(f"{label:g}" for label in disagreement.labels.values())
+    verdict = f"people {labels}, judge {disagreement.judge:.3g}"
+    name = f"{disagreement.score}, {disagreement.query_id}, {disagreement.system}"
+    yield printable(f"{name}: {verdict}")
+    parts = {
+        "question": disagreement.question,
+        **{f"passage {n}": text for n, text in enumerate(disagreement.passages[:3], start=1)},
+        "answer": disagreement.answer,
+        "reason": disagreement.reason,
+    }
+    for part, text in parts.items():
+        if text:
+            yield f"  {part}: {_cut(text)}"
+
+
+def _cut(text: str) -> str:
+    """Return a printable text with at most 300 characters."""
+    line = printable(text)
+    return line if len(line) <= _CHARACTERS else f"{line[: _CHARACTERS - 4]} ..."
+
+
+def disagreement_rows(disagreements: Sequence[Disagreement]) -> list[list[str | float]]:
+    """Return the cells of all disagreements, in the order of `COLUMNS`."""
+    rows: list[list[str | float]] = []
+    for of in disagreements:
+        labels = ", ".join(f"{rater}: {label:g}" for rater, label in of.labels.items())
+        passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(of.passages, start=1))
+        head = [of.score, of.system, of.query_id, of.question, passages, of.answer]
+        rows.append([*head, labels, of.judge, of.difference, of.reason])
+    return rows

@@ -1,0 +1,27 @@
+"""Page of the answers on which a judge and people disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragbench.calibration.disagreements import Disagreement
+from ragbench.records.certificate import JudgeCertificate
+from ragbench.report.judge_sentences import judge_sentence, pair_sentence
+from ragbench.report.page.html import render_page, write_text
+
+
+def write_disagreement_page(
+    path: Path, disagreements: Sequence[Disagreement], certificate: JudgeCertificate
+) -> None:
+    """Write the page of disagreements under the sentences on the judges; it makes no request.
+
+    Raises:
+        OSError: The page cannot be written.
+    """
+    sentences = [judge_sentence(name, of) for name, of in certificate.rubrics.items()]
+    sentences += map(pair_sentence, certificate.pairs)
+    page = render_page(
+        "disagreements", name=certificate.run, sentences=sentences, disagreements=disagreements
+    )
+    write_text(path, page)
