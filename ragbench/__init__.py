@@ -33,6 +33,10 @@ if TYPE_CHECKING:
         Problem as Problem,
         RagbenchError as RagbenchError,
     )
+    from ragbench.experiment.calibrate import (
+        JudgeCalibration as JudgeCalibration,
+        calibrate as calibrate,
+    )
     from ragbench.experiment.gates import check_gates as check_gates
     from ragbench.experiment.collections import (
         CollectionRuns as CollectionRuns,
@@ -107,6 +111,7 @@ _NAMES = {
     "comparison.scorer": "scorer",
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",
+    "experiment.calibrate": "JudgeCalibration calibrate",
     "experiment.gates": "check_gates",
     "experiment.collections": "CollectionRuns run_collections",
     "experiment.compare": "Comparison compare",

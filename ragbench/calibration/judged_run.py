@@ -146,7 +146,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     for score in scores.values():
         judged.update(score.scores, score.unscored)
     # predictions may have been deleted: a verdict without its answer still counts
-    answers = dict.fromkeys(judged, JudgedItem())
+    answers = dict.fromkeys(sorted(judged), JudgedItem())
     for name in rows:
         answers.update(_answers(folder, name))
     questions = _questions(folder)

@@ -221,7 +221,8 @@ def evaluate_collection(
         line = False if callable(progress) else progress
         with shown_progress(line, "metrics") as report:
             paired = _score_answers(collection, items, by_kind["generation"], report)
-        verdicts, scores, judge_notes = _judge_rows(opened, items, by_kind["judge"], progress)
+        judged_items = _judge_rows(opened, items, by_kind["judge"], progress)
+    verdicts, scores, judge_notes, rubrics = judged_items
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
     parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
     evaluation = replace(
@@ -234,6 +235,7 @@ def evaluate_collection(
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
         query_notes=_relevance_notes(rankings, ranked),
+        rubrics=rubrics,
     )
     _refuse_unscored(evaluation, collection, strays)
     notes += [*collection.warnings, *reasoning_notes({"": records}), *(strays if by_ids else ())]
@@ -251,7 +253,7 @@ def _judge_rows(
 ) -> JudgedItems:
     """Return the verdicts of a judge on all rows; none without a judge."""
     if judge is None:
-        return JudgedItems([], {}, [])
+        return JudgedItems([], {}, [], {})
     with shown_progress(progress, "judge") as report:
         return judge_items(judge, items, rubrics, report and Counted(report, len(items)))
 

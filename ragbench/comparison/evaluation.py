@@ -26,6 +26,7 @@ from ragbench.records.codec import to_json
 from ragbench.records.score import Kind, PairCounts, RunCounts, SystemScore
 from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
+from ragbench.score.judge.base import Rubric
 from ragbench.stats.mean import finite, nan_if_none
 from ragbench.types import ScoreColumn, tables
 from ragbench.types.columnar import QueryFingerprints
@@ -64,6 +65,8 @@ class Evaluation:
             The repr has them.
         table: Further columns of the scored table, and the index of a pandas frame.
         slicings: Slices of the items by each field of `slices`.
+        rubrics: Score of the judge -> its rubric; of a loaded result only its scale, method and
+            direction are those that were applied.
     """
 
     query_ids: Sequence[str]
@@ -78,6 +81,7 @@ class Evaluation:
     query_notes: tuple[str, ...] = ()
     table: InputTable = field(default_factory=InputTable, repr=False)
     slicings: Sequence[Slicing] = field(default=(), repr=False)
+    rubrics: Mapping[str, Rubric] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_options("evaluate", self)

@@ -13,8 +13,9 @@ from ragbench.data.runs.run_folder import read_record
 from ragbench.errors import DataError
 from ragbench.records.codec import to_line
 from ragbench.records.columns import column_row, read_column_row
-from ragbench.records.evaluation import EvaluationFile, SavedCells, SlicesOfField
+from ragbench.records.evaluation import EvaluationFile, RubricScale, SavedCells, SlicesOfField
 from ragbench.records.score import PairCounts, RunCounts
+from ragbench.score.judge.base import Rubric
 from ragbench.types.tables import load_pandas, plain
 
 
@@ -31,6 +32,10 @@ def evaluation_text(parts: Mapping[str, Any]) -> str:
         labels = tuple(map(tuple, slicing.labels))
         slices.append(SlicesOfField(field=slicing.field, names=slicing.names, labels=labels))
     texts = {part: tuple(map(plain, cells)) for part, cells in parts["texts"].items()}
+    rubrics = {}
+    for name, rubric in parts["rubrics"].items():
+        levels = {str(level): text for level, text in rubric.scale.items()}
+        rubrics[name] = RubricScale(levels=levels, method=rubric.method, direction=rubric.direction)
     record = EvaluationFile(
         query_ids=tuple(parts["query_ids"]),
         confidence=parts["confidence"],
@@ -46,6 +51,7 @@ def evaluation_text(parts: Mapping[str, Any]) -> str:
         table=tuple(further),
         index=None if table.index is None else _index_levels(table.index),
         slices=tuple(slices),
+        rubrics=rubrics,
     )
     return to_line(record)
 
@@ -70,6 +76,10 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     _check_lengths(record, path)
     index = None if record.index is None else _pandas_index(record.index)
     table = InputTable({str(column.name): _cells(column) for column in record.table}, index)
+    rubrics = {}
+    for name, of in record.rubrics.items():
+        levels = {int(level): text for level, text in of.levels.items()}
+        rubrics[name] = Rubric(name, "answer", (), levels, (), (), of.method, of.direction)
     return {
         "query_ids": record.query_ids,
         "columns": columns,
@@ -83,6 +93,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
         "query_notes": record.query_notes,
         "table": table,
         "slicings": [Slicing(part.field, part.names, part.labels) for part in record.slices],
+        "rubrics": rubrics,
     }
 
 

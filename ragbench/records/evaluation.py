@@ -41,6 +41,20 @@ class SlicesOfField(Record):
     labels: tuple[tuple[str, ...], ...]
 
 
+class RubricScale(Record):
+    """Scale of a rubric, for labels of people.
+
+    Attributes:
+        levels: Level -> its meaning.
+        method: Method of the judge.
+        direction: `higher` or `lower`, whichever is better.
+    """
+
+    levels: Mapping[str, str]
+    method: str
+    direction: str
+
+
 class EvaluationFile(Record):
     """Whole result of `evaluate`, `evaluate_run` or `evaluate_texts`.
 
@@ -59,6 +73,7 @@ class EvaluationFile(Record):
         table: Further columns of the scored table.
         index: Levels of the index of a pandas frame; None for other tables.
         slices: Slices of the items.
+        rubrics: Score of the judge -> scale of its rubric.
     """
 
     schema: str = EVALUATION_SCHEMA
@@ -76,3 +91,4 @@ class EvaluationFile(Record):
     table: tuple[SavedCells, ...] = optional(())
     index: tuple[SavedCells, ...] | None = optional()
     slices: tuple[SlicesOfField, ...] = optional(())
+    rubrics: Mapping[str, RubricScale] = optional({})

@@ -51,12 +51,13 @@ def certificate_report(
     disagreements: Sequence[Disagreement] = (),
     *,
     verbose: bool = False,
+    is_command: bool = True,
 ) -> TableReport:
     """Return a certificate as a report; a number that could not be computed has its reason.
 
     Sentences stand first: agreement, bias and ceiling of each judge, and the pairs of judges. A
     table of at most eight rows per judge follows; `verbose` adds all statistics and their notes.
-    The largest `disagreements` are last.
+    The largest `disagreements` are last. `is_command` names the options that print more.
     """
     sentences = [judge_sentence(name, of) for name, of in certificate.rubrics.items()]
     sentences += map(pair_sentence, certificate.pairs)
@@ -73,7 +74,10 @@ def certificate_report(
         verdict = "differs" if pair.differs else "not shown"
         rows.append((names, None, None, "pair of judges", "raw", *numbers, verdict, None))
     blocks += disagreement_blocks(disagreements)
-    blocks.append(_apart(_legend(certificate, verbose=verbose)))
+    legend = [*_legend(certificate, verbose=verbose)]
+    if is_command and not verbose:
+        legend.append("--verbose prints all statistics, --format csv has all numbers")
+    blocks.append(_apart(legend))
     heads = [_head(certificate.run, *rubric) for rubric in certificate.rubrics.items()]
     subject = heads[0] if len(heads) == 1 else printable(certificate.run)
     return TableReport(tuple(blocks), data_table(COLUMNS, rows), subject)
@@ -368,8 +372,6 @@ def _legend(certificate: records.JudgeCertificate, *, verbose: bool) -> Iterator
             "(summary level in papers); system: of the means of systems, for other samples of "
             "systems"
         )
-    else:
-        yield "--verbose prints all statistics, --format csv has all numbers"
 
 
 def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:

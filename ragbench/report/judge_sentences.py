@@ -12,7 +12,7 @@ from ragbench.report.text import counted, difference, significant, with_interval
 from ragbench.types.display import printable
 
 # Disagreements that a terminal shows, and the characters of a text that it shows.
-_SHOWN, _CHARACTERS = 5, 300
+_LISTED, _CHARACTERS = 5, 300
 
 COLUMNS = (
     *("rubric", "system", "query_id", "question", "passages", "answer"),
@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def judge_sentence(name: str, rubric: records.CertifiedRubric) -> str:
-    """Return how often a judge agrees with people, whether its mean is off, and the ceiling."""
+    """Return a sentence with the agreement, the bias and the ceiling of a judge."""
     parts = [_agreement(name, rubric)]
     if rubric.bias is not None:
         parts.append(_bias(rubric.bias))
@@ -47,7 +47,7 @@ def _agreement(name: str, rubric: records.CertifiedRubric) -> str:
 
 
 def _bias(bias: records.JudgeBias) -> str:
-    """Return whether the mean of a judge is off, with both means."""
+    """Return the bias of a judge in words, with the means of judge and people."""
     means = f"its mean is {significant(bias.judge)}, that of people {significant(bias.people)}"
     if bias.lenient is None:
         gain = " ".join(filter(None, difference(bias.difference, bias.interval)))
@@ -71,7 +71,7 @@ def _share(value: float, ends: Ends | None) -> str:
 
 
 def pair_sentence(pair: records.JudgePair) -> str:
-    """Return whether one judge agrees better with people than another, or whether it is chance."""
+    """Return the difference in agreement of two judges in words, with its verdict."""
     value, ends = difference(pair.difference * 100, _hundredfold(pair.interval))
     gain = f"{value} {ends} points on {counted(pair.answers, 'answers')}"
     names = printable(pair.score), printable(pair.against)
@@ -91,10 +91,12 @@ def disagreement_blocks(disagreements: Sequence[Disagreement]) -> Iterator[Block
     if not disagreements:
         return
     n = len(disagreements)
-    more = "" if n <= _SHOWN else f", the {_SHOWN} largest; all: --disagreements FILE.html or .csv"
+    more = (
+        "" if n <= _LISTED else f", the {_LISTED} largest; all: --disagreements FILE.html or .csv"
+    )
     yield Heading(f"{counted(n, 'disagreements')} with people{more}")
-    for found in disagreements[:_SHOWN]:
-        yield Paragraph(tuple(_lines(found)), is_apart=True)
+    for disagreement in disagreements[:_LISTED]:
+        yield Paragraph(tuple(_lines(disagreement)), is_apart=True)
 
 
 def _lines(disagreement: Disagreement) -> Iterator[str]:

@@ -342,11 +342,13 @@ class JudgedItems(NamedTuple):
         verdicts: Rubric -> verdict of each item, in order.
         columns: Score column of each rubric.
         notes: Sentences on scores of several models, and on unweighted levels.
+        rubrics: Name of each score column -> its rubric.
     """
 
     verdicts: Sequence[Mapping[str, Verdict]]
     columns: Mapping[str, ScoreColumn]
     notes: Sequence[str]
+    rubrics: Mapping[str, Rubric]
 
 
 def judge_items(
@@ -390,7 +392,8 @@ def judge_items(
     if any(rubric.reads_citations for rubric in rubrics):
         answers = [item.answer for item in items if item.answer is not None]
         notes += filter(None, [marker_note(answers, model.citations)])
-    return JudgedItems(count_alike(verdicts, rubrics), judged.columns, notes)
+    by_name = {rubric.name: rubric for rubric in rubrics}
+    return JudgedItems(count_alike(verdicts, rubrics), judged.columns, notes, by_name)
 
 
 def verdict_reader(
