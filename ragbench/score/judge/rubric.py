@@ -282,12 +282,41 @@ def _as_texts(value: Any) -> Any:
     return value if isinstance(value, str) else str(value)
 
 
+# Keys of a scale of two levels, the lower one first.
+_TWO_LEVELS = (("no", "yes"), ("fail", "pass"), ("false", "true"), ("0", "1"))
+
+
+def _two_levels(scale: Any) -> dict[str, str] | None:
+    """Return key -> text of a scale of two named levels, the lower one first; None for another.
+
+    The text of a word has the word in front, so that a judge reads both.
+
+    Example:
+        >>> _two_levels({"yes": "It is polite.", "no": "It is rude."})
+        {'no': 'no: It is rude.', 'yes': 'yes: It is polite.'}
+    """
+    if not isinstance(scale, dict) or not all(isinstance(text, str) for text in scale.values()):
+        return None
+    texts = {str(key).casefold(): text for key, text in scale.items()}
+    for keys in _TWO_LEVELS:
+        if len(scale) == len(texts) == 2 and set(texts) == set(keys):
+            texts_of = {}
+            for key in keys:
+                is_number = key.isdecimal() or texts[key].casefold() == key
+                texts_of[key] = (
+                    texts[key] if is_number or not texts[key] else f"{key}: {texts[key]}"
+                )
+            return texts_of
+    return None
+
+
 class _RubricReader:
     """Reader of the keys of one rubric."""
 
     def __init__(self, path: Path, keys: Mapping[str, Any]) -> None:
         self._path, self._keys = path, keys
         self.lines: dict[str, int] = {}
+        self._words: dict[str, int] = {}  # word of a scale of two named levels -> its level
 
     def error(self, key: str, problem: str, allowed: str, close: str | None = None) -> DataError:
         """Return an error with file, key and line of the key; `close` is the nearest valid word."""
@@ -376,7 +405,12 @@ class _RubricReader:
 
     def _scale(self, value: Any) -> dict[int, str]:
         """Return level -> text, lowest level first; levels in between may be missing."""
-        allowed = "a mapping of levels 1 to n to texts, with texts for 1 and n at least"
+        if (texts := _two_levels(value)) is not None:
+            self._words = {word: level for level, word in enumerate(texts, start=1)}
+            if "fail" in texts and self._keys.get("direction") == "lower":
+                raise self.error("scale", "fail and pass", "direction: higher, or no and yes")
+            return dict(enumerate(texts.values(), start=1))
+        allowed = "levels 1 to n with texts for 1 and n at least, or {no: ..., yes: ...}"
         levels = value if isinstance(value, dict) and len(value) > 1 else {}
         if "1" not in levels or not all(
             re.fullmatch("[1-9][0-9]?", level) and isinstance(text, str)
@@ -423,6 +457,7 @@ class _RubricReader:
             )
             example = {**example, "turns": turns}
         level = str(example.get("level", ""))
+        level = str(self._words.get(level.casefold(), level))
         if not level.isdecimal() or not 1 <= int(level) <= levels:
             raise error(f" has level {level or 'none'}", f"an integer from 1 to {levels}")
         return {**example, "level": int(level)}

@@ -235,3 +235,47 @@ def test_a_rubric_cannot_be_changed():
     # The judges of a process share the rubrics that it has read.
     with pytest.raises(FrozenInstanceError):
         load_rubric("fluency").name = "politeness"
+
+
+YES_NO = {1: "no: It invents.", 2: "yes: All stands in the passages."}
+
+
+@pytest.mark.parametrize(
+    ("scale", "levels"),
+    [
+        ("{no: It invents., yes: All stands in the passages.}", YES_NO),
+        ("{Yes: All stands in the passages., No: It invents.}", YES_NO),
+        ("{0: no, 1: yes}", {1: "no", 2: "yes"}),
+        ("{fail: rude, pass: polite}", {1: "fail: rude", 2: "pass: polite"}),
+        ("{false: rude, true: polite}", {1: "false: rude", 2: "true: polite"}),
+        ("{pass: pass, fail: fail}", {1: "fail", 2: "pass"}),
+    ],
+)
+def test_a_scale_of_two_words_is_two_levels(tmp_path, scale, levels):
+    path = tmp_path / "own.yaml"
+    path.write_text(f"name: own\nneeds: [answer]\nscale: {scale}\n", "utf-8")
+
+    rubric = read_rubric(path)
+
+    assert rubric.scale == levels
+    assert (rubric.score_of(1), rubric.score_of(2)) == (0, 1)
+
+
+def test_a_scale_of_booleans_from_python_and_examples_by_word():
+    examples = [{"answer": "Hm.", "level": "no", "reasoning": "It is cold."}]
+    keys = {"name": "own", "needs": ["answer"], "examples": examples}
+
+    assert load_rubric({**keys, "scale": {"no": "cold", "yes": "kind"}}).examples[0]["level"] == 1
+    scale = {False: "cold", True: "kind"}
+    assert load_rubric({"name": "own", "needs": ["answer"], "scale": scale}).levels == 2
+
+
+def test_pass_is_no_worse_end(tmp_path, assert_message):
+    path = tmp_path / "own.yaml"
+    scale = "scale: {fail: rude, pass: polite}\ndirection: lower\n"
+    path.write_text(f"name: own\nneeds: [answer]\n{scale}", "utf-8")
+
+    with pytest.raises(DataError) as caught:
+        read_rubric(path)
+
+    assert_message(caught.value, "TMP/own.yaml:3: scale")
