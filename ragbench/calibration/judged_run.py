@@ -178,6 +178,23 @@ def _verdicts(path: Path) -> Iterator[tuple[Entry, VerdictRow]]:
             yield entry, row
 
 
+def read_scores(folder: Path, system: str, score: str) -> Iterator[tuple[str, float, str]]:
+    """Yield query id, score and reason of each verdict behind a score of a system, in file order.
+
+    Failed verdicts are left out; nothing is yielded without a file of verdicts.
+
+    Raises:
+        DataError: A line of the file is damaged.
+    """
+    file = _file(folder, "judgements", system)
+    for _, row in _verdicts(file) if file.is_file() else ():
+        if row.score is not None and score in (
+            row.rubric,
+            add_option(row.rubric, "judge", row.judge),
+        ):
+            yield row.query_id, row.score, row.reasoning
+
+
 def _questions(folder: Path) -> dict[str, QuestionRow]:
     """Return query id -> its question and gold answers; {} if the folder does not hold them."""
     file = folder / QUESTIONS_FILE

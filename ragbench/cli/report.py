@@ -16,7 +16,8 @@ from ragbench.errors import DataError
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
 
 if TYPE_CHECKING:
-    from ragbench.report.explanation import Explanation
+    from ragbench.data.runs.query_view import QueryViews
+    from ragbench.report.explanation import Explanation, LowestAnswer
     from ragbench.report.table import Block, TableReport
 
 
@@ -239,7 +240,24 @@ def _read_explanation(run: Path, system: str | None, cause: str | None) -> Expla
     comparisons, cause_filter = read_comparisons(views.folder), cast("AnswerCause | None", cause)
     filters = system, cause_filter
     answers = answer_texts(QueryViews(run, bare=True))
-    return Explanation(views.summary, comparisons, rows, questions, *filters, labels, answers)
+    result = Explanation(views.summary, comparisons, rows, questions, *filters, labels, answers)
+    lowest: list[LowestAnswer] = []
+    for name, score in result.judged_systems.items():
+        lowest += _lowest_answers(views, name, score)
+    return replace(result, lowest=lowest)
+
+
+def _lowest_answers(views: QueryViews, system: str, score: str) -> list[LowestAnswer]:
+    """Return the verdicts of the judge on the answers of a system, the worst first."""
+    from ragbench.calibration.judged_run import read_scores
+    from ragbench.report.explanation import LowestAnswer
+
+    summarized = next(entry for entry in views.summary.systems if entry.name == system)
+    sign = -1 if summarized.scores[score].direction == "lower" else 1
+    answers = []
+    for query, value, reason in read_scores(views.folder, system, score):
+        answers.append(LowestAnswer(system, query, value, reason))
+    return sorted(answers, key=lambda answer: sign * answer.score)
 
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:

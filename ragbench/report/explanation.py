@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -53,6 +53,23 @@ _QUERY_COLUMNS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class LowestAnswer:
+    """Verdict of a judge on an answer of a system without known causes.
+
+    Attributes:
+        system: System that gave the answer.
+        query_id: Id of the query.
+        score: Score of the judge, 0 to 1.
+        reason: Reason of the judge; empty without one.
+    """
+
+    system: str
+    query_id: str
+    score: float
+    reason: str
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Content of an explanation: the systems, the causes that changed, and the selected queries.
@@ -69,6 +86,8 @@ class Explanation:
         labels: Query id -> its name for a reader, such as `row 13`; a missing one has its id.
         system: Selected system; None for all.
         cause: Selected cause; None for all.
+        lowest: Answers with the lowest scores of the judge, the lowest first, of each system of
+            `judged_systems`.
     """
 
     summary: Summary
@@ -79,6 +98,21 @@ class Explanation:
     cause: AnswerCause | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     answers: AnswerTexts | None = None
+    lowest: Sequence[LowestAnswer] = ()
+
+    @cached_property
+    def judged_systems(self) -> Mapping[str, str]:
+        """Selected system -> its first score of a judge, where no cause of an answer is known.
+
+        It is empty if a cause is selected.
+        """
+        scores: dict[str, str] = {}
+        for system in self.systems if self.cause is None else ():
+            causes = {cause for cause, n in system.causes.items() if n}
+            names = [name for name, score in system.scores.items() if score.kind == "judge"]
+            if causes == {"unknown"} and names:
+                scores[system.name] = names[0]
+        return scores
 
     @property
     def systems(self) -> list[SystemSummary]:
@@ -132,8 +166,11 @@ def explanation_report(explanation: Explanation) -> TableReport:
     """
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
-    blocks: list[Block] = [Paragraph((title,)), *cause_tables(explanation.systems)]
-    for system in explanation.systems:
+    # where no cause is known, the verdicts of the judge tell more
+    systems = [s for s in explanation.systems if s.name not in explanation.judged_systems]
+    blocks: list[Block] = [Paragraph((title,))] if systems else []
+    blocks += [*_judged_blocks(explanation), *cause_tables(systems)]
+    for system in systems:
         if explanation.system is not None and system.cause_shares:
             # the shares need room: on a terminal, only for a selected system
             shares = []
@@ -147,6 +184,8 @@ def explanation_report(explanation: Explanation) -> TableReport:
         blocks += flow_blocks(flow)
     is_selected = explanation.cause is not None or explanation.system is not None
     for name, cause, rows in explanation.groups():
+        if name in explanation.judged_systems:
+            continue
         n_repeats = explanation.repeats.get(name, 1)
         table = _query_table(explanation, rows, n_repeats)
         if not is_selected:
@@ -157,9 +196,33 @@ def explanation_report(explanation: Explanation) -> TableReport:
     for system in explanation.systems:
         if (flips := flip_table([system], explanation.answers, explanation.labels)) is not None:
             blocks.append(flips if is_selected else replace(flips, most=_LISTED, more=_MORE))
-    present = present_causes(explanation.systems)
+    present = present_causes(systems)
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
     return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
+
+
+def _judged_blocks(explanation: Explanation) -> Iterator[Block]:
+    """Yield the mean of the judge and the lowest answers of each system without known causes."""
+    columns = (
+        TableColumn("query"),
+        TableColumn("question", "words"),
+        TableColumn("score", "number"),
+        TableColumn("reason", "words"),
+    )
+    for system in explanation.systems:
+        if (name := explanation.judged_systems.get(system.name)) is None:
+            continue
+        score = system.scores[name]
+        mean = fmt.with_interval(score.mean, score.interval)
+        yield Heading(f"{printable(system.name)}: {printable(name)} {mean}, its lowest answers")
+        rows = []
+        for answer in explanation.lowest:
+            if answer.system == system.name:
+                query = printable(explanation.labels.get(answer.query_id, answer.query_id))
+                question = printable(explanation.questions.get(answer.query_id, ""))
+                cells = (label(query), label(question), number(answer.score), label(answer.reason))
+                rows.append(cells)
+        yield Table(columns, tuple(rows), most=_LISTED, more=_MORE)
 
 
 def _quantity(value: Quantity) -> TableCell:

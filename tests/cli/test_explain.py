@@ -377,3 +377,26 @@ def test_show_prints_what_judges_and_generators_were_sent(tmp_path, assert_messa
     assert_message(sent.splitlines()[5])
     assert "\\x1b[31mred \\u202eright" in sent.splitlines()[6]
     assert "prompt of" not in printed("show", folder, "q1")
+
+
+def contained(item):
+    """Grade an answer of a log without gold answers."""
+    return float(item.answer in item.contexts[0]), f"looked for {item.answer}"
+
+
+def test_verdicts_of_a_judge_stand_in_place_of_unknown_causes(tmp_path, assert_message):
+    table = [{"id": "a", "question": "Who?", "contexts": ["Ann"], "answer": "Ann", "system": "app"}]
+    table.append({**table[0], "id": "b", "question": "When?", "answer": "1932"})
+    table.append({**table[0], "id": "c", "question": "Where?", "answer": "Graz"})
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in table), encoding="utf-8")
+    judge = {"type": f"python:{__name__}:contained"}
+    dataset = {"type": "records", "path": str(path)}
+    settings = {"name": "log", "dataset": dataset, "metrics": {"judge": judge}}
+    run = rb.run_experiment({**settings, "output": str(tmp_path / "runs")}).path
+
+    printed = run_command("explain", run)
+
+    assert printed.returncode == 0
+    assert "unknown" not in printed.stdout
+    assert_message(printed.stdout)
