@@ -201,12 +201,12 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
 
 def _changes(run: Path) -> Iterator[Block]:
     """Yield the changes of a run, if its fix list is quick to count; note a damaged one."""
-    from ragbench.data.runs.run_folder import resolve_run_folder
+    from ragbench.data.runs.query_view import QueryViews
     from ragbench.experiment.fix import list_fixes_of_page
     from ragbench.report.fixes import fix_report
 
     try:
-        fixes = list_fixes_of_page(resolve_run_folder(run))
+        fixes = list_fixes_of_page(QueryViews(run, bare=True))
     except DataError as error:
         # the causes, which were asked for, do not need the files of the fix list
         output.write_notes([f"no fix list: {error}"])

@@ -29,6 +29,7 @@ from ragbench.data.runs.query_view import (
     QUESTIONS_FILE,
     REPEATS_FOLDER,
     TEXTS_FILE,
+    QueryViews,
 )
 from ragbench.data.runs.run_folder import (
     QUERIES_FILE,
@@ -187,8 +188,9 @@ def write_run(
 
     def finish(folder: Path) -> None:
         # from the files, as `ragbench report` reads them: both write the same page
-        fixes = list_fixes_of_page(folder)
-        write_page(folder / "report.html", summary, results.comparisons, folder, fixes)
+        views = QueryViews(folder, bare=True)
+        fixes = list_fixes_of_page(views)
+        write_page(folder / "report.html", summary, results.comparisons, views, fixes)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)

@@ -17,7 +17,6 @@ from msgspec import structs
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.comparison.slices import answerable_questions
 from ragbench.config.schema import RetrievalMetrics, Top
-from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.query_view import (
     HITS_FOLDER,
@@ -25,6 +24,7 @@ from ragbench.data.runs.query_view import (
     QUESTIONS_FILE,
     REPEATS_FOLDER,
     TEXTS_FILE,
+    QueryViews,
 )
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
@@ -83,9 +83,14 @@ class RunReader:
     system: str | None = None
 
     @cached_property
+    def views(self) -> QueryViews:
+        """Open files of the run; DataError if the folder has no summary, or it is damaged."""
+        return QueryViews(self.folder, bare=True)
+
+    @property
     def summary(self) -> Summary:
-        """Summary of the run; DataError if the folder has none, or it is damaged."""
-        return run_folder.read_summary(self.folder)
+        """Summary of the run; errors are those of `views`."""
+        return self.views.summary
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -190,7 +195,7 @@ class RunReader:
 
     def _run(self, name: str, folder: str = "rankings") -> Run:
         """Return the ranking of each repetition of each question."""
-        runs = [read_run(file, name) for file in self._repeat_files(name, folder)]
+        runs = [self.views.read_run(file) for file in self._repeat_files(name, folder)]
         return runs[0] if self.repeats == 1 else join_runs(runs, self.repeats)
 
     @property
@@ -275,8 +280,7 @@ class RunReader:
         DataError if the file is missing or damaged.
         """
         causes: dict[str, dict[str, CauseRow]] = {}
-        stored = run_lines.read_cause_rows(self.folder / run_lines.CAUSES_FILE)
-        for system, of_system in stored.items():
+        for system, of_system in self.views.cause_rows.items():
             causes[system] = {}
             for query, rows in of_system.items():
                 for number in range(self.repeats):
@@ -453,13 +457,14 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
     return _fix_list(reader, priced)
 
 
-def list_fixes_of_page(folder: Path) -> FixList | None:
-    """Return the fix list for the page of a run; None without gold or rankings.
+def list_fixes_of_page(views: QueryViews) -> FixList | None:
+    """Return the fix list for the page of a run from its open files; None without gold or rankings.
 
     Also None for rankings of over 16 MB: `ragbench fix` counts these too, but a page has to be
     quick.
     """
-    reader = RunReader(folder)
+    reader = RunReader(views.folder)
+    reader.views = views
     if not 0 < reader.n_bytes <= _LARGEST:
         return None
     priced = reader.priced_run()

@@ -19,6 +19,7 @@ from ragbench.comparison.compare_runs import (
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import collections_folder
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
@@ -86,13 +87,14 @@ def write_pages(
             for line in _headlines(summary, comparisons):
                 tell(line)
     is_html = not brief and any(path.suffix == ".html" for path in paths)
-    fixes = None if run is None or not is_html else _fixes_of(run, tell)
+    views = None if run is None or not is_html else QueryViews(run, bare=True)
+    fixes = None if views is None else _fixes_of(views, tell)
     for path in paths:
         with naming_unwritable(path):
             if brief:
                 html.write_brief(path, summary, comparisons)
             elif path.suffix == ".html":
-                html.write_page(path, summary, comparisons, run, fixes)
+                html.write_page(path, summary, comparisons, views, fixes)
             else:
                 html.write_text(path, render_markdown(summary, comparisons))
     return paths
@@ -133,11 +135,11 @@ def write_figures(run: Path, folder: Path) -> list[Path]:
     return paths
 
 
-def _fixes_of(run: Path, tell: Callable[[str], object] | None) -> FixList | None:
+def _fixes_of(views: QueryViews, tell: Callable[[str], object] | None) -> FixList | None:
     """Return the fix list of a run; None, with a line for `tell`, if a file of it is damaged."""
     # The other parts of a page need neither the config nor the texts of the questions.
     try:
-        return list_fixes_of_page(run)
+        return list_fixes_of_page(views)
     except DataError as error:
         if tell is not None:
             tell(f"no fix list: {error}")

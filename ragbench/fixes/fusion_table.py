@@ -103,6 +103,7 @@ class FusionTable:
             is_single: True if scores are compared as 32-bit floats.
         """
         self._needs_all, self._is_single = needs_all, is_single
+        self._ids: dict[int, bytes] = {}
         self._places = {name: place for place, name in enumerate(rankings)}
         self._rankings = [*rankings.values(), gold]
         queries = [rows.query for rows in self._rankings]
@@ -187,11 +188,17 @@ class FusionTable:
 
     def _id(self, number: int) -> bytes:
         """Return the id of a document; IndexError for an unknown number."""
-        for rows, numbers in zip(self._rankings, self._numbers, strict=True):
-            matches = np.flatnonzero(numbers == number)
-            if len(matches):
-                return rows.documents[int(rows.places[matches[0]])]
-        raise IndexError(number)
+        # many fusions compare the same documents
+        if number not in self._ids:
+            for rows, numbers in zip(self._rankings, self._numbers, strict=True):
+                matches = np.flatnonzero(numbers == number)
+                if len(matches):
+                    self._ids[number] = rows.documents[int(rows.places[matches[0]])]
+                    break
+        try:
+            return self._ids[number]
+        except KeyError:
+            raise IndexError(number) from None
 
 
 def _number(hashes: HashArray, query: IntArray, is_near: BoolArray) -> tuple[IntArray, IntArray]:

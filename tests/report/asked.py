@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_lines import format_causes
 from ragbench.records.causes import Loss
 from ragbench.records.codec import Record, to_json
@@ -188,5 +189,6 @@ def write_example(
     """Write a run folder and its page; return the path of the page."""
     run_folder(folder, n, topic, field)
     summary, comparisons = results(topic if topic != "Moon" else "made")
-    write_page(folder / "report.html", summary, comparisons, folder, **limits)
+    views = QueryViews(folder, bare=True)
+    write_page(folder / "report.html", summary, comparisons, views, **limits)
     return folder / "report.html"

@@ -8,6 +8,7 @@ import re
 import pytest
 from msgspec import structs
 
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.codec import to_json
 from ragbench.report.page import html
@@ -130,7 +131,7 @@ def test_claims_that_the_page_leaves_out_are_counted(tmp_path, visit):
     spans = support_verdict("Moon.", {0: Support(0.1, (("Moon", 0.9),))}).claims
     rows[1]["claims"][:1] = map(to_json, spans)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    html.write_page(folder / "report.html", *results(), folder)
+    html.write_page(folder / "report.html", *results(), QueryViews(folder, bare=True))
 
     side = visit(folder / "report.html", "#queries&q=q1&a=dense%2Fgpt").get_by_label("A: dense/gpt")
 
@@ -191,7 +192,10 @@ def test_a_part_of_a_bar_of_causes_leads_to_its_queries(tmp_path, visit):
         summary.systems[3],
     )
     html.write_page(
-        tmp_path / "r.html", structs.replace(summary, systems=systems), comparisons, folder
+        tmp_path / "r.html",
+        structs.replace(summary, systems=systems),
+        comparisons,
+        QueryViews(folder, bare=True),
     )
     page = visit(tmp_path / "r.html")
 

@@ -92,12 +92,13 @@ def test_a_page_says_of_each_query_what_the_run_folder_does(tmp_path, seed, text
     }
     run_folder = run_experiment(config).path
     by_run = (run_folder / "report.html").read_bytes()
-    fixes = list_fixes_of_page(run_folder)
+    views = QueryViews(run_folder, bare=True)
+    fixes = list_fixes_of_page(views)
     write_page(
         run_folder / "report.html",
         read_summary(run_folder),
         read_comparisons(run_folder),
-        run_folder,
+        views,
         fixes,
     )
     assert (run_folder / "report.html").read_bytes() == by_run, (
@@ -198,5 +199,6 @@ def test_a_run_reads_and_ranks_each_file_once(tmp_path, monkeypatch, ties):
     assert Counter(done) == {"read_run": 2, "rank": 4}
     for run in (first, again):
         path, parts = tmp_path / "report.html", (read_summary(run.path), read_comparisons(run.path))
-        write_page(path, *parts, run.path, list_fixes_of_page(run.path))
+        views = QueryViews(run.path, bare=True)
+        write_page(path, *parts, views, list_fixes_of_page(views))
         assert path.read_bytes() == (run.path / path.name).read_bytes()

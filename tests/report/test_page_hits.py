@@ -150,6 +150,7 @@ def test_a_run_folder_without_hits_still_opens(run, tmp_path):
     assert {hit.document for hit in hits if hit.rank is not None} <= set(DOCUMENTS)
     assert [hit.text for hit in hits if hit.rank is None] == parts
     assert "right document" not in render_query(view)
-    write_page(old / "report.html", read_summary(old), read_comparisons(old), old)
-    packed = json.loads(gzip.decompress(pack_queries(QueryViews(old, bare=True)).packed))
+    views = QueryViews(old, bare=True)
+    write_page(old / "report.html", read_summary(old), read_comparisons(old), views)
+    packed = json.loads(gzip.decompress(pack_queries(views).packed))
     assert packed["queries"][0]["systems"]["starts"]["answers"][0]["ranks"] == [0, 0, 0, 0]

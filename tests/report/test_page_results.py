@@ -8,6 +8,7 @@ import re
 import pytest
 from msgspec import structs
 
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.records.causes import CAUSES
 from ragbench.report.page import html
 from tests.messages import lines_with
@@ -122,7 +123,7 @@ def test_a_verdict_that_does_not_apply_has_not_failed(tmp_path, visit):
     rows[0] |= {"score": None, "status": "not_applicable", "cause": "no_claims"}
     rows[1] |= {"score": None, "status": "failed", "cause": "unreadable"}
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    html.write_page(folder / "report.html", *results(), folder)
+    html.write_page(folder / "report.html", *results(), QueryViews(folder, bare=True))
 
     for query, state, failed in (("q0", "does not apply: no claims", 0), ("q1", "unreadable", 1)):
         page = visit(folder / "report.html", f"#queries&q={query}&a=dense%2Fgpt")

@@ -181,7 +181,10 @@ def list_hits(
         passage = stored.get(name)
         document = _document_of(name, ranking, passage, judged)
         grade = judged.get(document or name)
-        text = _own_text(texts, ranking.source, name, document, passage) if has_texts else None
+        title, text, is_cut = "", None, False
+        if has_texts:
+            row = _own_text(texts, ranking.source, name, document, passage)
+            title, text, is_cut = text_fields(row)
         is_gold_document = grade is not None and grade > 0
         start, end, is_beside = None, None, False
         gold: tuple[str, ...] = ()
@@ -190,20 +193,9 @@ def list_hits(
             is_beside = is_gold_document and document in with_spans and not gold
         elif ranking.row is None and is_gold_document:
             gold = (name,)
-        hits.append(
-            Hit(
-                rank,
-                name,
-                ranking.scores.get(name),
-                grade,
-                *text_fields(text),
-                document=document,
-                start=start,
-                end=end,
-                gold=gold,
-                is_beside=is_beside,
-            )
-        )
+        score = ranking.scores.get(name)
+        fields = rank, name, score, grade, title, text, is_cut, (), document, start, end, gold
+        hits.append(Hit(*fields, is_beside))
     return hits
 
 

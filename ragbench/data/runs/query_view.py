@@ -183,7 +183,9 @@ class QueryViews:
         self.summary: Summary = run_folder.read_summary(self.folder)
         self._files: dict[str, run_lines.Lines] = {}
         self._judges: dict[str, list[str]] = {}  # folder of `judgements/` -> its judges
-        self._stored: dict[Path, tuple[Run, run_lines.Lines]] = {}
+        # (system of the ranking, number of the repetition) -> its run, and its lines in `hits/`
+        self._runs: dict[Path, Run] = {}
+        self._stored: dict[tuple[str, int], tuple[Run, run_lines.Lines]] = {}
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -423,23 +425,40 @@ class QueryViews:
             query: Id of the query.
             number: Number of the repetition; None takes the one that `causes` shows.
         """
-        path = self.rankings.get(system)
-        if path is None:
+        if system not in self.rankings:
             return None
+        source = self._source[system]
+        if number is None and self._has_repeats:
+            number = self.shown_number(source, query)
+        key = source, number or 0
+        if key not in self._stored:
+            self._stored[key] = self._stored_run(self.rankings[system], key[1])
+        run, lines = self._stored[key]
+        rows = lines.read(manifest.HitsRow, query) if lines else []
+        return StoredRanking.of(source, run.ranking(query), next(iter(rows), None))
+
+    @cached_property
+    def _has_repeats(self) -> bool:
+        """True if a ranking has stored repetitions."""
+        return any((path.parent / REPEATS_FOLDER).is_dir() for path in self.rankings.values())
+
+    def _stored_run(self, path: Path, number: int) -> tuple[Run, run_lines.Lines]:
+        """Return a repetition of the ranking in a file, and its lines in `hits/`.
+
+        A repetition that is not stored gives the ranking itself.
+        """
         name = path.stem
-        if number is None and (path.parent / REPEATS_FOLDER).is_dir():
-            number = self.shown_number(self._source[system], query)
         if number and (repeat := path.parent / REPEATS_FOLDER / f"{name}.{number}.trec").is_file():
             path, name = repeat, f"{REPEATS_FOLDER}/{name}.{number}"
-        if path not in self._stored:
-            # one run per file: all systems with one retriever share it
-            lines = self._lines(f"{HITS_FOLDER}/{name}.jsonl")
-            passages = self.folder / PASSAGES_FOLDER / f"{name}.trec"
-            file = passages if lines and passages.is_file() else path
-            self._stored[path] = read_run(file), lines
-        run, lines = self._stored[path]
-        rows = lines.read(manifest.HitsRow, query)
-        return StoredRanking.of(self._source[system], run.ranking(query), next(iter(rows), None))
+        lines = self._lines(f"{HITS_FOLDER}/{name}.jsonl")
+        passages = self.folder / PASSAGES_FOLDER / f"{name}.trec"
+        return self.read_run(passages if lines and passages.is_file() else path), lines
+
+    def read_run(self, path: Path) -> Run:
+        """Return the run of a run file, which is read once; DataError if it is damaged."""
+        if path not in self._runs:
+            self._runs[path] = read_run(path)
+        return self._runs[path]
 
     def shown_number(self, system: str, query: str) -> int:
         """Return the number of the repetition that is shown of a query; 0 without repetitions."""

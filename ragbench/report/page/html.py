@@ -64,7 +64,7 @@ def write_page(
     path: Path,
     summary: Summary,
     comparisons: Comparisons,
-    run: Path | None = None,
+    views: QueryViews | None = None,
     fixes: FixList | None = None,
     **limits: int,
 ) -> None:
@@ -77,17 +77,16 @@ def write_page(
         path: The HTML file.
         summary: The run.
         comparisons: The tests of the run.
-        run: Run folder for the queries; None writes a page without queries.
+        views: Views of the run folder for the queries; None writes a page without queries.
         fixes: Fix list of the run; None writes a page without it.
         limits: Limits of `pack_queries`.
 
     Raises:
-        DataError: The run folder cannot be read.
+        DataError: A file of the run folder is damaged.
         OSError: The page cannot be written.
     """
     data = answers = None
-    if run is not None:
-        views = QueryViews(run, bare=True)
+    if views is not None:
         data, answers = pack_queries(views, **limits), answer_texts(views)
     write_text(path, render_html(summary, comparisons, data, fixes, answers))
 
