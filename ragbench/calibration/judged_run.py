@@ -148,7 +148,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     # predictions may have been deleted: a verdict without its answer still counts
     answers = dict.fromkeys(sorted(judged), JudgedItem())
     for name in rows:
-        answers.update(_answers(folder, name))
+        answers.update(read_answers(folder, name))
     questions = _questions(folder)
     for key, item in answers.items():
         if (row := questions.get(key[1])) is not None:
@@ -202,8 +202,12 @@ def _questions(folder: Path) -> dict[str, QuestionRow]:
     return {row.query_id: row for row in rows}
 
 
-def _answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:
-    """Yield key and answer of each query of a system; nothing without a file of predictions."""
+def read_answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:
+    """Yield key and answer of each query of a system; nothing without a file of predictions.
+
+    Raises:
+        DataError: A line of the file is damaged.
+    """
     file = _file(folder, "predictions", system)
     for entry in read_jsonl(file) if file.is_file() else ():
         if entry.as_record(FailedCall).cause != Cause.SCORED.word:

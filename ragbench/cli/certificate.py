@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,8 +15,9 @@ import click
 from ragbench.calibration import sheet
 from ragbench.calibration.certificate import Calibration, certify, probe_report
 from ragbench.calibration.disagreements import Disagreement, find_disagreements
+from ragbench.calibration.earlier_agreement import changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
-from ragbench.calibration.labels import LabelTable, read_labels, read_ratings
+from ragbench.calibration.labels import Labels, LabelTable, read_labels, read_ratings
 from ragbench.calibration.metadata_labels import METADATA, metadata_labels
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
 from ragbench.cli.output import (
@@ -29,7 +30,7 @@ from ragbench.cli.output import (
     write_result,
 )
 from ragbench.config.load import load_saved
-from ragbench.data.runs.run_folder import to_csv, to_json
+from ragbench.data.runs.run_folder import read_record, to_csv, to_json
 from ragbench.errors import DataError
 from ragbench.experiment.plan.components import build_judge, open_models
 from ragbench.experiment.plan.plan import load_collection
@@ -37,9 +38,20 @@ from ragbench.experiment.records import judge_totals
 from ragbench.experiment.reproduce import check_trust
 from ragbench.files import naming_unwritable, write_file
 from ragbench.records import codec
-from ragbench.records.certificate import JudgeCertificate, ProbeFound, ProbeReport
+from ragbench.records.certificate import (
+    CERTIFICATE_SCHEMA,
+    JudgeCertificate,
+    ProbeFound,
+    ProbeReport,
+    RequiredCertificate,
+)
 from ragbench.report.calibration import certificate_report, probes_report
-from ragbench.report.judge_sentences import COLUMNS, disagreement_rows
+from ragbench.report.judge_sentences import (
+    COLUMNS,
+    certificate_change_lines,
+    change_lines,
+    disagreement_rows,
+)
 from ragbench.report.page.disagreements import write_disagreement_page
 from ragbench.report.page.review import write_label_page
 from ragbench.report.table import TableReport
@@ -202,9 +214,9 @@ def certify_judge(
         calibration = replace(calibration, probes=probe_results)
     certificate = certify(run, chosen, labels_by_rubric, calibration)
     target = Target(request.output, request.form, request.disagreements, request.verbose)
-    _write_certificate(
-        certificate, find_disagreements(run, chosen, labels_by_rubric, scale), notes, target
-    )
+    disagreements = find_disagreements(run, chosen, labels_by_rubric, scale)
+    changes = _changes(request, chosen, labels_by_rubric, certificate)
+    _write_certificate(certificate, disagreements, notes, target, changes)
 
 
 def _write_certificate(
@@ -212,6 +224,7 @@ def _write_certificate(
     disagreements: Sequence[Disagreement],
     notes: Sequence[str],
     target: Target,
+    changes: Sequence[str] = (),
 ) -> None:
     """Print a certificate with the largest disagreements, and write the files of the target."""
     path = target.disagreements
@@ -222,8 +235,40 @@ def _write_certificate(
         else:
             write_file(path, to_csv(COLUMNS, disagreement_rows(disagreements)))
         notes = [*notes, f"{counted(len(disagreements), 'disagreements')}: {path}"]
-    build = partial(certificate_report, disagreements=disagreements, verbose=target.verbose)
+    build = partial(
+        certificate_report, disagreements=disagreements, changes=changes, verbose=target.verbose
+    )
     _write("certificate", certificate, build, notes, target.output, target.form)
+
+
+def _changes(
+    request: Request,
+    scores: Mapping[str, JudgedScore],
+    labels: Mapping[str, Labels],
+    certificate: JudgeCertificate,
+) -> list[str]:
+    """Return lines on the judges that changed since an earlier run, or else since the certificate.
+
+    The certificate is that in the file of the output, before it is replaced.
+    """
+    run = request.run
+    questions = {key: item.question or "" for key, item in run.answers.items()}
+    options: dict[str, Any] = {"scale": request.scale, "confidence": request.confidence}
+    lines: list[str] = []
+    try:
+        for change in changed_agreements(run, scores, labels, **options):
+            lines += change_lines(change, questions)
+    except DataError as error:
+        # the agreement of this run needs no earlier one
+        write_notes([f"no comparison with an earlier run: {error}"])
+    file = request.output
+    if lines or file is None or not file.is_file():
+        return lines
+    # any other file is replaced, unread
+    if f'"{CERTIFICATE_SCHEMA}"' in file.read_text(encoding="utf-8", errors="replace"):
+        earlier = read_record(file, RequiredCertificate)
+        lines += certificate_change_lines(earlier, certificate, file.name)
+    return lines
 
 
 def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:

@@ -50,6 +50,7 @@ def certificate_report(
     certificate: records.JudgeCertificate,
     disagreements: Sequence[Disagreement] = (),
     *,
+    changes: Sequence[str] = (),
     verbose: bool = False,
     is_command: bool = True,
 ) -> TableReport:
@@ -57,11 +58,14 @@ def certificate_report(
 
     Sentences stand first: agreement, bias and ceiling of each judge, and the pairs of judges. A
     table of at most eight rows per judge follows; `verbose` adds all statistics and their notes.
-    The largest `disagreements` are last. `is_command` names the options that print more.
+    The largest `disagreements` are last. `changes` are lines on judges that changed since an
+    earlier run. `is_command` names the options that print more.
     """
     sentences = [judge_sentence(name, of) for name, of in certificate.rubrics.items()]
     sentences += map(pair_sentence, certificate.pairs)
     blocks: list[Block] = [Paragraph(tuple(sentences), is_strong=True)]
+    if changes:
+        blocks.append(_apart(changes))
     rows: list[tuple[Raw, ...]] = []
     for name, rubric in certificate.rubrics.items():
         blocks += _certified_blocks(name, rubric, certificate, verbose=verbose)

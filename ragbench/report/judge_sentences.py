@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ragbench.calibration.disagreements import Disagreement
+from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_parts
+from ragbench.calibration.judged_run import Key
 from ragbench.records import certificate as records
 from ragbench.records.score import Ends
 from ragbench.report.table import Block, Heading, Paragraph
@@ -78,6 +80,49 @@ def pair_sentence(pair: records.JudgePair) -> str:
     if pair.differs:
         return f"{names[0]} surely agrees better with people than {names[1]}: {gain}"
     return f"no difference is shown between {names[0]} and {names[1]}: {gain}"
+
+
+def change_lines(change: ChangedAgreement, questions: Mapping[Key, str]) -> Iterator[str]:
+    """Yield the agreement before and after a change of a judge, and the answers that flipped."""
+    flipped = change.flipped
+    n_lost = sum(change.shares[key] < change.earlier_shares[key] for key in flipped)
+    shares = [sum(of.values()) / len(of) for of in (change.earlier_shares, change.shares)]
+    of_change = change.difference
+    value, ends = difference(of_change.mean * 100, _hundredfold((of_change.lower, of_change.upper)))
+    verdict = "no difference is shown"
+    if of_change.lower > 0 or of_change.upper < 0:
+        verdict = "surely better" if of_change.mean > 0 else "surely worse"
+    sizes = f"{len(flipped) - n_lost} answers came to agree, {n_lost} no longer do"
+    answers = counted(len(change.shares), "answers")
+    start = _change_start(change.score, shares[0], change.parts, change.run)
+    share = _share(shares[1], None)
+    gain = f"{verdict} ({value} {ends} points)"
+    yield f"{start}, now on {share} of the same {answers}: {gain}; {sizes}"
+    for key in flipped[:_LISTED]:
+        people, earlier_level, level = change.levels[key]
+        labels = ", ".join(f"{label:g}" for label in people)
+        system, query = key
+        verdicts = f"people {labels}, judge {earlier_level:g} before, {level:g} now"
+        yield f"  {printable(query)}, {printable(system)}: {verdicts}: {_cut(questions[key])}"
+
+
+def certificate_change_lines(
+    earlier: records.RequiredCertificate, certificate: records.JudgeCertificate, file: str
+) -> Iterator[str]:
+    """Yield the agreement in an earlier certificate of a judge that changed, and the new one."""
+    for name, rubric in certificate.rubrics.items():
+        if (of_file := earlier.rubrics.get(name)) is None or "raw" not in of_file.agreement:
+            continue
+        parts = changed_parts(of_file.signature, rubric.signature)
+        share, earlier_share = rubric.agreement["raw"].value, of_file.agreement["raw"].value
+        if parts and share is not None and earlier_share is not None:
+            yield f"{_change_start(name, earlier_share, parts, file)}, now on {_share(share, None)}"
+
+
+def _change_start(score: str, share: float, parts: Sequence[str], place: str) -> str:
+    """Return the agreement of a judge before a change in words."""
+    agreement = f"{printable(score)} agreed on {_share(share, None)}"
+    return f"{agreement} before its {' and '.join(parts)} changed ({printable(place)})"
 
 
 def _hundredfold(ends: Ends) -> Ends:

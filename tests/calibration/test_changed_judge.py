@@ -1,0 +1,126 @@
+"""Agreement before and after a change of the rubric: the answers that flipped."""
+
+import csv
+import json
+import os
+import shutil
+
+import pytest
+
+import ragbench as rb
+from ragbench.calibration.earlier_agreement import changed_agreements
+from ragbench.calibration.judged_run import read_judged_run
+from ragbench.calibration.labels import read_labels
+
+# answers of people: 20 good ones, 20 bad ones
+LABELS = {f"q{n:02}": "yes" if n < 20 else "no" for n in range(40)}
+
+
+# Step of the rubric -> numbers of the answers on which the judge is wrong.
+WRONG = {"Old.": range(12, 24), "New.": range(18, 21)}
+
+
+class Judge:
+    """Judge that is right on all answers but some, by the steps of its rubric."""
+
+    def __init__(self):
+        self.label, self.model, self.options = "planted", "planted/1", {}
+
+    def judge(self, item, rubric):
+        number = int(item.answer.split()[-1])
+        is_good = (number < 20) is not (number in WRONG[rubric.steps[0]])
+        return rb.Verdict(score=float(is_good))
+
+
+def _run(tmp_path, step):
+    rubric = {"name": "grounded", "needs": ["answer"], "scale": {"no": "-", "yes": "+"}}
+    config = {
+        "name": "loop",
+        "dataset": {"type": "records", "path": str(tmp_path / "answers.jsonl")},
+        "metrics": {
+            "judge": {"type": f"python:{__name__}:Judge", "rubrics": [{**rubric, "steps": [step]}]}
+        },
+        "output": str(tmp_path / "runs"),
+    }
+    return rb.run_experiment(config).path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with (tmp_path / "answers.jsonl").open("w") as stream:
+        for n, query in enumerate(LABELS):
+            row = {"id": query, "question": f"{n}?", "contexts": ["-"], "answer": f"Answer {n}"}
+            stream.write(json.dumps(row) + "\n")
+    with (tmp_path / "labels.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("query_id", "label"), *LABELS.items()])
+    return tmp_path
+
+
+def test_a_new_rubric_is_compared_with_the_run_before(folder, calibrate, assert_message):
+    _run(folder, "Old.")
+    run = _run(folder, "New.")
+
+    code, out, _ = calibrate(run, "--labels", folder / "labels.csv")
+
+    assert code == 0
+    # wrong before: 12 to 23; now: 18 to 20
+    assert_message("\n".join(out.splitlines()[2:8]))
+    judged = read_judged_run(run)
+    labels = read_labels([folder / "labels.csv"], judged, [*judged.scores.values()], None, {})
+    (change,) = changed_agreements(judged, judged.scores, labels, scale=None, confidence=0.95)
+    flipped = {query for _, query in change.flipped}
+    assert flipped == {f"q{n:02}" for n in (*range(12, 18), *range(21, 24))}
+    assert change.difference.mean == pytest.approx(9 / 40)
+    assert change.difference.lower > 0
+
+
+def test_the_same_rubric_and_a_first_run_have_no_change(folder):
+    for _ in range(2):
+        judged = read_judged_run(_run(folder, "Old."))
+        labels = read_labels([folder / "labels.csv"], judged, [*judged.scores.values()], None, {})
+        options = {"scale": None, "confidence": 0.95}
+        assert not [*changed_agreements(judged, judged.scores, labels, **options)]
+
+
+def test_answers_that_changed_meanwhile_are_left_out(folder):
+    _run(folder, "Old.")
+    path = folder / "answers.jsonl"
+    path.write_text(path.read_text().replace('"Answer 30"', '"Another answer 30"'))
+    judged = read_judged_run(_run(folder, "New."))
+    labels = read_labels([folder / "labels.csv"], judged, [*judged.scores.values()], None, {})
+
+    (change,) = changed_agreements(judged, judged.scores, labels, scale=None, confidence=0.95)
+
+    assert len(change.shares) == 39
+    assert ("given", "q30") not in change.shares
+
+
+def test_without_an_earlier_run_the_certificate_in_the_file_is_compared(
+    folder, calibrate, assert_message
+):
+    options = ("--labels", folder / "labels.csv", "-o", folder / "judge.json")
+    earlier = _run(folder, "Old.")
+    assert calibrate(earlier, *options)[0] == 0
+    shutil.rmtree(earlier)
+
+    run = _run(folder, "New.")
+    code, out, _ = calibrate(run, *options)
+
+    assert code == 0
+    assert_message(out.splitlines()[2])
+    # the file has the new certificate now
+    assert "agreed on" not in calibrate(run, *options)[1]
+
+
+def test_a_damaged_earlier_run_is_a_note(folder, calibrate, assert_message):
+    earlier = _run(folder, "Old.")
+    (earlier / "summary.json").write_text("{")
+    run = _run(folder, "New.")
+    later = (run / "summary.json").stat().st_mtime
+    os.utime(earlier / "summary.json", (later - 5, later - 5))
+
+    code, out, error = calibrate(run, "--labels", folder / "labels.csv")
+
+    assert code == 0
+    assert out.startswith("grounded agrees with people on 37 of 40")
+    assert_message(error)
