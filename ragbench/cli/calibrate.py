@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ _USES = {
     ("sample", "trusted"): {"--probe"},
     ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings"},
     ("judge_scale", "model"): {"--ratings"},
-    ("good", "columns", "random", "verbose", "disagreements"): {"--labels", "--ratings"},
+    ("good", "own_columns", "random", "verbose", "disagreements"): {"--labels", "--ratings"},
 }
 _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
 
@@ -107,7 +107,7 @@ _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
 )
 @output.several(
     "--column",
-    "columns",
+    "own_columns",
     metavar="NAME=COLUMN",
     help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a "
     "rubric; repeatable, one per rater; question=, query_id=, system= or answer=COLUMN. With "
@@ -159,19 +159,11 @@ def command(
         "--probe": probe is not None,
     }
     _check_uses(is_used, run, choices)
-    output.refuse(
-        (
-            "where" in choices and "unit" in choices,
-            "--unit is for a draw of all answers alike: --where unsure draws the answers of all "
-            "systems to a query together where it can",
-        ),
-        (
-            "as_json" in choices and choices.get("form", "json") != "json",
-            f"pass --json or --format {choices.get('form')}, not both",
-        ),
-    )
     if choices.pop("as_json", False):
         choices["form"] = "json"
+    # `columns` is an option of LaTeX tables
+    if "own_columns" in choices:
+        choices["columns"] = choices.pop("own_columns")
     from ragbench.calibration.judged_run import read_judged_run
     from ragbench.calibration.sheet import LabelScale
     from ragbench.cli import certificate
@@ -210,7 +202,7 @@ def _certify_ratings(
     certificate.certify_ratings(ratings, files, rubrics, **choices)
 
 
-def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collection[str]) -> None:
+def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Mapping[str, Any]) -> None:
     """Raise a usage error for uses that exclude each other, and for options of other uses."""
     is_drawing, has_labels, has_ratings, is_probing = is_used.values()
     output.refuse(
@@ -230,3 +222,14 @@ def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Collecti
         for name in names:
             is_refused = name in choices and not any(is_used[use] for use in allowed)
             output.refuse((is_refused, f"{options[name]} is for {' and '.join(sorted(allowed))}"))
+    output.refuse(
+        (
+            "where" in choices and "unit" in choices,
+            "--unit is for a draw of all answers alike: --where unsure draws the answers of all "
+            "systems to a query together where it can",
+        ),
+        (
+            "as_json" in choices and choices.get("form", "json") != "json",
+            f"pass --json or --format {choices.get('form')}, not both",
+        ),
+    )
