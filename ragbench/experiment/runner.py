@@ -121,9 +121,8 @@ def run_experiment(  # noqa: PLR0913  the public signature: a keyword per kind o
     with nullcontext() if isinstance(source, ExperimentConfig) else watch_imports():
         config = load_run_config(source, overrides or {}, live, has_dataset=dataset is not None)
     progress, choices = progress_of(progress), choices or Choices()
-    config = choose_combinations(
-        config, choices, partial(run_experiment, progress=progress, retrievers=live.retrievers)
-    )
+    decide = partial(run_experiment, progress=progress, retrievers=live.retrievers)
+    config = choose_combinations(config, choices, decide, live)
     started = time.time()
     collection = _load_data(config, dataset, documents, progress)
     experiment_folder = Path(config.output) / config.name

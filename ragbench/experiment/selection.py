@@ -9,7 +9,8 @@ from msgspec import structs
 
 from ragbench.config.schema import ExperimentConfig, Metrics, Selection, Sweep
 from ragbench.errors import DataError
-from ragbench.experiment.plan.plan import check_single
+from ragbench.experiment.plan.plan import check_only, check_single
+from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import SelectedSystem
@@ -19,7 +20,10 @@ _LEFT_OUT = ("generators", "apps", "controls", "gates", "audit", "causes", "budg
 
 
 def choose_combinations(
-    config: ExperimentConfig, choices: Choices, run: Callable[..., Experiment]
+    config: ExperimentConfig,
+    choices: Choices,
+    run: Callable[..., Experiment],
+    live: LiveComponents | None = None,
 ) -> ExperimentConfig:
     """Return the config with the chosen combination of each sweep that has a `select`.
 
@@ -33,24 +37,30 @@ def choose_combinations(
         config: Checked config.
         choices: Options of the command line; a sample and `retry_failed` hold for the choice, too.
         run: `run_experiment`, which gets a config and `choices`.
+        live: Components that a caller passed as objects; None for none.
 
     Raises:
+        OptionError: There is an open choice, and `choices.only` names no system.
         DataError: No combination has a value on that split, or the config has several data sets;
             other errors are those of `run`.
     """
     check_single(config)
     chosen: dict[str, str] = {}
     selected: list[SelectedSystem] = []
-    # a copy of the names: `config` is another object after each choice
-    for name in list(config.sweeps):
-        sweep = config.sweeps[name]
+    open_sweeps = []
+    for name, sweep in config.sweeps.items():
         # `--only` of a combination is a choice by the user, and needs no run to decide
-        if sweep.select is None or not sweep.is_open or set(choices.only) & set(sweep.members):
-            continue
+        if sweep.select and sweep.is_open and not set(choices.only) & set(sweep.members):
+            open_sweeps.append((name, sweep, sweep.select))
+    if open_sweeps:
+        # before any combination runs: a wrong name would be refused after all of them
+        check_only(config, choices, live or LiveComponents())
+    # `config` is another object after each choice
+    for name, sweep, select in open_sweeps:
         # no judge: the run decides by a measure of rankings, and verdicts cost money
         only = structs.replace(choices, only=sweep.members, judge=False, judge_replay=False)
-        experiment = run(_deciding(config, name, sweep.select), choices=only)
-        selected.append(_selected(name, sweep, sweep.select, experiment))
+        experiment = run(_deciding(config, name, select), choices=only)
+        selected.append(_selected(name, sweep, select, experiment))
         chosen[name] = selected[-1].system
         if config.reload is not None:  # every config with sweeps has it
             again, gates = config.reload(chosen), config.gates

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.text.analyzer import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, Retrieved, ScoredDocument
-from ragbench.types.documents import hash_documents, record_ids
+from ragbench.types.documents import Content, hash_documents, record_ids
 
 if TYPE_CHECKING:
     import bm25s
@@ -35,6 +36,20 @@ _SCORES = ("data", "indices", "indptr")
 Variant = Literal["lucene", "robertson", "atire", "bm25l", "bm25+"]
 
 _CLAUSE = "{}^{:.4f}"  # as Lucene writes a weighted term
+
+
+class _CorpusTerms(NamedTuple):
+    """Terms of a corpus, which indexes with other `k1` and `b` share.
+
+    Attributes:
+        key: Hash of the corpus.
+        terms: Term numbers of each document.
+        vocabulary: Term -> its number.
+    """
+
+    key: str
+    terms: Sequence[array[int]]
+    vocabulary: Mapping[str, int]
 
 
 class BM25(Retriever):
@@ -86,6 +101,8 @@ class BM25(Retriever):
         self._rows: dict[str, int] = {}
         self._id_ranks: IntArray = np.empty(0, dtype=np.int64)
         self._index: bm25s.BM25 | None = None
+        self._terms: _CorpusTerms | None = None
+        _waiting.add(self)
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Build the index, or open the stored one; the scores are the same to the last bit.
@@ -96,16 +113,42 @@ class BM25(Retriever):
             DataError: No document has a word, or the index cannot be written to the cache, as on a
                 full disk.
         """
-        arrays = self._stored_index(corpus)
+        content = hash_documents(corpus)
+        _waiting.discard(self)
+        arrays = self._stored_index(corpus, content)
         if arrays is None:
-            self._index, self._folder = self._build(corpus), None
+            self._index, self._folder = self._build(corpus, content.key), None
             self._id_ranks = id_ranks(record_ids(corpus))
         else:
             self._open(arrays)
         self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
+        self._terms = None
 
-    def _build(self, corpus: Sequence[Document]) -> bm25s.BM25:
-        """Return a new index of the words of all documents; raise `DataError` if there are none."""
+    def _build(self, corpus: Sequence[Document], key: str) -> bm25s.BM25:
+        """Return a new index of the words of all documents; raise `DataError` if there are none.
+
+        `key` is the hash of the corpus. Its terms are passed to retrievers that wait for an index,
+        such as those of a sweep.
+        """
+        if self._terms is not None and self._terms.key == key:
+            terms, vocabulary = self._terms.terms, dict(self._terms.vocabulary)
+        else:
+            terms, vocabulary = self._analyze_corpus(corpus)
+            settings = self._analyze.settings
+            peers = [peer for peer in list(_waiting) if peer._analyze.settings == settings]
+            if peers:
+                # a copy: the library adds an empty term to its vocabulary
+                shared = _CorpusTerms(key, terms, dict(vocabulary))
+                for peer in peers:
+                    peer._terms = shared
+        index = self._new_library_index()
+        index.index((terms, vocabulary), show_progress=False)
+        return index
+
+    def _analyze_corpus(
+        self, corpus: Sequence[Document]
+    ) -> tuple[list[array[int]], dict[str, int]]:
+        """Return the term numbers of each document, and term -> number; DataError without terms."""
         # term ids assigned here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         term_id = vocabulary.setdefault
@@ -120,9 +163,7 @@ class BM25(Retriever):
         if not vocabulary:
             allowed = "a corpus with text; or stopwords: none, where its words are stop words"
             raise DataError("bm25: no document has a word", allowed=allowed)
-        index = self._new_library_index()
-        index.index((terms, vocabulary), show_progress=False)
-        return index
+        return terms, vocabulary
 
     def _open(self, arrays: Arrays) -> None:
         """Use the arrays of a stored index, which the operating system maps into memory."""
@@ -184,9 +225,8 @@ class BM25(Retriever):
             k1=self.k1, b=self.b, method=self.variant, dtype="float64", auto_compile=False
         )
 
-    def _stored_index(self, corpus: Sequence[Document]) -> Arrays | None:
+    def _stored_index(self, corpus: Sequence[Document], content: Content) -> Arrays | None:
         """Return the stored index of a corpus, built and stored first if it is missing."""
-        content = hash_documents(corpus)
         if self.cache_folder is None or content.size < WORTH_KEEPING:
             return None
         options = [f"{name}={value}" for name, value in sorted(options_of(self).items())]
@@ -195,11 +235,11 @@ class BM25(Retriever):
         key = fingerprint([_FORMAT, version("bm25s"), *parts], 32)
         store = ArrayStore(self.cache_folder, self.cache_also)
         label = f"bm25 of {len(corpus):,} {self.unit}"
-        return store.ensure("index", label, key, partial(self._write, corpus))
+        return store.ensure("index", label, key, partial(self._write, corpus, content.key))
 
-    def _write(self, corpus: Sequence[Document], writer: ArrayWriter) -> None:
-        """Build the index of a corpus and write its arrays."""
-        index = self._build(corpus)
+    def _write(self, corpus: Sequence[Document], key: str, writer: ArrayWriter) -> None:
+        """Build the index of a corpus with this hash and write its arrays."""
+        index = self._build(corpus, key)
         for name in _SCORES:
             writer.add(name, index.scores[name])
         writer.add_texts("terms", index.vocab_dict)
@@ -316,6 +356,10 @@ class BM25(Retriever):
         """Return the hits in some rows of the corpus with their scores."""
         ranking = zip(rows.tolist(), scores.tolist(), strict=True)
         return [ScoredDocument(self._ids[row], score) for row, score in ranking]
+
+
+# retrievers that have no index yet: the first of them to read a corpus passes its terms on
+_waiting: WeakSet[BM25] = WeakSet()
 
 
 def _open_index(

@@ -49,6 +49,11 @@ class Analyzer:
         return cls(stemmer=stemmer, stopwords=stopwords, language=language)
 
     @property
+    def settings(self) -> tuple[str, str, frozenset[str]]:
+        """Stemmer, language and stop words: analyzers with equal ones give equal terms."""
+        return self._stemmer, self._language, frozenset(self._stopwords)
+
+    @property
     def identity(self) -> str:
         """Hash of all that terms depend on: options, stop words, code and library."""
         files = filter(Path.is_file, sorted(Path(__file__).parent.iterdir()))

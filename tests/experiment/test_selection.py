@@ -102,6 +102,26 @@ def test_a_combination_that_only_names_is_run_without_a_choice(data):
 
 
 @pytest.mark.slow
+def test_the_name_of_a_sweep_in_only_means_the_winner(data):
+    summary = rb.run_experiment(data, choices=Choices(only=("tuned",))).record
+
+    [choice] = summary.selected
+    assert [system.name for system in summary.systems] == [choice.system]
+    # without a choice, all combinations
+    del data["retrievers"]["tuned"]["select"]
+    summary = rb.run_experiment(data, choices=Choices(only=("tuned",))).record
+    assert len(summary.systems) == 4
+
+
+def test_an_unknown_name_in_only_is_refused_before_a_combination_runs(data, assert_message):
+    with pytest.raises(rb.OptionError) as error:
+        rb.run_experiment(data, choices=Choices(only=("bm25", "tunde")))
+
+    assert_message(error.value)
+    assert not Path("runs").exists()
+
+
+@pytest.mark.slow
 def test_what_a_caller_changes_in_the_config_outlives_the_choice(data):
     # `ragbench gate` runs the base in a folder of its own, without gates or missing judges.
     data["gates"] = [{"measure": "map", "system": "tuned", "min": 0.0}]

@@ -31,6 +31,32 @@ def rank(texts, question, top_k=10, **options):
     return [(hit.id, hit.score) for hit in hits]
 
 
+def test_retrievers_that_wait_for_an_index_read_a_corpus_once():
+    corpus = [Document("d1", "red fox red"), Document("d2", "blue fox")]
+    grid = [{"k1": 0.9}, {"k1": 2.0}, {"k1": 0.9, "stemmer": "none"}, {"b": 0.0}]
+    retrievers = [BM25(**options) for options in grid]
+    counts = []
+    for retriever in retrievers:
+        read = []
+        retriever.advance = read.append
+        retriever.index(corpus)
+        counts.append(sum(read))
+
+    # another stemmer gives other terms
+    assert counts == [2, 0, 2, 0]
+    queries = [Query("q", "red foxes")]
+    for retriever, options in zip(retrievers, grid, strict=True):
+        alone = BM25(**options)
+        alone.index(corpus)
+        assert retriever.retrieve(queries, 5) == alone.retrieve(queries, 5)
+    # another corpus has terms of its own
+    first, second = BM25(), BM25()
+    first.index(corpus)
+    second.index([Document("d3", "green fox")])
+    assert [hit.id for hit in second.retrieve([Query("q", "green")], 5)[0]] == ["d3"]
+    assert second.retrieve([Query("q", "red")], 5) == [[]]
+
+
 def test_agrees_with_the_formula_by_hand():
     # Lucene: ln(1 + (N - n + 0.5) / (n + 0.5)) * tf / (tf + k1 (1 - b + b len / mean len))
     texts = {"d1": "red fox red", "d2": "blue fox", "d3": "blue sky over sea"}

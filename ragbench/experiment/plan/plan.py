@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
@@ -35,10 +37,11 @@ from ragbench.experiment.plan.systems import (
     choose_baseline,
     choose_systems,
     complete_systems,
+    expand_only,
     names_of,
 )
 from ragbench.gates.base import check_names, read_baselines
-from ragbench.generate.base import Generator
+from ragbench.generate.base import App, Generator
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric
@@ -112,6 +115,7 @@ def make_plan(
         MissingExtra: A component needs a package that is not installed.
     """
     config = _matching_texts(config, collection)
+    choices = structs.replace(choices, only=expand_only(choices.only, config.sweeps))
     inputs = PlanInputs(config, collection, choices, live, calls)
     check_live_names(inputs)
     gate_baselines = read_baselines(config.gates)
@@ -133,9 +137,6 @@ def make_plan(
     warnings += coverage_warnings("retriever", retrievers, collection.queries, queries)
     warnings += coverage_warnings("generator", generators, collection.queries, queries)
     baseline = choose_baseline(inputs, systems)
-    apps = {}
-    for name in names_of(systems, "app"):
-        apps[name] = build("app", name, *inputs.parts("app", name), calls=calls)
     plan = Plan(
         config=config,
         choices=choices,
@@ -145,7 +146,7 @@ def make_plan(
         retrievers=retrievers,
         systems=complete_systems(systems, generators, scores.recorded_rankings, baseline),
         generators=generators,
-        apps=apps,
+        apps=_build_apps(inputs, systems),
         measures=scores.measures,
         metrics=scores.metrics,
         judges=scores.judges,
@@ -216,17 +217,10 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
     require_method(config.dataset, "loader")
     if not (config.retrievers or config.apps):
         return  # all systems are in the data
+    choices = structs.replace(choices, only=expand_only(choices.only, config.sweeps))
     entries = {**config.retrievers, **config.generators, **config.apps}
     recorded = [name for name in choices.only if name.partition("/")[0] not in entries]
-    # has all that the data may have, so that nothing is refused for its absence
-    unknown = Collection(
-        queries=[],
-        documents=[Document("unknown", "unknown")],
-        qrels=Qrels.from_dict({"unknown": {"unknown": 1}}),
-        expected_tool_calls={"unknown": ()},
-        recorded_answers=dict.fromkeys(recorded, ()),
-    )
-    inputs = PlanInputs(config, unknown, choices, calls=False)
+    inputs = PlanInputs(config, _unknown_data(recorded), choices, calls=False)
     systems = choose_systems(inputs)
     answering = bool(names_of(systems, "pair", "app"))
     _, judges, _ = choose_answer_scores(inputs, has_answers=answering)
@@ -242,6 +236,23 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
     check_startup(config, retrievers, generators, judges)
 
 
+def check_only(config: ExperimentConfig, choices: Choices, live: LiveComponents) -> None:
+    """Raise an OptionError if `only` names no system of the config; data are not read."""
+    only = expand_only(choices.only, config.sweeps)
+    choose_systems(PlanInputs(config, _unknown_data(), structs.replace(choices, only=only), live))
+
+
+def _unknown_data(recorded: Sequence[str] = ()) -> Collection:
+    """Return data that have all that data may have, so that nothing is refused for its absence."""
+    return Collection(
+        queries=[],
+        documents=[Document("unknown", "unknown")],
+        qrels=Qrels.from_dict({"unknown": {"unknown": 1}}),
+        expected_tool_calls={"unknown": ()},
+        recorded_answers=dict.fromkeys(recorded, ()),
+    )
+
+
 def _build_generators(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Generator]:
     """Create the generators of the pairs by name, in the order of the pairs; {} without pairs."""
     generators = {}
@@ -249,6 +260,14 @@ def _build_generators(inputs: PlanInputs, systems: Sequence[System]) -> dict[str
         component, live = inputs.parts("generator", name)
         generators[name] = build("generator", name, component, live, calls=inputs.calls)
     return generators
+
+
+def _build_apps(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, App]:
+    """Create the apps of the systems by name, in their order; {} without apps."""
+    apps = {}
+    for name in names_of(systems, "app"):
+        apps[name] = build("app", name, *inputs.parts("app", name), calls=inputs.calls)
+    return apps
 
 
 def _selection_warnings(config: ExperimentConfig, choices: Choices) -> list[str]:

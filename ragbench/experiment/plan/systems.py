@@ -10,6 +10,7 @@ from itertools import chain, product
 
 from ragbench.comparison.systems import baseline_of
 from ragbench.config.components import is_opaque
+from ragbench.config.schema import Sweep
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.plan.components import build
@@ -76,6 +77,19 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
 
 # A name of letters, digits, "_", "." and "-" with at least one other than ".".
 _NAME = re.compile(r"\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+
+
+def expand_only(only: Sequence[str], sweeps: Mapping[str, Sweep]) -> tuple[str, ...]:
+    """Return the names of `only`, with the combinations of a sweep in place of its name.
+
+    A sweep whose combination was chosen has that one alone; `tuned/gpt` names pairs.
+    """
+    names = []
+    for name in only:
+        retriever, slash, generator = name.partition("/")
+        members = sweeps[retriever].members if retriever in sweeps else (retriever,)
+        names += [f"{member}{slash}{generator}" for member in members]
+    return tuple(names)
 
 
 def check_live_names(inputs: PlanInputs) -> None:
