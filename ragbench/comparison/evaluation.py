@@ -14,10 +14,8 @@ import numpy as np
 
 from ragbench.comparison.input_table import InputTable
 from ragbench.comparison.method import Confidence, check_options
-from ragbench.comparison.saved_evaluation import evaluation_text, read_evaluation
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import find_score, summarize
-from ragbench.data.runs.run_folder import to_csv
 from ragbench.errors import OptionError
 from ragbench.files import naming_unwritable, write_atomically
 from ragbench.pictures.intervals import Whisker, interval_picture
@@ -336,6 +334,9 @@ class Evaluation:
         Raises:
             DataError: The file cannot be written.
         """
+        # here: it would slow down each start of `ragbench score`
+        from ragbench.data.runs.run_folder import to_csv
+
         columns: dict[str, Sequence[Any]] = {"query_id": self.query_ids}
         columns |= self._frame_columns(texts=texts)
         rows = zip(*columns.values(), strict=True)
@@ -353,6 +354,9 @@ class Evaluation:
             DataError: The file cannot be written, or a column of the table or the index holds
                 values that JSON does not have, such as objects.
         """
+        # here: the readers of files would slow down each start of `ragbench score`
+        from ragbench.comparison.saved_evaluation import evaluation_text
+
         text = evaluation_text({part.name: getattr(self, part.name) for part in fields(self)})
         with naming_unwritable(path):
             write_atomically(Path(path), text)
@@ -403,6 +407,8 @@ def load(path: str | Path) -> Evaluation:
         ...     load(file).mean
         {'rouge1': 1.0}
     """
+    from ragbench.comparison.saved_evaluation import read_evaluation
+
     return Evaluation(**read_evaluation(path))
 
 
