@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import structs
 
 from ragbench import errors
-from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most
+from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most, paired_rows
 from ragbench.comparison.evaluate import as_judgements
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Families, Method
@@ -36,7 +36,12 @@ from ragbench.report.formats import render
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.latex import Latex
 from ragbench.report.headline import outcome_of, verdict_of
-from ragbench.report.pictures import difference_pictures, picture_of
+from ragbench.report.pictures import (
+    QueryDifferences,
+    difference_pictures,
+    picture_of,
+    query_pictures,
+)
 from ragbench.report.text import probability
 from ragbench.types import Qrels
 from ragbench.types.display import printable
@@ -62,9 +67,11 @@ class Comparison:
 
     Attributes:
         record: Record of the schema `ragbench.comparison/1`.
+        by_query: Measure -> difference of each query, comparison by comparison; empty if unpaired.
     """
 
     record: ComparedRuns
+    by_query: Mapping[str, Sequence[QueryDifferences]] = field(default_factory=dict, compare=False)
 
     @property
     def found(self) -> Mapping[str, Any]:
@@ -137,11 +144,25 @@ class Comparison:
 
         return pd.DataFrame(self.differences)
 
-    def plot(self, measure: str | None = None) -> Picture:
+    def plot(
+        self,
+        measure: str | None = None,
+        kind: Literal["differences", "queries"] = "differences",
+    ) -> Picture:
         """Return the picture of the differences by a measure, which a notebook shows.
 
-        `measure` None takes the first one. An OptionError if there are no differences by it.
+        Args:
+            measure: Name of a score; None takes the first one.
+            kind: Differences of the means with intervals, or a bar for each query.
+
+        Raises:
+            OptionError: An unknown kind, or there are no differences by the measure; unpaired runs
+                have none by query.
         """
+        if kind == "queries":
+            return picture_of(query_pictures(self.record, self.by_query), measure)
+        if kind != "differences":
+            raise errors.OptionError("plot", "kind", kind, "differences, queries")
         return picture_of(difference_pictures(self.record), measure)
 
     def _repr_html_(self) -> str:
@@ -251,15 +272,29 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
     compared = compare_sources(matching, method, clusters)
     notes = (*compared.notes, *_cluster_notes(sources, cluster, unpaired=unpaired))
     compared = structs.replace(compared, notes=notes)
+    by_query = {} if unpaired else _differences_by_query(compared, matching)
     if moved and not unpaired:
         queries = moved_most(compared, matching, matching.measures[0], moved)
         compared = structs.replace(compared, moved=queries)
     if is_alone:
-        return Comparison(compared)
+        return Comparison(compared, by_query)
     folders = [source.folder for source in matching.sources]
     noise = dict.fromkeys(filter(None, (own_noise(folders[0], f) for f in folders[1:])))
     compared = structs.replace(compared, notes=(*compared.notes, *noise))
-    return Comparison(add_changes(compared, matching))
+    return Comparison(add_changes(compared, matching), by_query)
+
+
+def _differences_by_query(
+    compared: ComparedRuns, matching: Matching
+) -> dict[str, list[QueryDifferences]]:
+    """Return measure -> score minus baseline of each query, for the comparisons by it."""
+    by_query: dict[str, list[QueryDifferences]] = {}
+    for measure in matching.measures:
+        for system, baseline, pairs in paired_rows(compared, matching, measure):
+            values = pairs.system.values - pairs.baseline.values
+            entry = QueryDifferences(system.label, baseline.label, pairs.query_ids, values)
+            by_query.setdefault(measure, []).append(entry)
+    return by_query
 
 
 def _named_sources(

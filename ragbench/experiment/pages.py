@@ -33,7 +33,7 @@ from ragbench.records.fixes import FixList
 from ragbench.records.gate import Decision
 from ragbench.records.summary import DeclaredJudge, Summary, SystemSummary
 from ragbench.report.page import html
-from ragbench.report.pictures import pictures
+from ragbench.report.pictures import differences_by_query, pictures, query_pictures
 from ragbench.report.results import render_markdown
 from ragbench.report.runs import lay_out_changes
 
@@ -125,7 +125,9 @@ def write_figures(run: Path, folder: Path) -> list[Path]:
     experiment = load_experiment(run)
     paths = []
     counts = Counter[str]()
-    for picture in pictures(experiment.record, experiment.compared):
+    by_measure = differences_by_query(experiment.compared, experiment.per_query)
+    bars = query_pictures(experiment.compared, by_measure).values()
+    for picture in (*pictures(experiment.record, experiment.compared), *bars):
         counts[picture.name] += 1
         # fields such as `a_b` and `a-b` give one name
         end = f"-{counts[picture.name]}" if counts[picture.name] > 1 else ""

@@ -217,13 +217,14 @@ class Experiment:
 
     def plot(
         self,
-        kind: Literal["causes", "scores", "differences"] = "causes",
+        kind: Literal["causes", "scores", "differences", "queries"] = "causes",
         measure: str | None = None,
     ) -> Picture:
         """Return a picture of the page of the run, which a notebook shows.
 
         Args:
-            kind: Where answers are lost, means with intervals, or differences from the baseline.
+            kind: Where answers are lost, means with intervals, differences from the baseline, or a
+                bar for the difference of each query.
             measure: Score of the means or differences; None takes the first one.
 
         Raises:
@@ -235,7 +236,10 @@ class Experiment:
             return pictures.picture_of(pictures.mean_pictures(self.record, self.compared), measure)
         if kind == "differences":
             return pictures.picture_of(pictures.difference_pictures(self.compared), measure)
-        allowed = "causes, of a run with causes; scores; differences"
+        if kind == "queries":
+            by_measure = pictures.differences_by_query(self.compared, self.per_query)
+            return pictures.picture_of(pictures.query_pictures(self.compared, by_measure), measure)
+        allowed = "causes, of a run with causes; scores; differences; queries"
         raise OptionError("plot", "kind", kind, allowed)
 
     def __bool__(self) -> bool:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
 
 from ragbench.comparison.compare_runs import short_names
 from ragbench.errors import OptionError
@@ -22,9 +25,11 @@ from ragbench.registry import nearest
 from ragbench.report.causes import present_causes
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import cause_words, ends_of, questions, significant, total_of
+from ragbench.types import FloatArray
 
 # numbers of series: a green triangle, an orange square, a grey diamond
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
+_MOST_BARS, _PANEL = 300, 150.0  # queries and height of a plot with bars
 _MOST_LABELS = 6  # runs whose names all fit below the axis
 _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "right": "#009e73",
@@ -125,6 +130,92 @@ def difference_pictures(comparisons: Comparisons) -> dict[str, svg.Picture]:
             head = f"{family.measure}, minus the baseline"
             pictures[family.measure] = interval_picture(file, title, head, whiskers, zero=True)
     return pictures
+
+
+class QueryDifferences(NamedTuple):
+    """Differences of a system from its baseline, query by query.
+
+    Attributes:
+        system: Name of the system.
+        baseline: Name of its baseline.
+        query_ids: Ids of the queries.
+        values: Score minus baseline of each query; NaN without a score of both.
+    """
+
+    system: str
+    baseline: str
+    query_ids: Sequence[str]
+    values: FloatArray
+
+
+def differences_by_query(
+    comparisons: Comparisons, per_query: Mapping[str, Mapping[str, Mapping[str, float]]]
+) -> dict[str, list[QueryDifferences]]:
+    """Return measure -> differences of each comparison; `per_query` is as `Experiment` has it."""
+    by_measure: dict[str, list[QueryDifferences]] = {}
+    for family in comparisons.measures:
+        for row in family.comparisons:
+            scores = per_query[row.system][family.measure]
+            base = per_query[row.baseline][family.measure]
+            common = [query for query in scores if query in base]
+            values = np.array([scores[query] - base[query] for query in common])
+            entry = QueryDifferences(row.system, row.baseline, common, values)
+            by_measure.setdefault(family.measure, []).append(entry)
+    return by_measure
+
+
+def query_pictures(
+    comparisons: Comparisons, by_measure: Mapping[str, Sequence[QueryDifferences]]
+) -> dict[str, svg.Picture]:
+    """Return measure -> picture of the difference of each query, largest first, as bars.
+
+    A system has a plot of its own. Of more than 300 queries, 300 at equal steps of that order are
+    drawn. Measures without differences are absent.
+    """
+    pictures = {}
+    for number, family in enumerate(comparisons.measures):
+        rows = []
+        for row in by_measure.get(family.measure, ()):
+            if np.isfinite(row.values).any():
+                rows.append(row)
+        if not rows:
+            continue
+        drawing, x0 = svg.Drawing(), 46.0
+        words = []
+        for place, row in enumerate(rows):
+            top = _PANEL * place
+            drawing.text(x0, top + 13, f"{family.measure}: {row.system} minus {row.baseline}")
+            words.append(_draw_bars(drawing, row, family.direction == "lower", x0, top))
+        file = f"queries-{number:02}-{svg.slug(family.measure)}"
+        title = f"{family.measure}: difference of each query"
+        size = x0 + svg.PLOT + svg.MARGIN, _PANEL * len(rows)
+        pictures[family.measure] = drawing.done(file, title, "; ".join(words), *size)
+    return pictures
+
+
+def _draw_bars(
+    drawing: svg.Drawing, row: QueryDifferences, lower_is_better: bool, x0: float, top: float
+) -> str:
+    """Draw a bar per query, largest difference first; return the counts of gains and losses."""
+    values = row.values[np.isfinite(row.values)]
+    ids = [row.query_ids[n] for n in np.flatnonzero(np.isfinite(row.values)).tolist()]
+    order = np.argsort(-values, kind="stable")
+    if len(order) > _MOST_BARS:
+        order = order[np.linspace(0, len(order) - 1, _MOST_BARS).round().astype(int)]
+    up = svg.Scale.fit(values.tolist(), top + _PANEL - 20, top + 24, zero=True)
+    svg.axis_left(drawing, up, x0, x0 + svg.PLOT)
+    step = svg.PLOT / len(order)
+    for place, n in enumerate(order.tolist()):
+        value = float(values[n])
+        end, zero = up(value), up(0)
+        colour = _CAUSE_COLOURS["right" if (value > 0) != lower_is_better else "not_retrieved"]
+        height, label = abs(end - zero), f"{ids[n]} {value:+.3g}"
+        drawing.bar(x0 + step * place, min(end, zero), 0.9 * step, height, colour, label)
+    drawing.rule(x0, up(0), right=svg.PLOT, strong=True)
+    sign = -1 if lower_is_better else 1
+    better, worse = (sign * values > 0).sum(), (sign * values < 0).sum()
+    name = f"{row.system} against {row.baseline}"
+    return f"{name}: {better} queries better, {worse} worse, {(values == 0).sum()} equal"
 
 
 def picture_of(pictures: Mapping[str, svg.Picture], measure: str | None) -> svg.Picture:

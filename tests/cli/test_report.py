@@ -116,7 +116,9 @@ def test_pictures_are_files_that_stand_alone(runs):
     out, _ = ragbench("report", "runs/old", "--figures", "figures", cwd=runs.parent)
 
     paths = [runs.parent / line.removeprefix("figure: ") for line in out.splitlines()]
-    assert {"causes.svg", "differences-01-mrr-10.svg"} <= {path.name for path in paths}
+    assert {"causes.svg", "differences-01-mrr-10.svg", "queries-01-mrr-10.svg"} <= {
+        path.name for path in paths
+    }
     for path in paths:
         root = ElementTree.parse(path).getroot()
         assert root.tag == "{http://www.w3.org/2000/svg}svg"

@@ -157,6 +157,10 @@ def test_results_are_compared_under_their_names(result, assert_message):
     assert difference["difference"] == pytest.approx(-1 / 3)
     [moved] = comparison.record.moved
     assert [query.question for query in moved.queries] == ["where three?"]
+    bars = comparison.plot(kind="queries")
+    # one of three answers is worse: two bars without height, and one below the axis
+    assert bars.words == "v2 against v1: 0 queries better, 1 worse, 2 equal"
+    assert bars.svg().count("<rect") == 3
     latex = comparison.to_latex(caption="Bots", label="tab:bots", plain=True)
     assert [latex.count(text) for text in (r"\caption{Bots}", r"\label{tab:bots}")] == [1, 1]
     assert latex.count(r"\begin{tabular}{lr}") == latex.count(r"\begin{table}") == 1
