@@ -187,7 +187,7 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
     """
     from ragbench.report import explanation
 
-    result = _read_explanation(run, system, cause)
+    result = read_explanation(run, system, cause)
     if form == "json":
         from ragbench.data.runs.run_folder import to_json
 
@@ -215,7 +215,7 @@ def _changes(run: Path) -> Iterator[Block]:
         yield from fix_report(fixes, shlex.quote(str(run)), brief=True).blocks
 
 
-def _read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:
+def read_explanation(run: Path, system: str | None, cause: str | None) -> Explanation:
     """Return causes and comparisons of a run; None selects every system, or every cause."""
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.data.runs.run_folder import read_comparisons

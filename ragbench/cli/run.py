@@ -186,7 +186,7 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
     from ragbench.report.results import render_terminal
 
     page = experiment.path / "report.html"
-    return render_terminal(
+    text = render_terminal(
         experiment.record,
         experiment.compared,
         output.screen(),
@@ -195,6 +195,19 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
         # a short path, if it is below the working directory
         report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),
     )
+    lead, blank, tables = text.partition("\n\n")
+    lines = [] if head else _lowest_answers(experiment)
+    return "\n".join([lead, *lines]) + blank + tables
+
+
+def _lowest_answers(experiment: Experiment) -> list[str]:
+    """Return lines on the lowest answers where a judge is all that tells of the answers."""
+    from ragbench.cli.report import read_explanation
+    from ragbench.report.explanation import Explanation, lowest_lines
+
+    if not Explanation(experiment.record, experiment.compared, (), {}).judged_systems:
+        return []
+    return [*lowest_lines(read_explanation(experiment.path, None, None))]
 
 
 @output.command(name="reproduce")

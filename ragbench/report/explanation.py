@@ -225,6 +225,25 @@ def _judged_blocks(explanation: Explanation) -> Iterator[Block]:
         yield Table(columns, tuple(rows), most=_LISTED, more=_MORE)
 
 
+_FIRST = 3  # lowest answers below the first sentence of a run
+
+
+def lowest_lines(explanation: Explanation) -> Iterator[str]:
+    """Yield the three lowest answers of each system without known causes, a line each.
+
+    Answers with the best score are left out.
+    """
+    systems = {system.name: system for system in explanation.systems}
+    for system, score in explanation.judged_systems.items():
+        best = 0.0 if systems[system].scores[score].direction == "lower" else 1.0
+        answers = [a for a in explanation.lowest if a.system == system and a.score != best]
+        for answer in answers[:_FIRST]:
+            query = printable(explanation.labels.get(answer.query_id, answer.query_id))
+            question = printable(explanation.questions.get(answer.query_id, ""))[:_LONGEST]
+            value = f"{printable(score)} {fmt.significant(answer.score)}"
+            yield f"lowest of {printable(system)}: {query} has {value}: {question}"
+
+
 def _quantity(value: Quantity) -> TableCell:
     return TableCell(fmt.questions(value), value)
 

@@ -400,3 +400,9 @@ def test_verdicts_of_a_judge_stand_in_place_of_unknown_causes(tmp_path, assert_m
     assert printed.returncode == 0
     assert "unknown" not in printed.stdout
     assert_message(printed.stdout)
+    # the run itself names them below its first sentence
+    (tmp_path / "log.yaml").write_text(json.dumps({**settings, "output": str(tmp_path / "runs")}))
+    lines = run_command("run", tmp_path / "log.yaml").stdout.splitlines()
+    assert_message("\n".join(lines[:5]))
+    lines = run_command("run", "--quiet", tmp_path / "log.yaml").stdout.splitlines()
+    assert not [line for line in lines if line.startswith("lowest")]

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragbench.cli.report import _read_explanation
+from ragbench.cli.report import read_explanation
 from ragbench.config.load import load_config
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.files.trec_files import read_qrels, read_run
@@ -110,7 +110,7 @@ def in_run_folder(data: bytes) -> None:
 
 def explain(folder: Path) -> None:
     """Print the causes of a run folder."""
-    report = explanation_report(_read_explanation(folder, None, None))
+    report = explanation_report(read_explanation(folder, None, None))
     for name in FORMATS:
         render(report, name)
 
