@@ -12,6 +12,8 @@ from ragbench.errors import ConfigError
 from ragbench.experiment.base_run import GateBase
 from ragbench.experiment.gate_run import run_gate
 from ragbench.experiment.gates import scored_without_controls
+from ragbench.experiment.plan.plan import load_collection, make_plan
+from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.pytest_runs import collect_gates
 from ragbench.records.manifest import Choices
 from ragbench.report.progress import Progress
@@ -111,6 +113,17 @@ def test_the_name_of_a_sweep_in_only_means_the_winner(data):
     del data["retrievers"]["tuned"]["select"]
     summary = rb.run_experiment(data, choices=Choices(only=("tuned",))).record
     assert len(summary.systems) == 4
+
+
+def test_a_plan_of_a_sweep_says_that_a_run_chooses(data):
+    config = load_config(data)
+    collection = load_collection(config)
+
+    warnings = {}
+    for only in ("tuned", "bm25"):
+        plan = make_plan(config, collection, Choices(only=(only,)), LiveComponents())
+        warnings[only] = [line for line in plan.warnings if "a run chooses one of the 4" in line]
+    assert [len(lines) for lines in warnings.values()] == [1, 0]
 
 
 def test_an_unknown_name_in_only_is_refused_before_a_combination_runs(data, assert_message):

@@ -115,6 +115,7 @@ def make_plan(
         MissingExtra: A component needs a package that is not installed.
     """
     config = _matching_texts(config, collection)
+    selection_warnings = _selection_warnings(config, choices)
     choices = structs.replace(choices, only=expand_only(choices.only, config.sweeps))
     inputs = PlanInputs(config, collection, choices, live, calls)
     check_live_names(inputs)
@@ -128,7 +129,7 @@ def make_plan(
     warnings = [*collection.warnings, *sampled, *scores.warnings]
     warnings += _judgement_warnings(inputs, qrels, scores.measures)
     warnings += _lost_span_warning(collection, scores.measures)
-    warnings += _selection_warnings(config, choices)
+    warnings += selection_warnings
     clusters, cluster_warnings = cluster_labels(config, queries)
     warnings += [*cluster_warnings, *map(_secret_warning, config.literal_secrets)]
     retrievers = build_retrievers(inputs, systems)
@@ -271,11 +272,11 @@ def _build_apps(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, App]
 
 
 def _selection_warnings(config: ExperimentConfig, choices: Choices) -> list[str]:
-    """Return a warning for each sweep whose combination is still to be chosen; [] with `--only`."""
+    """Return a warning for each sweep whose combination a run with these choices would choose."""
     warnings = []
     for name, sweep in config.sweeps.items():
         select = sweep.select
-        if select is not None and sweep.is_open and not choices.only:
+        if select is not None and sweep.is_open and (not choices.only or name in choices.only):
             warnings.append(
                 f"a run chooses one of the {len(sweep.members)} combinations of '{name}' on "
                 f"'{select.on}', by {select.measure}, and has that one alone"
