@@ -3,7 +3,8 @@
     python benchmarks/groups.py [--runs 2000]
 
 Lost questions of the example are drawn at random, or from one group with a chance four times as
-high. Bar: any group is named in at most 5 % of the runs without one.
+high. Bar: any group is named in at most 5 % of the runs without one. The runs take under a minute
+of CPU; all lines come at the end.
 """
 
 from __future__ import annotations

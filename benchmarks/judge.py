@@ -3,7 +3,8 @@
     python benchmarks/judge.py [judgements] [requests per second]
 
 Rates answers by one rubric, prompts and worked examples included. Every item must end as its fault
-says, none lost and none twice; bars: 95 % of the server's limit, 90 % with a fifth of faults.
+says, none lost and none twice; bars: 95 % of the server's limit, 90 % with a fifth of faults. The
+limit of 100 requests per second lets it take four minutes; the first line comes after two.
 """
 
 from __future__ import annotations
