@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray, Span
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Record that a measure reads: `RankedGrades`, a `RankedSubtopics` per query, `RetrievedPassages`,
 # `RetrievedSpans`, or `MetGold`.
@@ -342,8 +345,29 @@ class MeasureSpec:
         return self.reads in ("grades", "subtopics")
 
 
+class MeasureFields(TypedDict, total=False):
+    """Fields of `MeasureSpec` that `@measure` takes as further keywords."""
+
+    aliases: tuple[str, ...]
+    reads: Reads
+    direction: Direction
+    aggregate: Aggregate
+    cutoff: Literal["required", "optional", "none"]
+    at: str
+    averages_ties: bool
+    nan_means: Cause
+    of_nothing: float | None
+    version: int
+    from_qrels: Mapping[str, Callable[[RankedGrades], Any]]
+    code: str
+
+
 def measure(
-    name: str, *, range: tuple[float, float], group: Group = "others", **declared: Any
+    name: str,
+    *,
+    range: tuple[float, float],
+    group: Group = "others",
+    **declared: Unpack[MeasureFields],
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that declares a function of a record and options as a measure.
 

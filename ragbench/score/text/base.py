@@ -19,7 +19,17 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.registry import checked, plain_signature, source_print
@@ -28,6 +38,9 @@ from ragbench.score.base import check_range, write_options
 from ragbench.types import Aggregate, Cause
 from ragbench.types.conversation import ToolCall
 from ragbench.types.scores import Direction
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class TextTooLong(DataError):
@@ -508,7 +521,28 @@ class Metric:
         self.declaration.check(self.options)
 
 
-def metric(*names: str, **declared: Any) -> Callable[[Function], Function]:
+class MetricFields(TypedDict, total=False):
+    """Fields of `Declaration` that `@metric` takes as keywords."""
+
+    parts: tuple[str, ...]
+    direction: Direction
+    range: tuple[float, float] | Callable[[Options], tuple[float, float]]
+    aggregate: Aggregate
+    equals: str
+    not_for: str
+    version: int
+    needs_reference: bool
+    computes: bool
+    reads: Literal["texts", "tool_calls", "answerable", "questions", "repetitions"]
+    open: Callable[[Options], Scorer] | None
+    facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]]
+    unsigned: frozenset[str]
+    check: Callable[[Options], None]
+    notes: Callable[[Sequence[str], Options], list[str]]
+    gold_cause: Callable[[Sequence[str]], Cause]
+
+
+def metric(*names: str, **declared: Unpack[MetricFields]) -> Callable[[Function], Function]:
     """Return a decorator that declares a function as a metric.
 
     A direct call of the function checks its options and texts, and raises `OptionError`. Scorers
