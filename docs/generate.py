@@ -56,8 +56,9 @@ reference implementation of each metric.
 A metric is between 0 and 1 unless its range says otherwise. It treats several references as its
 reference implementation does. An empty answer scores 0 (TER: the value of sacrebleu). An item
 without a reference has no score, and is counted. Neither holds for `abstention.*`: an empty answer
-refuses, and no reference is needed ([refusals](explain.md#scores-of-refusals)). An answer that a
-system lacks is failed, and is counted by cause. Two numbers can be compared only if their
+refuses, and no reference is needed ([refusals](explain.md#scores-of-refusals)). `citation_gold.*`
+read gold documents in place of references. An answer that a system lacks is failed, and is counted
+by cause. Two numbers can be compared only if their
 signatures are equal; `gold` is a hash of the gold answers.
 """
 

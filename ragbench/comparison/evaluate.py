@@ -33,7 +33,7 @@ from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
 
 if TYPE_CHECKING:  # scoring a run needs no text metrics
-    from ragbench.score.text.base import CallRows
+    from ragbench.score.text.base import AnswerSources, CallRows
 
 # Part of a run whose hits are compared with gold ids in another spelling. It takes 5 to 10 ms, and
 # the score of a million hits in memory 80 ms.
@@ -443,11 +443,13 @@ class PairFacts(NamedTuple):
         questions: Text of each question.
         answerable: True for a question with an answer, False without one; None if nothing tells.
         calls: Tool calls of each item.
+        sources: Documents of the passages of each item, and its gold documents.
     """
 
     questions: Sequence[str]
     answerable: Sequence[bool | None]
     calls: CallRows
+    sources: Sequence[AnswerSources]
 
 
 def score_pairs(

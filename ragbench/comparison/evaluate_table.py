@@ -52,7 +52,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
 from ragbench.score.text import DEFAULT_METRICS, METRICS
-from ragbench.score.text.base import CallRows, Metric
+from ragbench.score.text.base import AnswerSources, CallRows, Metric
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import (
     Answered,
@@ -220,7 +220,8 @@ def evaluate_collection(
         # a function counts judged rows alone
         line = False if callable(progress) else progress
         with shown_progress(line, "metrics") as report:
-            paired = _score_answers(collection, items, by_kind["generation"], report)
+            sources = _sources(collection, records, has_known_ids=not has_doubtful_ids)
+            paired = _score_answers(collection, items, sources, by_kind["generation"], report)
         judged_items = _judge_rows(opened, items, by_kind["judge"], progress)
     verdicts, scores, judge_notes, rubrics = judged_items
     answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
@@ -325,6 +326,7 @@ def _default_scores(
 def _score_answers(
     collection: Collection,
     items: Sequence[JudgedItem],
+    sources: Sequence[AnswerSources],
     names: Sequence[str],
     report: Report | None,
 ) -> Evaluation:
@@ -343,8 +345,23 @@ def _score_answers(
                 [item.tool_calls for item in items],
                 [collection.expected_tool_calls.get(query.id) for query in queries],
             ),
+            sources,
         ),
     )
+
+
+def _sources(
+    collection: Collection, records: Sequence[Answered], *, has_known_ids: bool
+) -> list[AnswerSources]:
+    """Return the documents of the passages of each record, and the gold of its question."""
+    judged = {} if collection.qrels is None else collection.qrels.by_query
+    sources = []
+    for record in records:
+        contexts, grades = record.contexts, judged.get(record.query_id)
+        documents = None if contexts is None else [passage.id for passage in contexts]
+        of_record = AnswerSources.of_grades(documents, grades, has_known_ids=has_known_ids)
+        sources.append(of_record)
+    return sources
 
 
 def _with_right(

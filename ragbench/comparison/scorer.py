@@ -28,6 +28,7 @@ from ragbench.types.tables import PARTS, columns_by_part, columns_named, plain
 if TYPE_CHECKING:
     from ragbench.comparison.peer_calls import ScoreName
     from ragbench.score.judge.judge import Judge
+    from ragbench.score.text.base import AnswerSources
 
 Argument = Literal["inputs", "outputs", "expectations"]
 # Value, reason and cause of one question, from its parts in a row.
@@ -39,6 +40,12 @@ _TEXT_PARTS: Mapping[Argument, tuple[str, ...]] = {
     "inputs": ("question", "turns", "contexts"),
     "outputs": ("answer", "contexts", "queries", "tool_calls"),
     "expectations": ("reference", "expected_tool_calls"),
+}
+# The same for metrics of citations, which read the ids of the passages and the gold.
+_CITATION_PARTS: Mapping[Argument, tuple[str, ...]] = {
+    "inputs": ("question", "retrieved", "contexts"),
+    "outputs": ("answer", "retrieved", "contexts"),
+    "expectations": GOLD_PARTS,
 }
 # The same for measures, where a list alone is the first part, and a text no ranking.
 _RANKING_PARTS: Mapping[Argument, tuple[str, ...]] = {
@@ -240,7 +247,8 @@ def scorer(
         return ScoreFunction(label, _ranking_scorer(_of_measure(label)), _RANKING_PARTS, make)
     # a rubric without a judge was refused above
     if score_kind == "generation" or opened is None:
-        return ScoreFunction(label, _metric_scorer(label, reasoning), _TEXT_PARTS, make)
+        parts = _CITATION_PARTS if _reads_citations(label) else _TEXT_PARTS
+        return ScoreFunction(label, _metric_scorer(label, reasoning), parts, make)
     expectations = (*_TEXT_PARTS["expectations"], *_RUBRIC_KEYS)
     if isinstance(name, Mapping):
         label = str(name.get("name"))
@@ -260,25 +268,13 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
     """Return a function that reads the ranking and the gold of a row, and scores them."""
 
     def score(entry: Entry) -> Scored:
-        row = entry.values
-        ids_given = "retrieved" in row
-        columns = [part for part in ("retrieved", "relevant") if part in row]
-        # a comma separates ids only in a table of ids
-        listed = listed_ids([entry], columns)
-        if ids_given:
-            ranking = RankedIds(None, listed, ids_given).ranking(entry, "retrieved")
-        else:
-            passages = Passages().read(entry, "contexts")
-            ranking = None if passages is None else [passage.id for passage in passages]
-        gold_columns = {part: part for part in GOLD_PARTS if part in row}
-        reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed, ids_given))
-        gold = reader.read(entry).grades
+        ranking, gold = _ranking_and_gold(entry)
         if not gold:
             return None, "", Cause.NO_JUDGEMENTS
         # scored also without a ranking: if the gold alone leaves no value, that cause comes first
         value, cause = score_ranking(ranking or [], gold)
         if ranking is None and cause is Cause.SCORED:
-            answered = row.get("answer") is not None
+            answered = entry.values.get("answer") is not None
             return None, "", Cause.NO_CONTEXTS if answered else Cause.MISSING_ANSWER
         relevant = [document for document, grade in gold.items() if grade > 0]
         # a document that was retrieved twice counts at its first rank, as in the measures
@@ -293,6 +289,23 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         return value, reason, cause
 
     return score
+
+
+def _ranking_and_gold(entry: Entry) -> tuple[list[str] | None, dict[str, int]]:
+    """Return (ids of the ranking, None if the row has none; grade of each judged document)."""
+    row = entry.values
+    ids_given = "retrieved" in row
+    columns = [part for part in ("retrieved", "relevant") if part in row]
+    # a comma separates ids only in a table of ids
+    listed = listed_ids([entry], columns)
+    if ids_given:
+        ranking = RankedIds(None, listed, ids_given).ranking(entry, "retrieved")
+    else:
+        passages = Passages().read(entry, "contexts")
+        ranking = None if passages is None else [passage.id for passage in passages]
+    gold_columns = {part: part for part in GOLD_PARTS if part in row}
+    reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed, ids_given))
+    return ranking, reader.read(entry).grades
 
 
 def _of_list(function: Callable[..., float], cutoff: int | None) -> ScoreRanking:
@@ -338,8 +351,9 @@ def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
         allowed = "a metric of one answer; rb.evaluate_texts has those of all answers together"
         raise OptionError("scorer", "name", name, allowed)
     text_scorer, lock = TextScorer([metric]), threading.Lock()
+    is_of_citations = metric.declaration.reads == "citations"
     # without rows: a metric that cannot be computed from one row is refused here
-    text_scorer.score([], [], calls=CallRows([], []))
+    text_scorer.score([], [], calls=CallRows([], []), sources=[])
 
     def score(entry: Entry) -> Scored:
         calls = CallRows([_calls(entry, "tool_calls")], [_calls(entry, "expected_tool_calls")])
@@ -350,7 +364,11 @@ def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
         # a scorer keeps the tokens of its last texts, which threads would mix up
         with lock:
             (column,) = text_scorer.score(
-                [answer], [_references(entry)], calls=calls, questions=[question or ""]
+                [answer],
+                [_references(entry)],
+                calls=calls,
+                questions=[question or ""],
+                sources=[_sources(entry)] if is_of_citations else None,
             )
         value, cause = float(column.values[0]), Cause(int(column.causes[0]))
         if cause is Cause.SCORED and not math.isfinite(value):
@@ -358,6 +376,21 @@ def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
         return value, "", cause
 
     return score
+
+
+def _reads_citations(name: str) -> bool:
+    """Return True for a metric that reads the citations of an answer."""
+    from ragbench.score.text.notation import parse_metric
+
+    return parse_metric(name).declaration.reads == "citations"
+
+
+def _sources(entry: Entry) -> AnswerSources:
+    """Return the documents of the passages of a row, and its gold documents."""
+    from ragbench.score.text.base import AnswerSources
+
+    documents, grades = _ranking_and_gold(entry)
+    return AnswerSources.of_grades(documents, grades or None)
 
 
 def _rubric_scorer(judge: Judge, name: ScoreName, reasoning: Reasoning) -> ScoreRow:

@@ -185,6 +185,11 @@ def choose_answer_scores(
             problem = f"{call_metric.name} needs gold tool calls, and the data set has none"
             allowed = "records with a column expected_tool_calls, or metrics of texts"
             raise inputs.error(problem, "metrics.generation", allowed)
+        citation_metric = next((m for m in metrics if m.declaration.reads == "citations"), None)
+        if citation_metric is not None and collection.qrels is None:
+            problem = f"{citation_metric.name} needs gold documents, and the data set has none"
+            allowed = "records with a column relevant, or metrics of texts"
+            raise inputs.error(problem, "metrics.generation", allowed)
     else:
         names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
         names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()

@@ -101,7 +101,8 @@ def stages_of(resources: Resources) -> Graph:
         if system.name in ranks:
             stages.append(ScoreRanking(plan, system, ranks[system.name], judgements))
         if system.name in answers:
-            stages += _answer_stages(resources, answers[system.name], scorer_of)
+            ranks_of_answers = ranks.get(system.ranking_of or "", ())
+            stages += _answer_stages(resources, answers[system.name], scorer_of, ranks_of_answers)
     for name, judge in plan.judges.items():
         if judge.pairwise:
             stages.append(JudgePairs(resources, name, answers))
@@ -109,13 +110,19 @@ def stages_of(resources: Resources) -> Graph:
 
 
 def _answer_stages(
-    resources: Resources, answer: AnswerQueries, scorer_of: Callable[..., TextScorer]
+    resources: Resources,
+    answer: AnswerQueries,
+    scorer_of: Callable[..., TextScorer],
+    ranks: Sequence[BuildRanking],
 ) -> Iterator[Stage[Any]]:
-    """Yield the stage that answers, and those that score its answers."""
+    """Yield the stage that answers, and those that score its answers.
+
+    `ranks` are the stages of the rankings behind the answers.
+    """
     yield answer
     # recorded systems without answers have only a ranking to score
     if not answer.only_retrieves:
-        yield ScoreAnswers(resources.plan, answer, scorer_of)
+        yield ScoreAnswers(resources.plan, answer, scorer_of, ranks)
         for name, judge in resources.plan.judges.items():
             if judge.rubrics:
                 yield JudgeAnswers(resources, answer, name)

@@ -21,7 +21,7 @@ from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import ItemGroup, Keep, Outputs, Slot, Stage, Step
 from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.gold import GoldFacts
-from ragbench.experiment.stages.matching import passage_order, ranked_passages
+from ragbench.experiment.stages.matching import passage_order, ranked_passages, scored_ids
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.retrieval import BuildRanking
 from ragbench.records.codec import from_line
@@ -31,7 +31,7 @@ from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages, score_run
-from ragbench.score.text.base import CallRows, Metric
+from ragbench.score.text.base import AnswerSources, CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.score.text.notation import text_notes
@@ -371,10 +371,15 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         plan: Plan,
         answer: AnswerQueries,
         scorer_of: Callable[[tuple[Metric, ...]], TextScorer],
+        ranks: Sequence[BuildRanking] = (),
     ) -> None:
         # the ranking of an app is scored as well
         title = f"score {answer.system.name}{' (answers)' if isinstance(answer, AskApp) else ''}"
-        super().__init__(plan, title, (answer,), None if answer.is_recorded else answer)
+        # rankings tell the documents of passages, which metrics of citations alone read
+        self._reads_citations = any(m.declaration.reads == "citations" for m in plan.metrics)
+        self._ranks = tuple(ranks) if self._reads_citations else ()
+        inputs = (answer, *self._ranks)
+        super().__init__(plan, title, inputs, None if answer.is_recorded else answer)
         self._answer, self._scorer_of = answer, scorer_of
 
     def _gold(self) -> Sequence[Sequence[str]]:
@@ -390,15 +395,22 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         """
         slots, metrics = list[Slot | None](), self.plan.metrics
         answerable, kinds = self._answerable(), {metric.declaration.reads for metric in metrics}
-        for sample in inputs[self._answer].by_sample():
-            groups = {reads: self._group_of(sample, reads, answerable) for reads in kinds}
+        for number, sample in enumerate(inputs[self._answer].by_sample()):
+            groups = {}
+            for reads in kinds:
+                sources = self._sources(inputs, number) if reads == "citations" else None
+                groups[reads] = self._group_of(sample, reads, answerable, sources)
             for metric in metrics:
                 group = groups[metric.declaration.reads]
                 slots.append(Slot(group, _metric_key(metric), len(slots)))
         return slots
 
     def _group_of(
-        self, sample: records.Answers, reads: str, answerable: list[bool | None] | None
+        self,
+        sample: records.Answers,
+        reads: str,
+        answerable: list[bool | None] | None,
+        sources: list[AnswerSources] | None,
     ) -> ItemGroup:
         """Return the group of the metrics that read one kind of data of a sample."""
         if reads == "tool_calls":
@@ -409,6 +421,10 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             questions = [query.text for query in self.plan.queries]
             parts = [_texts_key(_texts_of(sample), self._gold()), fingerprint_json(questions)]
             parts.append(fingerprint_json(answerable))
+        elif sources is not None:
+            rows = [[s.documents, s.gold and sorted(s.gold), s.has_known_ids] for s in sources]
+            texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
+            parts = [texts, fingerprint_json(rows)]
         else:
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
             parts = [texts, fingerprint_json(answerable)]
@@ -430,6 +446,35 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             [None if o.value is None else o.value.tool_calls for o in answers.outcomes],
             [*map(expected.get, self.plan.ids)],
         )
+
+    def _sources(self, inputs: Outputs, sample: int) -> list[AnswerSources] | None:
+        """Return the documents of the passages of each answer of a sample, beside the gold ones.
+
+        None without a metric of citations.
+        """
+        if not self._reads_citations:
+            return None
+        plan, answers = self.plan, inputs[self._answer]
+        rankings = [inputs[rank] for rank in self._ranks]
+        # a generator may read one ranking alone; each answer of an app has its own
+        n_rankings = len(rankings)
+        if self._answer.system.generator is not None:
+            n_rankings = min(answers.rankings, n_rankings)
+        ranking = rankings[sample % n_rankings] if n_rankings else None
+        ids = {} if ranking is None else scored_ids(ranking, plan)
+        has_known_ids = ranking is None or not ranking.has_unknown_ids
+        judged = {} if plan.qrels is None else plan.qrels.by_query
+        least, sources = plan.config.causes.relevant, list[AnswerSources]()
+        outcomes = answers.by_sample()[sample].outcomes
+        for query, outcome in zip(plan.ids, outcomes, strict=True):
+            documents, names = None, ids.get(query, {})
+            if outcome.value is not None and outcome.value.contexts is not None:
+                documents = [names.get(p.id, p.id) for p in outcome.value.contexts]
+            of_answer = AnswerSources.of_grades(
+                documents, judged.get(query), least, has_known_ids=has_known_ids
+            )
+            sources.append(of_answer)
+        return sources
 
     def _groups(self, todo: Sequence[int]) -> Iterator[tuple[int, list[int], TextScorer]]:
         """Yield the number of each sample, the numbers of its missing metrics, and their scorer."""
@@ -454,8 +499,9 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         for sample, numbers, scorer in self._groups(todo):
             answers = samples[sample]
             texts, calls = [*_texts_of(answers)], self._calls(answers)
+            sources = self._sources(inputs, sample)
             columns = scorer.score(
-                texts, self._gold(), advance, calls, answerable, questions=questions
+                texts, self._gold(), advance, calls, answerable, questions, sources
             )
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * len(self.plan.metrics) + number, column)

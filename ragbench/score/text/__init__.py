@@ -6,7 +6,10 @@ from ragbench.registry import Family
 DEFAULT_METRICS = ("right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 
 # Name that a config may write for several metrics -> these metrics.
-GROUPS = {"abstention": ("abstention.precision", "abstention.recall", "abstention.over_refusal")}
+GROUPS = {
+    "abstention": ("abstention.precision", "abstention.recall", "abstention.over_refusal"),
+    "citation_gold": ("citation_gold.precision", "citation_gold.recall", "citation_gold.f1"),
+}
 
 _PACKAGE = "ragbench.score.text"
 
@@ -34,6 +37,10 @@ METRICS = Family(
         **{
             f"abstention.{name}": f"{_PACKAGE}.abstention:abstention_{name}"
             for name in ("precision", "recall", "over_refusal")
+        },
+        **{
+            f"citation_gold.{name}": f"{_PACKAGE}.citation_gold:citation_{name}_of_gold"
+            for name in ("precision", "recall", "f1")
         },
         "bertscore": f"{_PACKAGE}.bertscore:bertscore",
         "semantic_similarity": f"{_PACKAGE}.semantic_similarity:semantic_similarity",

@@ -247,6 +247,8 @@ _REPORTED_AT_ONCE = 50  # rows per progress report: a report may cost more than 
 
 # Prediction and references; for metrics of tool calls, actual and gold calls.
 Row = tuple[str, Sequence[str]]
+# Data that a metric reads, as `Declaration` explains them.
+MetricReads = Literal["texts", "tool_calls", "answerable", "questions", "citations", "repetitions"]
 # Option -> value, defaults included.
 Options = Mapping[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -279,6 +281,44 @@ class AskedQuestion(NamedTuple):
     text: str
     answers: Sequence[str]
     answerable: bool | None = None
+
+
+class AnswerSources(NamedTuple):
+    """Passages that an answer may cite, and the gold of its question, for `citation_gold.*`.
+
+    Attributes:
+        documents: Document of each passage, in the order of the passages: marker [1] cites the
+            first; None if the passages are unknown.
+        gold: Gold documents of the question; None if it has no judgement.
+        has_known_ids: False if no passage of the system is judged or in the corpus.
+    """
+
+    documents: Sequence[str] | None
+    gold: frozenset[str] | None
+    has_known_ids: bool = True
+
+    @classmethod
+    def of_grades(
+        cls,
+        documents: Sequence[str] | None,
+        grades: Mapping[str, int] | None,
+        rel: int = 1,
+        *,
+        has_known_ids: bool = True,
+    ) -> AnswerSources:
+        """Return the sources whose gold documents have a grade of at least `rel`.
+
+        `grades` are those of the judged documents; None without a judgement.
+        """
+        gold = None
+        if grades is not None:
+            gold = frozenset(name for name, grade in grades.items() if grade >= rel)
+        return cls(documents, gold, has_known_ids)
+
+    @property
+    def relevant(self) -> frozenset[str]:
+        """Gold documents; empty without a judgement."""
+        return self.gold or frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,8 +466,9 @@ class Declaration:
             the options and `weigh`: no server is called, no file is written.
         reads: `texts`: answers and references; `tool_calls`: actual and gold calls; `answerable`:
             whether the answer refuses, and whether the question has an answer; `questions`: the
-            answer, and the question with its gold answers; `repetitions`: `right` of all answers to
-            a question, which a run alone knows.
+            answer, and the question with its gold answers; `citations`: the answer, its passages
+            and the gold documents of the question; `repetitions`: `right` of all answers to a
+            question, which a run alone knows.
         open: Function that creates a scorer of many rows; None: the function is called per row.
         facts: Further parts of the signature, or a function of the options that returns them.
         unsigned: Options without effect on values, or that `facts` has in another form.
@@ -448,7 +489,7 @@ class Declaration:
     version: int = 1
     needs_reference: bool = True
     computes: bool = False
-    reads: Literal["texts", "tool_calls", "answerable", "questions", "repetitions"] = "texts"
+    reads: MetricReads = "texts"
     open: Callable[[Options], Scorer] | None = None
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]] = field(default_factory=dict)
     unsigned: frozenset[str] = frozenset()
@@ -533,7 +574,7 @@ class MetricFields(TypedDict, total=False):
     version: int
     needs_reference: bool
     computes: bool
-    reads: Literal["texts", "tool_calls", "answerable", "questions", "repetitions"]
+    reads: MetricReads
     open: Callable[[Options], Scorer] | None
     facts: Mapping[str, str] | Callable[[Options], Mapping[str, str]]
     unsigned: frozenset[str]
@@ -626,7 +667,7 @@ def _check_texts(owner: str, name: str, prediction: object, references: object) 
     if not isinstance(prediction, str):
         many = "; many at once: evaluate_texts" if isinstance(prediction, (list, tuple)) else ""
         raise OptionError(owner, "prediction", prediction, f"a text{many}")
-    if isinstance(references, (str, AskedQuestion)):
+    if isinstance(references, (str, AskedQuestion, AnswerSources)):
         return
     # an iterator could be read only once
     if isinstance(references, Mapping) or not isinstance(references, Collection):

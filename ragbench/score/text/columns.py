@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -82,6 +83,7 @@ class TextScorer:
         calls: base.CallRows | None = None,
         answerable: Sequence[bool | None] | None = None,
         questions: Sequence[str] | None = None,
+        sources: Sequence[base.AnswerSources] | None = None,
     ) -> list[ScoreColumn]:
         """Score predictions against their references; return a column per metric, in order.
 
@@ -91,15 +93,16 @@ class TextScorer:
         the tool calls for metrics that read them, and `answerable` tells for others of each item
         whether its question has an answer, None if nothing tells. `questions` are the texts of the
         questions, for the metric `right`; without `answerable`, gold answers that all decline stand
-        for a question without an answer. A row whose computation ended its
+        for a question without an answer. `sources` are the passages and gold documents for metrics
+        of citations. A row whose computation ended its
         worker twice, or is too long for its metric, has no value, with the cause `error`.
 
         Raises:
             DataError: The lists differ in length, or a member is no text.
-            OptionError: A metric of tool calls, without `calls`, or of abstention, without
-                `answerable`.
+            OptionError: A metric of tool calls, without `calls`, of abstention, without
+                `answerable`, or of citations, without `sources`.
             AdapterError: A metric of the user fails, or returns no number.
-            ValueError: `calls` or `answerable` has another length than the predictions.
+            ValueError: `calls`, `answerable` or `sources` has another length than the predictions.
 
         Example:
             >>> scorer = TextScorer(["rouge1", "rouge1(stemmer=true)"])
@@ -114,29 +117,9 @@ class TextScorer:
             self._gold, self._print_of_gold = gold, gold_print(gold)
         report: base.Advance = advance or (lambda n: None)
         columns: dict[base.Metric, ScoreColumn] = {}
-        refuses_once = functools.cache(refuses)  # several metrics read the refusals
+        facts = _ItemFacts(texts, self._print_of_gold, calls, answerable, questions, sources)
         for group, scorer in self._groups:
-            declaration = group[0].declaration
-            inputs: Iterator[_Inputs]
-            if declaration.reads == "texts":
-                print_of_gold, inputs = self._print_of_gold, _text_inputs(declaration, texts)
-            elif declaration.reads == "answerable" and answerable is not None:
-                print_of_gold = fingerprint_unordered([str(state)] for state in answerable)
-                inputs = _refusal_inputs(
-                    declaration.function, predictions, answerable, refuses_once
-                )
-            elif declaration.reads == "tool_calls" and calls is not None:
-                print_of_gold = calls_print(calls.expected)
-                inputs = _call_inputs(predictions, calls)
-            elif declaration.reads == "questions":
-                items = _asked_questions(gold, questions, answerable)
-                print_of_gold = self._print_of_gold
-                inputs = _question_inputs(declaration.function, predictions, items)
-            else:
-                allowed = (
-                    "metrics of texts; this one reads more: it is scored in a run over records"
-                )
-                raise OptionError("metric", "name", group[0].name, allowed)
+            print_of_gold, inputs = facts.inputs_of(group[0])
             outcomes = list(inputs)
             rows = [row for row in outcomes if not isinstance(row, Cause)]
             causes = np.array(
@@ -280,12 +263,53 @@ def shared_signature(metric: base.Metric, gold: str) -> Signature:
     parts |= {k: v for k, v in metric.options.items() if k not in declaration.unsigned}
     if declaration.needs_reference:
         # gold answers may be the same where the gold calls are others
-        parts["tool_calls" if declaration.reads == "tool_calls" else "gold"] = gold
+        # gold documents are those of the judgements
+        names = {"tool_calls": "tool_calls", "citations": "qrels"}
+        parts[names.get(declaration.reads, "gold")] = gold
     return Signature.of("", **parts, v=declaration.version)
 
 
 # Arguments of a metric for one item, or the cause why the item has no score.
 _Inputs = base.Row | Cause
+
+
+@dataclass(frozen=True, slots=True)
+class _ItemFacts:
+    """Items to score, with all that metrics read of them; None is not known."""
+
+    texts: Sequence[tuple[str | None, Sequence[str]]]  # predictions with their references
+    print_of_gold: str  # fingerprint of the references
+    calls: base.CallRows | None
+    answerable: Sequence[bool | None] | None
+    questions: Sequence[str] | None
+    sources: Sequence[base.AnswerSources] | None
+    # several metrics read the refusals
+    refuses: Callable[[str], bool | None] = field(default_factory=lambda: functools.cache(refuses))
+
+    def inputs_of(self, metric: base.Metric) -> tuple[str, Iterator[_Inputs]]:
+        """Return (fingerprint of the gold that a metric reads, its inputs for each item).
+
+        OptionError if nothing is known of what the metric reads.
+        """
+        declaration = metric.declaration
+        predictions = [prediction for prediction, _ in self.texts]
+        if declaration.reads == "texts":
+            return self.print_of_gold, _text_inputs(declaration, self.texts)
+        if declaration.reads == "answerable" and self.answerable is not None:
+            states = fingerprint_unordered([str(state)] for state in self.answerable)
+            function = declaration.function
+            return states, _refusal_inputs(function, predictions, self.answerable, self.refuses)
+        if declaration.reads == "tool_calls" and self.calls is not None:
+            return calls_print(self.calls.expected), _call_inputs(predictions, self.calls)
+        if declaration.reads == "questions":
+            gold = [references for _, references in self.texts]
+            items = _asked_questions(gold, self.questions, self.answerable)
+            return self.print_of_gold, _question_inputs(declaration.function, predictions, items)
+        if declaration.reads == "citations" and self.sources is not None:
+            relevant = fingerprint_unordered(sorted(s.relevant) for s in self.sources)
+            return relevant, _citation_inputs(metric, predictions, self.sources)
+        allowed = "metrics of texts; this one reads more: it is scored in a run over records"
+        raise OptionError("metric", "name", metric.name, allowed)
 
 
 def _text_inputs(
@@ -369,6 +393,29 @@ def _question_inputs(
             yield Cause.NO_REFERENCE if is_sure else Cause.UNSURE_REFUSAL
         else:
             yield cast("base.Row", (prediction, question))
+
+
+def _citation_inputs(
+    metric: base.Metric,
+    predictions: Sequence[str | None],
+    sources: Sequence[base.AnswerSources],
+) -> Iterator[_Inputs]:
+    """Yield prediction and sources of each row, or the cause of its missing value."""
+    function = metric.declaration.function
+    for prediction, source in zip(predictions, sources, strict=True):
+        # causes that lie in the question come before those of the answer
+        if not source.gold:
+            yield Cause.NO_JUDGEMENTS if source.gold is None else Cause.NO_RELEVANT
+        elif prediction is None:
+            yield Cause.NO_ANSWER
+        elif source.documents is None:
+            yield Cause.NO_CONTEXTS
+        elif not source.has_known_ids:
+            yield Cause.UNKNOWN_IDS
+        elif math.isnan(function(prediction, source, **metric.options)):
+            yield Cause.NO_CITATIONS
+        else:
+            yield cast("base.Row", (prediction, source))
 
 
 def _score_column(

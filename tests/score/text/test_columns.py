@@ -47,7 +47,9 @@ OF_MODELS = ("bertscore", "semantic_similarity")
 OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1")
 # Those that read whether a question has an answer; see `test_abstention.py`
 OF_REFUSALS = GROUPS["abstention"]
-OF_OTHERS = (*OF_MODELS, *OF_CALLS, *OF_REFUSALS)
+# Those that read gold documents; see `test_citation_gold.py`
+OF_CITATIONS = GROUPS["citation_gold"]
+OF_OTHERS = (*OF_MODELS, *OF_CALLS, *OF_REFUSALS, *OF_CITATIONS)
 OF_WORDS = [name for name in METRICS.names() if name not in OF_OTHERS]
 
 
