@@ -7,12 +7,13 @@ A marker such as [2] cites the document of the second passage of the answer. The
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated
 
 from ragbench.registry import Option
-from ragbench.score.judge.markers import CitationForms
+from ragbench.score.judge.markers import CitationForms, marker_note
 from ragbench.score.judge.sentences import markers
-from ragbench.score.text.base import AnswerSources, metric
+from ragbench.score.text.base import AnswerSources, Options, metric
 
 Citations = Annotated[
     CitationForms,
@@ -45,9 +46,16 @@ def cited_documents(
     return frozenset(cited)
 
 
+def _marker_notes(answers: Sequence[str], options: Options) -> list[str]:
+    """Return a note on answers whose markers have a form that is not read, or none."""
+    note = marker_note(answers, options["citations"])
+    return [f"citation_gold: {note}"] if note else []
+
+
 @metric(
     "citation_gold.precision",
     reads="citations",
+    notes=_marker_notes,
     equals="sets of documents, and values by hand",
     not_for="systems that cite little: an answer without a citation has no value",
 )
@@ -71,6 +79,7 @@ def citation_precision_of_gold(
 @metric(
     "citation_gold.recall",
     reads="citations",
+    notes=_marker_notes,
     equals="sets of documents, and values by hand",
     not_for="questions that one of several gold documents answers: few need all of them",
 )
@@ -95,6 +104,7 @@ def citation_recall_of_gold(
 @metric(
     "citation_gold.f1",
     reads="citations",
+    notes=_marker_notes,
     equals="sets of documents, and values by hand",
     not_for="whether a cited passage supports its sentence: the rubric `citation_precision`",
 )

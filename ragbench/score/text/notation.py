@@ -128,8 +128,11 @@ def text_notes(
     distinct = {(id(m.declaration), repr(m.options)): m for m in parsed}
     if not distinct:
         return []
-    texts = list(filter(None, chain(predictions, chain.from_iterable(references))))
+    answers = list(filter(None, predictions))
+    texts = [*answers, *filter(None, chain.from_iterable(references))]
     notes: list[str] = []
     for metric in distinct.values():
-        notes += metric.declaration.notes(texts, metric.options)
+        # gold answers cite nothing
+        texts_read = answers if metric.declaration.reads == "citations" else texts
+        notes += metric.declaration.notes(texts_read, metric.options)
     return list(dict.fromkeys(notes))

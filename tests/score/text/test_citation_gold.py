@@ -105,6 +105,18 @@ def test_a_marker_in_parentheses_is_read_by_option():
     assert citation_f1_of_gold("It is hot (1).", sources, citations="round") == 1
 
 
+def test_a_note_names_markers_that_are_not_read(assert_message):
+    row = {"question": "What?", "answer": "Hot (1).", "contexts": passages("io")}
+
+    with pytest.warns(UserWarning, match="citation_gold"):
+        result = rb.evaluate([{**row, "relevant": ["io"], "reference": "Io (1)"}], [RECALL, F1])
+
+    assert_message([note for note in result.notes if "citation_gold" in note])
+    read = rb.evaluate([{**row, "relevant": ["io"]}], [f"{RECALL}(citations=round)"])
+    assert read.mean == {f"{RECALL}(citations=round)": 1.0}
+    assert not read.notes
+
+
 @given(st.lists(st.integers(1, 4), max_size=5), st.sets(st.sampled_from("abcd"), min_size=1))
 def test_order_and_repetition_of_markers_change_nothing(numbers, gold):
     def values(cited):
