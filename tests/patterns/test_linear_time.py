@@ -21,7 +21,7 @@ from ragbench.llm import completions
 from ragbench.questions import checks
 from ragbench.score.judge import markers
 from ragbench.score.judge.methods import templates
-from ragbench.text import tokenize
+from ragbench.text import chunk, tokenize
 from ragbench.text.refusals import is_refusal
 from ragbench.types import Cause
 from ragbench.types.spans import locate_quote
@@ -54,6 +54,9 @@ EXAMPLES = {
     "ragbench.secrets:_base64_pattern": lambda: secrets._base64_pattern.__wrapped__("aB+/"),
     "ragbench.secrets:_pattern": lambda: secrets._pattern.__wrapped__("a b/\u00e9"),
     "ragbench.secrets:_place_pattern": lambda: secrets._place_pattern.__wrapped__("me:pw@"),
+    "ragbench.text.chunk:pattern_spans": lambda: [
+        chunk.pattern_spans(pattern, "a b") for pattern in (chunk._WORD, chunk._TOKEN)
+    ],
     "ragbench.text.tokenize:_article": lambda: [
         *map(tokenize._article.__wrapped__, tokenize.ARTICLES)
     ],
