@@ -11,8 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import numpy as np
-
 from ragbench.cli.output import Form, Parts, stage, write_notes, write_result, write_scores
 from ragbench.comparison import evaluate
 from ragbench.comparison.evaluation import Evaluation
@@ -24,7 +22,7 @@ from ragbench.report.scores import FACTS, ScoredFile, render_trec
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
-from ragbench.types import Cause, Qrels
+from ragbench.types import Qrels
 from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
@@ -250,10 +248,7 @@ def _score_answers(
         )
     columns = {}
     for name, column in evaluation.columns.items():
-        # as in a run, a query without an answer has failed
-        is_missing = column.causes == Cause.NO_ANSWER
-        causes = np.where(is_missing, np.uint8(Cause.MISSING_ANSWER), column.causes)
-        columns[name] = replace(column, causes=causes)
+        columns[name] = evaluate.with_failed_answers(column)
     return replace(evaluation, query_ids=tuple(pairs.ids), columns=columns)
 
 

@@ -26,7 +26,7 @@ from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.types import Prediction, Qrels, Run, tables
+from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
@@ -434,6 +434,13 @@ def _metric_names(metrics: Sequence[object]) -> list[Any]:
             raise OptionError("evaluate_texts", "metrics", score.name, allowed)
         names.append(score)
     return names
+
+
+def with_failed_answers(column: ScoreColumn) -> ScoreColumn:
+    """Return a column in which an item without an answer has failed, as in a run."""
+    is_missing = column.causes == Cause.NO_ANSWER
+    causes = np.where(is_missing, np.uint8(Cause.MISSING_ANSWER), column.causes)
+    return replace(column, causes=causes)
 
 
 class PairFacts(NamedTuple):

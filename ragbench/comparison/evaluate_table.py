@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.evaluate import PairFacts, evaluate_run, score_pairs
+from ragbench.comparison.evaluate import (
+    PairFacts,
+    evaluate_run,
+    score_pairs,
+    with_failed_answers,
+)
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
@@ -167,6 +172,9 @@ def evaluate(
         collection, metrics, judge=judge, confidence=confidence, progress=progress
     )
     table = input_table(data, collection)
+    if table.index is not None and not table.index.is_unique:
+        note = "labels of the index repeat, so that `join` would pair rows of equal labels"
+        evaluation = replace(evaluation, notes=(*evaluation.notes, note))
     evaluation = replace(evaluation, table=table, slicings=tuple(chosen))
     log_notes(evaluation.notes)
     for note in evaluation.notes:
@@ -378,7 +386,7 @@ def _with_right(
             column = right_column(collection, records, judged)
             ordered[metric.name] = replace(column, name=metric.name)
         else:
-            ordered[metric.name] = columns[metric.name]
+            ordered[metric.name] = with_failed_answers(columns[metric.name])
     return ordered
 
 

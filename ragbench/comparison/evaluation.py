@@ -16,7 +16,7 @@ from ragbench.comparison.input_table import InputTable
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import find_score, summarize
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.files import naming_unwritable, write_atomically
 from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
@@ -311,7 +311,7 @@ class Evaluation:
             MissingExtra: pandas is not installed.
             OptionError: There is no such score, or `n` is below 1.
         """
-        if n < 1:
+        if type(n) is not int or n < 1:
             raise OptionError("worst", "n", n, "an integer >= 1")
         if score is None and not self.columns:
             raise OptionError("worst", "score", None, "a result with scores")
@@ -343,6 +343,8 @@ class Evaluation:
         csv = to_csv(list(columns), (list(map(csv_cell, row)) for row in rows))
         if path is None:
             return csv
+        if not isinstance(path, (str, Path)):
+            raise OptionError("to_csv", "path", Phrase(type(path).__name__), "a path, or None")
         with naming_unwritable(path):
             write_atomically(Path(path), csv)
         return None

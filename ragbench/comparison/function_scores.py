@@ -12,7 +12,7 @@ from ragbench.errors import OptionError
 from ragbench.registry import declared_options, source_print
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import plain_measure, spec_of
-from ragbench.score.retrieval.notation import Measure
+from ragbench.score.retrieval.notation import Measure, parse_measure
 from ragbench.score.text import METRICS
 from ragbench.score.text.base import Declaration, Metric, declaration_of, plain_metric
 
@@ -35,7 +35,7 @@ def score_of_function(function: Callable[..., Any]) -> str | Metric | Measure:
         OptionError: The function takes other arguments, has no name, or the name of a built-in
             score; or a function of ragbench computes several scores.
     """
-    if (function.__module__ or "").startswith("ragbench."):
+    if (getattr(function, "__module__", "") or "").startswith("ragbench."):
         return _built_in(function)
     declaration, spec = declaration_of(function), spec_of(function)
     if spec is not None:
@@ -56,13 +56,19 @@ def score_of_function(function: Callable[..., Any]) -> str | Metric | Measure:
     return _metric(name, plain_metric(name, function))
 
 
-def _built_in(function: Callable[..., Any]) -> str:
+def _built_in(function: Callable[..., Any]) -> str | Measure:
     """Return the name of the score that a function of ragbench computes."""
     name, declaration = function.__name__, declaration_of(function)
-    names = MEASURES.names() if declaration is None else declaration.names
-    if name in names or name in MEASURES.table:
+    if declaration is None:
+        # over the whole ranking: `f1` alone is a metric of texts
+        try:
+            return replace(parse_measure(f"{name}@all"), label=name)
+        except OptionError as error:
+            allowed = f"a measure of whole rankings, or its name with a cut-off: '{name}@10'"
+            raise OptionError("evaluate", "metrics", name, allowed) from error
+    if name in declaration.names:
         return name
-    allowed = _ALLOWED if declaration is None else f"the name of one: {', '.join(names)}"
+    allowed = f"the name of one: {', '.join(declaration.names)}"
     raise OptionError("evaluate", "metrics", name, allowed)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragbench.comparison.evaluate import RunSource, as_run
-from ragbench.errors import OptionError
+from ragbench.errors import OptionError, Phrase
 from ragbench.registry import check_values, declared_options
 from ragbench.retrieve.fusion import Fusion, Method
 from ragbench.types import Query, Run, ScoredDocument
@@ -57,9 +57,11 @@ def fuse(
     """
     if top_k < 1:
         raise OptionError("fuse", "top_k", top_k, "an integer >= 1")
-    if weights is not None and weights.keys() != runs.keys():
-        allowed = f"a number for each run: {', '.join(runs)}"
-        raise OptionError("fuse", "weights", dict(weights), allowed)
+    if not isinstance(runs, Mapping):
+        raise OptionError("fuse", "runs", Phrase(type(runs).__name__), "a mapping: name -> run")
+    if weights is not None and not (isinstance(weights, Mapping) and {*weights} == {*runs}):
+        allowed = f"a mapping with a number for each run: {', '.join(runs)}"
+        raise OptionError("fuse", "weights", weights, allowed)
     listed = None if weights is None else [weights[run] for run in runs]
     options = {"method": method, "k": k, "weights": listed, "depth": depth}
     check_values("fuse", declared_options(Fusion), options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,9 @@ def _table_column(name: Any, cells: Sequence[Any]) -> SavedCells:
         values = [value.isoformat() if isinstance(value, date) else value for value in values]
     for value in values:
         if not _is_json(value):
-            problem = f"column '{name}' holds {type(value).__name__}"
+            is_number = isinstance(value, float)
+            held = f"{value}, which JSON does not have" if is_number else type(value).__name__
+            problem = f"column '{name}' holds {held}"
             allowed = "texts, numbers, times, lists and mappings; drop the column to save"
             raise DataError(problem, record="save", allowed=allowed)
     name = name if isinstance(name, (str, int)) else None
@@ -118,7 +121,9 @@ def _is_json(value: object) -> bool:
         return all(map(_is_json, value.values()))
     if isinstance(value, list):
         return all(map(_is_json, value))
-    return value is None or type(value) in (str, bool, int, float)
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or type(value) in (str, bool, int)
 
 
 def _index_levels(index: Any) -> tuple[SavedCells, ...]:

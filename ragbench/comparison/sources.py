@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.evaluation import Evaluation, load
@@ -17,6 +17,7 @@ from ragbench.files import names_in
 from ragbench.records.evaluation import EVALUATION_SCHEMA
 from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
+from ragbench.score.retrieval.score_run import Rules
 from ragbench.types import Qrels, Run
 from ragbench.types.tables import Frame, is_frame
 
@@ -97,6 +98,7 @@ def read_scored(
     name: str | None = None,
     qrels: Qrels | None = None,
     measures: Sequence[str] = DEFAULT_MEASURES,
+    unpaired: bool = False,
 ) -> ScoredSystems:
     """Read the scored systems of a source.
 
@@ -110,6 +112,7 @@ def read_scored(
             judged query that it lacks scores 0, and one without a relevant document does not
             apply, or scores 0 by measures with `rel=`.
         measures: Measures for a TREC run file.
+        unpaired: Leave the judged queries that a run lacks without a score: they are of others.
 
     Raises:
         DataError: The file cannot be read, or a run file comes without judgements.
@@ -121,7 +124,7 @@ def read_scored(
     if isinstance(source, Evaluation):
         return from_evaluation(name or "evaluation", source)
     if is_rankings(source):
-        return _scored_rankings(name or "run", source, qrels, measures)
+        return _scored_rankings(name or "run", source, qrels, measures, unpaired=unpaired)
     if isinstance(source, HasRunFolder):
         source = source.path
     if not isinstance(source, (str, Path)):
@@ -151,19 +154,26 @@ def read_scored(
             file=path,
             allowed="a run folder, a baseline file, or a run file with --qrels",
         )
-    evaluation = evaluate_run_file(path, qrels, measures)
+    rules = Rules(missing="skip") if unpaired else None
+    evaluation = evaluate_run_file(path, qrels, measures, rules)
     refuse_unjudged(evaluation, path)
     return from_evaluation(source_name, evaluation, path)
 
 
 def _scored_rankings(
-    name: str, rankings: Rankings, qrels: Qrels | None, measures: Sequence[str]
+    name: str,
+    rankings: Rankings,
+    qrels: Qrels | None,
+    measures: Sequence[str],
+    *,
+    unpaired: bool,
 ) -> ScoredSystems:
     """Return the scores of rankings in memory."""
     if qrels is None:
         allowed = "qrels=, or what evaluate_run returns"
         raise DataError("rankings without judgements", record=f"compare: {name}", allowed=allowed)
-    evaluation = evaluate_run(rankings, qrels, measures)
+    missing: Literal["skip", "zero"] = "skip" if unpaired else "zero"
+    evaluation = evaluate_run(rankings, qrels, measures, missing=missing)
     refuse_unjudged(evaluation, name)
     return from_evaluation(name, evaluation)
 

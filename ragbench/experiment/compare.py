@@ -263,7 +263,7 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
     measures = [measures] if isinstance(measures, str) else list(measures or ())
-    sources = read_all(source_pairs, qrels, measures)
+    sources = read_all(source_pairs, qrels, measures, unpaired=unpaired)
     matching = _match_or_advise(sources, measures or None, intersect, unpaired)
     if cluster is None and not unpaired:
         cluster = shared_cluster(sources)
@@ -359,7 +359,11 @@ def _cluster_notes(
 
 
 def read_all(
-    source_pairs: Sequence[tuple[str, Source]], qrels: object, measures: Sequence[str]
+    source_pairs: Sequence[tuple[str, Source]],
+    qrels: object,
+    measures: Sequence[str],
+    *,
+    unpaired: bool = False,
 ) -> list[ScoredSystems]:
     """Read the sources, each beside its name; run files get the measures of the other sources.
 
@@ -379,7 +383,7 @@ def read_all(
     for i in order:
         by = list(measures) or list(rankings_scores) or DEFAULT_MEASURES
         name, source = source_pairs[i]
-        read[i] = read_scored(source, name=name, qrels=judged, measures=by)
+        read[i] = read_scored(source, name=name, qrels=judged, measures=by, unpaired=unpaired)
         for system in read[i].systems.values():
             scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
             rankings_scores |= dict.fromkeys(scores)

@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -244,7 +245,7 @@ def _metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
 
 
 def _plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the texts, finite numbers and truth values of metadata, also in mappings."""
+    """Return the texts, finite numbers, truth values and times of metadata, also in mappings."""
     # results cannot be grouped by lists, null, NaN and infinities
     plain: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -254,6 +255,8 @@ def _plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
             isinstance(value, float) and math.isfinite(value)
         ):
             plain[str(key)] = value
+        elif isinstance(value, date):
+            plain[str(key)] = str(value)
     return plain
 
 

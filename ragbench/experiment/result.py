@@ -149,9 +149,9 @@ class Experiment:
         `ImportError` is raised, for damaged files a `DataError`.
 
         Args:
-            texts: Add the columns `question`, `answer` (of the system, the first of several
-                samples), `reference` (the gold answer, or a list of several) and the metadata of
-                the query in front, and `reason` at the end: the reason for the cause, then the
+            texts: Add the columns `question`, `answer` (of the system; of several repetitions that
+                of the cause), `reference` (the gold answer, or a list of several) and the metadata
+                of the query in front, and `reason` at the end: the reason for the cause, then the
                 words of the judges by rubric. Missing texts are missing values of pandas. Of a
                 table without ids the first column is `row`, the number of the row, from 1. Of a
                 frame `query_id` is a column. Metadata with the name of another column becomes
@@ -207,10 +207,13 @@ class Experiment:
         loss = self.causes.get(name, {}).get(view.id)
         reasons = [loss.why if loss else "", *(f"{v.rubric}: {v.reasoning}" for v in verdicts)]
         gold = list(view.answers)
+        # of repetitions, the one that the cause is about
+        sample = 0 if loss is None else loss.sample or 0
+        answer = next((answer for answer in answers if (answer.sample or 0) == sample), None)
         return {
             "row": view.row,
             "question": view.question,
-            "answer": answers[0].answer if answers else None,
+            "answer": None if answer is None else answer.answer,
             "reference": gold[0] if len(gold) == 1 else gold or None,
             "reason": "; ".join(filter(None, reasons)),
         }

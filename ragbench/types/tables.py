@@ -260,6 +260,8 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
         [{'question': 'Why?', 'answer': None}]
     """
     table = getattr(table, "test_cases", table)  # deepeval
+    if is_frame(table):
+        _refuse_repeated_columns(table, owner)
     for method in ("to_dicts", "to_pylist", "to_list"):  # polars, Arrow, Hugging Face and ragas
         if callable(getattr(table, method, None)):
             rows = getattr(table, method)()
@@ -275,6 +277,15 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
         mapping.pop("", None)  # a column without a name is the index of a frame of pandas
         mappings.append(mapping)
     return mappings
+
+
+def _refuse_repeated_columns(frame: Frame, owner: str) -> None:
+    """Raise a `DataError` if two columns have one name: only one of them would be read."""
+    names = list(map(str, _columns(frame)))
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        problem = f"two columns with the name '{repeated}'"
+        raise DataError(problem, record=owner, allowed="columns with distinct names")
 
 
 def plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.testing import ChatServer
+from tests.commands import run_command
 
 pd = pytest.importorskip("pandas")
 
@@ -316,5 +317,101 @@ def test_missing_values_that_became_texts_are_told(word, assert_message):
 
     assert_message(caught[0].message)
     assert result.summary["exact_match"].n == 3
-    empty = rb.evaluate(FRAME.assign(bot=["Paris", None, None]), ["exact_match"], columns=COLUMNS)
-    assert not [note for note in empty.notes if "counts as a text" in note]
+    with pytest.warns(UserWarning, match="missing_answer") as caught:
+        rb.evaluate(FRAME.assign(bot=["Paris", None, None]), ["exact_match"], columns=COLUMNS)
+    assert len(caught) == 1
+
+
+def test_a_missing_answer_fails_and_does_not_leave_the_mean(tmp_path):
+    whole = FRAME.assign(bot=["Paris", "Rome", "Oslo"])
+    part = FRAME.assign(bot=["Paris", None, None])
+    with pytest.warns(UserWarning, match="missing_answer"):
+        result = rb.evaluate(part, ["exact_match", "rouge1"], columns=COLUMNS)
+
+    for score in ("exact_match", "rouge1"):
+        assert result.summary[score].failed == {"missing_answer": 2}
+        assert result.summary[score].bounds == (pytest.approx(1 / 3), 1.0)
+    for name, frame in (("old", whole), ("new", part)):
+        rows = frame.rename(columns={"bot": "answer"}).drop(columns="asked")
+        rows.to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
+    options = ["gate", "old.jsonl", "new.jsonl", "-m", "exact_match", "--max-drop", "0.3"]
+    assert run_command(*options, cwd=tmp_path).returncode == 3
+
+
+@pytest.mark.parametrize("name", ["reference", "expected", "gold"])
+def test_a_function_of_one_reference_gets_each_of_them(name):
+    space = {}
+    exec(f"def same(answer, {name}): return answer == {name}", space)
+    frame = FRAME.assign(reference=[["Lyon", "Paris"], ["Bonn"], ["Oslo"]])
+
+    result = rb.evaluate(frame, [space["same"], "exact_match"], columns=COLUMNS)
+
+    assert result["same"] == result["exact_match"] == [1.0, 0.0, 1.0]
+
+
+def test_numbers_of_numpy_are_numbers():
+    np = pytest.importorskip("numpy")
+
+    def half_of(prediction):
+        return np.float32(0.5)
+
+    def is_long(prediction):
+        return np.bool_(len(prediction) > 4)
+
+    result = rb.evaluate(FRAME, [half_of, is_long], columns=COLUMNS)
+    assert result["half_of"] == [0.5] * 3
+    assert result["is_long"] == [1.0, 0.0, 0.0]
+
+
+def test_measures_of_lists_are_the_measures_of_a_table():
+    rows = [
+        {"question": "a?", "retrieved": ["d1", "d2"], "relevant": ["d2"]},
+        {"question": "b?", "retrieved": ["d3", "d1"], "relevant": ["d3"]},
+    ]
+    functions = [rb.f1, rb.recall, rb.precision, rb.average_precision, rb.ndcg, rb.mrr]
+
+    result = rb.evaluate(rows, functions)
+
+    assert [*result.mean] == [function.__name__ for function in functions]
+    for function in functions:
+        expected = [function(row["retrieved"], {*row["relevant"]}) for row in rows]
+        assert result[function.__name__] == pytest.approx(expected)
+
+
+def test_unpaired_rankings_have_the_queries_of_their_own(tmp_path):
+    judged = {f"q{n}": {"d": 1} for n in range(40)}
+    first = {f"q{n}": {"d": 1.0} if n % 4 else {"x": 2.0, "d": 1.0} for n in range(30)}
+    second = {f"q{n}": {"d": 1.0} for n in range(30, 40)}
+    rb.write_run(rb.Run.from_dict(first), tmp_path / "first.run")
+
+    for base in (first, tmp_path / "first.run"):
+        [entry] = rb.compare(base, second, qrels=judged, measures="mrr", unpaired=True).differences
+        mean = sum(1.0 if n % 4 else 0.5 for n in range(30)) / 30
+        assert entry["difference"] == pytest.approx(1 - mean)
+
+
+def test_repeated_labels_and_columns_are_told(assert_message):
+    with pytest.warns(UserWarning, match="labels of the index repeat"):
+        rb.evaluate(FRAME.set_axis([1, 1, 2]), ["exact_match"], columns=COLUMNS)
+    twice = FRAME.join(FRAME[["tenant"]].rename(columns={"tenant": "x"}))
+    twice.columns = [*FRAME.columns, "tenant"]
+    with pytest.raises(rb.DataError) as error:
+        rb.evaluate(twice, ["exact_match"], columns=COLUMNS)
+    assert_message(error.value)
+
+
+def test_wrong_arguments_are_named(result, tmp_path, assert_message):
+    calls = [
+        lambda: result.worst("5"),
+        lambda: result.to_csv(io.StringIO()),
+        lambda: rb.fuse({"a": {"q": ["d"]}, "b": {"q": ["d"]}}, weights=[1, 2]),
+        lambda: rb.fuse([{"q": ["d"]}, {"q": ["d"]}]),
+        lambda: rb.evaluate(FRAME, [rb.hit_rate], columns=COLUMNS),
+        lambda: rb.evaluate(
+            FRAME.assign(cost=[1.0, math.inf, 2.0]), ["exact_match"], columns=COLUMNS
+        ).save(tmp_path / "x"),
+    ]
+    for call in calls:
+        with pytest.raises((rb.OptionError, rb.DataError)) as error:
+            call()
+        assert_message(error.value)

@@ -611,13 +611,26 @@ def declaration_of(function: object) -> Declaration | None:
     return declared if isinstance(declared, Declaration) else None
 
 
+# Names of a parameter for one gold answer
+_ONE_REFERENCE = frozenset({"reference", "expected", "gold", "target", "ground_truth", "truth"})
+
+
+def _number(value: Any) -> Any:
+    """Return the result of a function as Python has it; a predicate counts as 1 or 0."""
+    if callable(item := getattr(value, "item", None)):  # a number of NumPy
+        value = item()
+    return float(value) if isinstance(value, bool) else value
+
+
 # one declaration per function: scorers group metrics by the identity of the declaration
 @functools.cache
 def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     """Return a declaration for a user's plain function of a prediction and optional references.
 
     The function returns an int, a float, True or False; more is better, and the range is unbounded.
-    A function with references gives no value to an item without one. Exceptions of the function
+    A function with references gives no value to an item without one. A second parameter that names
+    one text, such as `reference` or `expected`, gets each reference in turn, and the largest value
+    counts; by another name it gets all references. Exceptions of the function
     become `AdapterError` with the name of the metric. The same function and name give the same
     declaration. OptionError if the function takes other arguments.
     """
@@ -625,13 +638,15 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
         function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"
     )
 
+    takes_one = inputs == 2 and list(signature.parameters)[1] in _ONE_REFERENCE
+
     def run(*texts: Any, **options: Any) -> Any:
         try:
-            value = function(*texts[:inputs], **options)
+            if takes_one:
+                return max(_number(function(texts[0], text, **options)) for text in texts[1])
+            return _number(function(*texts[:inputs], **options))
         except Exception as error:  # code of the user's may raise anything
             raise AdapterError(f"metric '{name}': {type(error).__name__}: {error}") from error
-        # a predicate counts as 1 or 0
-        return float(value) if isinstance(value, bool) else value
 
     run.__doc__ = function.__doc__
     run.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
