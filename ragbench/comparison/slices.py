@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.data.files.fields import is_marked_unanswerable
-from ragbench.data.traces.spans import read_time
 from ragbench.errors import DataError
 from ragbench.registry import nearest
-from ragbench.score.text.gold_words import has_no_answer
 from ragbench.types import Qrels, Query
 from ragbench.types.conversation import Entries
 from ragbench.types.documents import record_ids
@@ -131,6 +128,10 @@ def answerable_questions(
         qrels: Judgements; None without any.
         relevant: Smallest grade of a relevant document.
     """
+    # here: results of `evaluate_run` have slices, and `ragbench score` starts without readers
+    from ragbench.data.files.fields import is_marked_unanswerable
+    from ragbench.score.text.gold_words import has_no_answer
+
     by_query = {} if qrels is None else qrels.by_query
 
     def is_answerable(query: Query) -> bool | None:
@@ -264,6 +265,9 @@ _PERIODS = {"day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m"}
 
 def _periods(times: Sequence[str], period: str, record: str) -> tuple[str, ...]:
     """Return the days, weeks or months of times in UTC, each once; blank texts are left out."""
+    # here, as in `answerable_questions`
+    from ragbench.data.traces.spans import read_time
+
     labels: dict[str, None] = {}
     for text in filter(str.strip, times):
         if (time := read_time(text)) is None:

@@ -172,6 +172,7 @@ ELSEWHERE = {
     rb.Comparison,
     rb.Evaluation,
     rb.Experiment,
+    rb.JudgeCalibration,
     rb.BERTScorer,
     rb.SemanticSimilarity,
 }
