@@ -107,8 +107,8 @@ def _table_column(name: Any, cells: Sequence[Any]) -> SavedCells:
     for value in values:
         if not _is_json(value):
             is_number = isinstance(value, float)
-            held = f"{value}, which JSON does not have" if is_number else type(value).__name__
-            problem = f"column '{name}' holds {held}"
+            content = f"{value}, which JSON does not have" if is_number else type(value).__name__
+            problem = f"column '{name}' holds {content}"
             allowed = "texts, numbers, times, lists and mappings; drop the column to save"
             raise DataError(problem, record="save", allowed=allowed)
     name = name if isinstance(name, (str, int)) else None
