@@ -22,6 +22,7 @@ from ragbench.comparison.evaluate import (
     with_failed_answers,
 )
 from ragbench.comparison.evaluation import Evaluation
+from ragbench.comparison.forbidden import forbidden_ranks
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.input_table import input_table
@@ -55,7 +56,12 @@ from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.passage_matching import credit_alternatives
-from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages
+from ragbench.score.retrieval.score_run import (
+    Rules,
+    score_forbidden,
+    score_gold,
+    score_passages,
+)
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.score.text.base import AnswerSources, CallRows, Metric
 from ragbench.score.text.notation import parse_metric
@@ -494,7 +500,7 @@ def _score_gold(
     collection: Collection, records: Sequence[Answered], names: Sequence[Any]
 ) -> tuple[_GoldScores, list[Any]]:
     """Return (scores of each record by measures of gold, names of the measures of ids)."""
-    by_data: dict[str, list[Measure]] = {"spans": [], "gold": [], "passages": []}
+    by_data: dict[str, list[Measure]] = {"spans": [], "gold": [], "passages": [], "forbidden": []}
     by_ids = []
     for measure in parse_measures(names):
         if measure.spec.reads in by_data:
@@ -515,8 +521,24 @@ def _score_gold(
     columns += score_passages(answers, by_data["passages"], Rules())
     ranks = _met_gold(collection, records, passages)
     columns += score_gold(ranks, by_data["gold"], Rules(), **table_parts(collection))
+    if by_data["forbidden"]:
+        columns += _score_forbidden(collection, passages, by_data["forbidden"])
     notes = unplaced_warning("evaluate", ids, passages.placed) if by_place else []
     return _GoldScores({column.name: column for column in columns}, notes), by_ids
+
+
+def _score_forbidden(
+    collection: Collection, passages: TablePassages, measures: Sequence[Measure]
+) -> list[ScoreColumn]:
+    """Return the columns of measures of forbidden passages; a `DataError` without any of them."""
+    if not collection.forbidden:
+        problem = f"{measures[0].label} needs forbidden documents ({_columns(collection)})"
+        raise DataError(problem, allowed="a column forbidden: ids, field=value or spans")
+    forbidden = [collection.forbidden.get(query.id) for query in collection.queries]
+    unknown = range(len(forbidden)) if passages.has_unknown_ids else ()
+    ranks = forbidden_ranks(passages.hits, forbidden, collection.documents, unknown)
+    print_of_all = collection.fingerprint("forbidden")
+    return score_forbidden(ranks, measures, Rules(), forbidden=print_of_all)
 
 
 def _met_gold(

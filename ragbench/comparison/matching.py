@@ -35,6 +35,7 @@ _PARTS = {
     "answers": ("gold answers differ", "gold"),
     "spans": ("gold spans differ", "spans"),
     "tool_calls": ("gold tool calls differ", "tool_calls"),
+    "forbidden": ("forbidden documents differ", "forbidden"),
 }
 
 

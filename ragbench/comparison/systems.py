@@ -18,10 +18,10 @@ from ragbench.data.runs.scored_systems import SystemParts, SystemScores
 from ragbench.errors import RagbenchError
 from ragbench.records.score import Kind, SystemScore
 from ragbench.registry import PYTHON
-from ragbench.stats import mean_interval
+from ragbench.stats import mean_interval, share_upper_limit
 from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
-from ragbench.types.score_column import aggregate
+from ragbench.types.score_column import UPPER_LIMIT, aggregate
 
 S = TypeVar("S", bound=SystemParts)
 
@@ -149,7 +149,8 @@ def summarize(
 
     Queries without a score are left out of the mean and counted by cause: failed ones, and those
     that the score does not apply to. The bounds are the mean with all failed queries at the worst,
-    and at the best value. A number that is not defined, such as the mean of no queries, is None;
+    and at the best value. A share of leaks has the interval from 0 to its exact upper limit, unless
+    there are clusters. A number that is not defined, such as the mean of no queries, is None;
     interval and bounds are then (None, None).
 
     Args:
@@ -211,6 +212,9 @@ def _interval(
     """Return the interval of the aggregate; NaN for a sum, or without scored queries."""
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
+    if clusters is None and has_upper_limit(column):
+        n_events = int(np.count_nonzero(scored))
+        return 0.0, share_upper_limit(n_events, len(scored), confidence=confidence)
     ends = (column.low, column.high)
     interval = mean_interval(scored, range=ends, confidence=confidence, clusters=clusters)
     if column.aggregate == "geometric_mean":  # the values are logarithms
@@ -219,6 +223,15 @@ def _interval(
         return (max(interval.lower, 0.0), min(interval.upper, _corpus_high(column)))
     # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
     return (min(interval.lower, interval.mean), max(interval.upper, interval.mean))
+
+
+def has_upper_limit(column: ScoreColumn) -> bool:
+    """Return True for a share of queries whose interval is one-sided, with an exact upper end.
+
+    A column with other values than 0 and 1, the means of repetitions, has none.
+    """
+    is_share = column.signature.part("interval") == UPPER_LIMIT
+    return is_share and bool(np.isin(column.values[column.causes == Cause.SCORED], (0, 1)).all())
 
 
 def _corpus_high(column: ScoreColumn) -> float:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from msgspec import structs
 
+from ragbench.comparison.forbidden import LEAK_READ
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import reaches, systems_with
 from ragbench.comparison.systems import find_score
@@ -121,6 +122,9 @@ class GateNames:
         score = find_score(name, list(self.scores))
         if score is not None:
             return self.scores[score]
+        # no config names it: it is scored where the data have forbidden documents
+        if name == LEAK_READ:
+            return ScoreFacts(LEAK_READ, "generation", "lower", 0.0, 1.0, "mean")
         # the first kind that knows the name counts
         kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
         possible = (score_facts(name, kind) for kind in kinds if kind in self.open_kinds)

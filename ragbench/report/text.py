@@ -143,6 +143,7 @@ _REASONS = {
     "unplaced_passage": "a passage without a place in its document",
     "ambiguous_quote": "a gold passage in several documents",
     "no_number": "no number in the gold answer",
+    "no_forbidden": "no forbidden documents",
 }
 
 

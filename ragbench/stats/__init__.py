@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ragbench.stats.power import *
     from ragbench.stats.resampling import *
     from ragbench.stats.score_intervals import *
+    from ragbench.stats.share import *
     from ragbench.stats.stratified import *
     from ragbench.stats.student import *
     from ragbench.stats.unpaired import *
@@ -64,6 +65,7 @@ _HOMES = {
     "power": "minimum_detectable_difference noncentral_t_sf queries_needed",
     "resampling": "bca_bootstrap percentile_bootstrap studentized_bootstrap",
     "score_intervals": "score_interval tilting_interval",
+    "share": "share_upper_limit",
     "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",
     "student": "t_quantile t_sf",
     "unpaired": "UnpairedInterval barnard_p_value unpaired_interval",

@@ -87,6 +87,20 @@ def _upper_quantile(tail: float, df: float) -> float:
     return t
 
 
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """Return the regularized incomplete beta function I_x(a, b), for positive a and b.
+
+    `x` is from 0 to 1.
+    """
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
+    if x < (a + 1) / (a + b + 2):
+        return front * _continued_fraction(a, b, x) / a
+    return 1 - front * _continued_fraction(b, a, 1 - x) / b
+
+
 def _two_tails(t: float, df: float) -> float:
     """Return P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2), for t >= 0."""
     square = t * t

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
+from ragbench.types.forbidden import Forbidden
 from ragbench.types.json_fields import MayHoldSecrets, Prose, Record, optional
 from ragbench.types.reasoning import split_reasoning
 from ragbench.types.spans import Span
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers apart
 # Part of a data set that is read as a whole.
-Part = Literal["corpus", "queries", "qrels", "answers", "spans"]
+Part = Literal["corpus", "queries", "qrels", "answers", "spans", "forbidden"]
 
 
 # Further fields of a document, which may hold texts of services.
@@ -359,7 +360,8 @@ class Collection:
         expected_tool_calls: Gold tool calls by query id, in order; empty if no call is right.
         recorded_answers: Answers of each system that the data set holds, by its name.
         fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
-            `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`, `excluded`.
+            `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`, `excluded`,
+            `forbidden`.
         notes: Sentences on how the data were read, such as counts and duplicates.
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
         gold_spans: Gold spans by query id, of documents of the corpus; empty for a query with gold
@@ -367,6 +369,7 @@ class Collection:
         ambiguous_gold: Documents that hold a quoted gold passage, by query id, if it stands in
             several and no gold document is named: the query then has no gold document.
         excluded: Documents by query id that are dropped from its rankings before they are scored.
+        forbidden: Documents, metadata and spans that must never come up, by query id.
         alternatives: Query id -> id of a gold document -> judged document that it stands for, of
             gold of which any is enough; of several such hits the first one counts.
         unread: Column of a table that holds no known part -> (part that it may hold, its first
@@ -393,6 +396,7 @@ class Collection:
     unread: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     table_columns: Mapping[str, str] = field(default_factory=dict)
     table_rows: Mapping[str, int] = field(default_factory=dict)
+    forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {

@@ -34,6 +34,10 @@ def aggregate(values: FloatArray, how: Aggregate) -> float:
     return math.exp(mean) if how == "geometric_mean" else mean
 
 
+# Part `interval` of the signature of a share whose interval is one-sided: 0 to an exact limit.
+UPPER_LIMIT = "upper"
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreColumn:
     """Values of n items by one measure or metric, with the cause of each missing value.

@@ -61,6 +61,7 @@ class Cause(IntEnum):
         AMBIGUOUS_QUOTE: A quoted gold passage stands in several documents, and no gold document
             is named.
         NO_NUMBER: The metric compares numbers, and no reference answer has one.
+        NO_FORBIDDEN: The query has no forbidden documents.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -101,6 +102,7 @@ class Cause(IntEnum):
     UNPLACED_PASSAGE = 29
     AMBIGUOUS_QUOTE = 30
     NO_NUMBER = 31
+    NO_FORBIDDEN = 32
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

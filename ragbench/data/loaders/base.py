@@ -16,6 +16,7 @@ from ragbench.signature import fingerprint, fingerprint_json, fingerprint_unorde
 from ragbench.types import Answered, Collection, Document, Query
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
+from ragbench.types.forbidden import forbidden_print
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.spans import spans_fingerprint
 
@@ -167,6 +168,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         gold_spans=select(collection.gold_spans),
         ambiguous_gold=select(collection.ambiguous_gold),
         excluded=select(collection.excluded),
+        forbidden=select(collection.forbidden),
         expected_tool_calls=select(collection.expected_tool_calls),
         recorded_answers={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
@@ -191,8 +193,8 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
 
     A fingerprint has 12 hexadecimal digits. Metadata of queries and grades of subtopics do not
     count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `excluded`,
-    `expected_tool_calls` and `given`; none depends on the order of the records. `queries` is always
-    there; the others only if the part is not None (corpus, qrels) or not empty.
+    `forbidden`, `expected_tool_calls` and `given`; none depends on the order of the records.
+    `queries` is always there; the others only if the part is not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
     queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
@@ -211,6 +213,8 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     if collection.excluded:
         documents = collection.excluded.items()
         prints["excluded"] = fingerprint_unordered([q, *sorted(names)] for q, names in documents)
+    if collection.forbidden:
+        prints["forbidden"] = forbidden_print(collection.forbidden)
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
         digests = ([query, *_digests(gold)] for query, gold in calls)

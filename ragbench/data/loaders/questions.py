@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, filterfalse, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from ragbench.data.files.fields import (
     read_list,
     read_texts,
 )
+from ragbench.data.files.forbidden import ForbiddenReader
 from ragbench.data.files.gold import DocumentNames, GoldIds, QuotedPassages
 from ragbench.data.files.gold_spans import SpanReader
 from ragbench.data.files.pages import GoldPages, Page, file_name, read_page
@@ -31,6 +33,7 @@ from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.registry import shown
 from ragbench.types import Answered, Document, Query, Span, ToolCall
+from ragbench.types.forbidden import NOTHING_FORBIDDEN, Forbidden
 from ragbench.types.tables import columns_named
 
 GOLD_PARTS = ("relevant", "reference_contexts", "reference_spans", "grades", "page")
@@ -78,6 +81,7 @@ class QuestionTable:
         grades: Query id -> gold document -> grade.
         spans: Query id -> its gold spans, and None for gold that cannot be placed.
         excluded: Query id -> documents that do not count in its rankings.
+        forbidden: Query id -> what must never come up.
         ambiguous: Query id -> documents that hold its quoted passage, if they are several and none
             is named.
         alternatives: Query id -> further gold document -> document in `grades` that it stands for.
@@ -97,6 +101,7 @@ class QuestionTable:
     grades: dict[str, dict[str, int]] = field(default_factory=dict)
     spans: dict[str, dict[Span | None, None]] = field(default_factory=dict)
     excluded: dict[str, frozenset[str]] = field(default_factory=dict)
+    forbidden: dict[str, Forbidden] = field(default_factory=dict)
     ambiguous: dict[str, Sequence[str]] = field(default_factory=dict)
     alternatives: dict[str, dict[str, str]] = field(default_factory=dict)
     systems: dict[str, list[Answered]] = field(default_factory=dict)
@@ -126,6 +131,9 @@ class QuestionTable:
         if row.gold.excluded:
             earlier = self.excluded.get(row.query.id, frozenset())
             self.excluded[row.query.id] = earlier | row.gold.excluded
+        if row.gold.forbidden:
+            earlier_forbidden = self.forbidden.get(row.query.id, NOTHING_FORBIDDEN)
+            self.forbidden[row.query.id] = earlier_forbidden | row.gold.forbidden
         if row.gold.alternatives:
             self.alternatives.setdefault(row.query.id, {}).update(row.gold.alternatives)
         if row.gold.ambiguous:
@@ -246,6 +254,7 @@ class RowGold:
             none; the row then has neither grades nor spans.
         excluded: Documents that do not count in the rankings of the question.
         alternatives: Further gold document -> document in `grades` that it stands for.
+        forbidden: Documents, metadata and spans that must never come up.
     """
 
     grades: dict[str, int] = field(default_factory=dict)
@@ -253,6 +262,7 @@ class RowGold:
     ambiguous: Sequence[str] = ()
     excluded: frozenset[str] = frozenset()
     alternatives: dict[str, str] = field(default_factory=dict)
+    forbidden: Forbidden = NOTHING_FORBIDDEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +334,7 @@ class ParsedRow:
                 for span in self.gold.spans
             ],
             "excluded": sorted(self.gold.excluded),
+            "forbidden": self.gold.forbidden.labels,
             "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.gold.grades.items()],
         }
         # parts of a whole conversation have no columns of their own
@@ -372,6 +383,10 @@ class GoldColumns:
         self._documents, self._names = documents, ids.names
         self._ids, self._pages = ids, pages
         self._spans = SpanReader(documents, ids)
+        self._forbidden = None
+        if "forbidden" in columns:
+            reader = ForbiddenReader(ids, self._spans, documents)
+            self._forbidden = partial(reader.read, column=columns["forbidden"])
         self._quotes = None
         if documents is not None and "reference_contexts" in columns:
             texts = chain.from_iterable(map(self.texts, entries))
@@ -438,7 +453,8 @@ class GoldColumns:
         excluded = frozenset[str]()
         if self._excluded is not None:
             excluded = frozenset(name for name, _ in self._ids.read(entry, self._excluded))
-        return RowGold(grades, tuple(spans), ambiguous, excluded, alternatives)
+        forbidden = NOTHING_FORBIDDEN if self._forbidden is None else self._forbidden(entry)
+        return RowGold(grades, tuple(spans), ambiguous, excluded, alternatives, forbidden)
 
     def _named_documents(self, entry: Entry) -> dict[str, int]:
         """Return the gold documents that a row names by their ids, each with its grade."""

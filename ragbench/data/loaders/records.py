@@ -124,6 +124,7 @@ class RecordsOptions(OptionSet):
             "first), answer (the system's), reference (the gold one), queries, system, "
             "turns, standalone_question, tool_calls, expected_tool_calls, relevant (ids "
             "of gold documents), excluded (ids of documents that do not count), "
+            "forbidden (what must never come up: ids, field=value, spans), "
             "reference_contexts (gold passages), reference_spans (places of gold in "
             "documents), grades and page (of relevant); null for none."
         ),
@@ -336,7 +337,7 @@ class RecordTable:
         self._passages = fields.Passages(documents or [])
         self._drop_page_without_pages(documents)
         # the ids of hits and gold documents must be cut alike, or they would never meet
-        resolved, parts = self._columns, ("retrieved", "relevant", "excluded")
+        resolved, parts = self._columns, ("retrieved", "relevant", "excluded", "forbidden")
         of_ids = []
         for part in parts:
             if part in resolved:
@@ -411,6 +412,7 @@ class RecordTable:
             gold_spans=table.gold_spans,
             ambiguous_gold=table.ambiguous,
             excluded=table.excluded,
+            forbidden=table.forbidden,
             gold_places=gold.places,
             answers=table.answers,
             expected_tool_calls=table.expected,

@@ -32,6 +32,7 @@ from ragbench.registry import shown
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
+from ragbench.types.forbidden import forbidden_fingerprints
 from ragbench.types.json_fields import Record
 from ragbench.types.spans import spans_fingerprint
 
@@ -41,7 +42,7 @@ _SAMPLE = "sample"  # column of the number of a repetition, if any system is rep
 R = TypeVar("R", bound=Record)
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
-PARTS = ("question", "judgements", "subtopics", "answers", "spans", "tool_calls")
+PARTS = ("question", "judgements", "subtopics", "answers", "spans", "tool_calls", "forbidden")
 
 
 class Lines:
@@ -372,6 +373,7 @@ def fingerprint_queries(
         "answers": answer_fingerprints(answers, marks),
         "spans": {q: spans_fingerprint(gold) for q, gold in spans if gold and q in ids},
         "tool_calls": {q: _calls_fingerprint(gold) for q, gold in calls if q in ids},
+        "forbidden": forbidden_fingerprints(collection.forbidden, ids),
     }
     # no empty column for a data set without gold answers, spans or calls
     return parts | {part: prints for part, prints in gold_parts.items() if prints}

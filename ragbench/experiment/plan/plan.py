@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from ragbench.comparison.forbidden import LEAK_READ
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
@@ -338,7 +339,8 @@ def _score_names(plan: Plan) -> list[str]:
     names = [metric.name for metric in plan.metrics]
     for entry in plan.pass_metrics():
         names.append(entry.metric.name)
-    return [*plan.measures, "right", *names, *judge_scores]
+    leaks = [LEAK_READ] if plan.collection.forbidden else []
+    return [*plan.measures, "right", *leaks, *names, *judge_scores]
 
 
 def _lost_span_warning(collection: Collection, measures: Sequence[str]) -> list[str]:

@@ -142,6 +142,8 @@ def _missing_data(measure: Measure, collection: Collection, fills: bool) -> tupl
             "records with a column reference_spans ({document, start, end} or {document, quote}), "
             "or with a column quote beside a corpus that holds the quotes; or other measures"
         )
+    if reads == "forbidden" and not collection.forbidden:
+        return "forbidden documents", "records with a column forbidden; or other measures"
     if reads == "gold" and not (has_judgements or collection.answers):
         return "gold", "qrels, or gold answers, in the data set; or `measures: []`"
     if measure.spec.reads_ids and not has_judgements:

@@ -16,18 +16,25 @@ from ragbench.comparison.answer_verdicts import (
 )
 from ragbench.comparison.cause_rules import AnswerFacts, RankingFacts, cause_of_ranking
 from ragbench.comparison.causes import SystemCauses
+from ragbench.comparison.forbidden import LEAK_READ, leak_read_column
 from ragbench.comparison.gold import met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.records import Plan, System
-from ragbench.experiment.records import Answers, Results, RetrieverRun, mean_over_samples
+from ragbench.experiment.records import (
+    Answers,
+    Results,
+    RetrieverRun,
+    mean_over_samples,
+    with_failures_of,
+)
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
-from ragbench.experiment.stages.matching import hits_to_place, scored_ids
+from ragbench.experiment.stages.matching import hits_of, scored_ids
 from ragbench.experiment.stages.pass_rates import pass_column
 from ragbench.records.causes import Loss
-from ragbench.types import Cause, Document, ScoreColumn
+from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 
 
 def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
@@ -44,6 +51,7 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
             first, *further = [_ranking_losses(gold, ranking) for ranking in rankings]
             causes[system.name] = SystemCauses(first, further)
             continue
+        _add_leak_read(plan, results, repeats)
         rules = [AnswerRules(gold.rules, answers.scores) for answers in repeats]
         verdicts = [list(_answer_verdicts(*pair)) for pair in zip(repeats, rules, strict=True)]
         first, *further = [[verdict.loss for verdict in part] for part in verdicts]
@@ -74,6 +82,19 @@ def _add_right(
     for entry in plan.pass_metrics():
         if (passes := pass_column(entry.metric, columns)) is not None:
             results.add_scores(system, {passes.name: passes}, "generation")
+
+
+def _add_leak_read(plan: Plan, results: Results, repeats: Sequence[_SystemAnswers]) -> None:
+    """Add `leak_read`, the mean of the repetitions; nothing without forbidden documents."""
+    if not plan.collection.forbidden:
+        return
+    columns = []
+    for repeat in repeats:
+        passages = repeat.read_hits(plan.collection.forbidden)
+        contexts = [repeat.contexts(row) for row in range(len(plan.ids))]
+        column = leak_read_column(passages, contexts, plan.ids, plan.collection)
+        columns.append(with_failures_of(repeat.answers, column))
+    results.add_samples(repeats[0].source, LEAK_READ, columns, "generation")
 
 
 def _rankings(plan: Plan, results: Results, system: SystemScores) -> list[RetrieverRun | None]:
@@ -158,15 +179,8 @@ class _SystemAnswers:
         """(Names of the gold in the passages that were read, True if its document was read)."""
         # Passages are placed by the hits of the ranking, those of a control by the hits of the
         # baseline.
-        gold, plan, rankings = self.gold, self.gold.plan, []
-        # controls have no ranking; an injection is a text that stands in no document
-        retrieved = [[] for _ in plan.ids] if self.hits is None else hits_to_place(self.hits, plan)
-        for row, hits in enumerate(retrieved):
-            # a hit knows its document, which the passage that a generator gets may not have
-            by_id, by_text = {hit.id: hit for hit in hits}, {hit.text: hit for hit in hits}
-            by_text.pop(None, None)
-            passages = hits_of_passages(self.contexts(row) or ())
-            rankings.append([by_id.get(p.id) or by_text.get(p.text, p) for p in passages])
+        gold, plan = self.gold, self.gold.plan
+        rankings = self.read_hits(plan.collection.gold_spans)
         pieces = [gold.pieces.get(query, []) for query in plan.ids]
         spans = [[p.span for p in of if p.span is not None] for of in pieces]
         placed = gold.place(rankings, spans)
@@ -176,6 +190,23 @@ class _SystemAnswers:
             ranks, documents = met_ranks(pieces[row], hits_with_places)
             read.append((frozenset(name for _, name in ranks), bool(documents)))
         return read
+
+    def read_hits(self, queries: Mapping[str, object]) -> list[list[ScoredDocument]]:
+        """Return the passages that were read as hits with their documents, where these are known.
+
+        Documents are looked for where `queries` has a value for the query.
+        """
+        # controls have no ranking; an injection is a text that stands in no document
+        plan, rankings = self.gold.plan, []
+        no_hits: list[list[ScoredDocument]] = [[] for _ in plan.ids]
+        retrieved = no_hits if self.hits is None else hits_of(self.hits, plan, queries)
+        for row, hits in enumerate(retrieved):
+            # a hit knows its document, which the passage that a generator gets may not have
+            by_id, by_text = {hit.id: hit for hit in hits}, {hit.text: hit for hit in hits}
+            by_text.pop(None, None)
+            passages = hits_of_passages(self.contexts(row) or ())
+            rankings.append([by_id.get(p.id) or by_text.get(p.text, p) for p in passages])
+        return rankings
 
     @cached_property
     def scores(self) -> DecidingScores:

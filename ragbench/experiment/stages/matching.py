@@ -82,22 +82,30 @@ def passage_order(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Sequence[st
 def hits_to_place(
     ranking: RetrieverRun, plan: Plan, depth: int | None = None
 ) -> list[list[ScoredDocument]]:
-    """Return the hits of each query with gold spans, best first, with the documents they are of.
+    """Return the hits of each query with gold spans, as `hits_of` does; other queries have []."""
+    return hits_of(ranking, plan, plan.collection.gold_spans, depth)
+
+
+def hits_of(
+    ranking: RetrieverRun, plan: Plan, queries: Mapping[str, object], depth: int | None = None
+) -> list[list[ScoredDocument]]:
+    """Return the hits of some queries, best first, with the documents they are of.
 
     They are passages as they were retrieved, before they are folded or matched. A query without
-    gold spans or without hits has [].
+    hits has [].
 
     Args:
         ranking: Ranking of the hits.
-        plan: Plan with the queries, the gold spans and the rule that names documents.
+        plan: Plan with the queries and the rule that names documents.
+        queries: Mapping with a true value for each query to read; other queries have [].
         depth: Largest number of hits of a query; None takes all.
     """
     by_key = plan.config.metrics.retrieval.match.level == "document"
     documents = dict(documents_of(ranking, plan)) if by_key else {}
     order, rows = passage_order(ranking, plan), []
     for query, outcome in zip(plan.ids, ranking.outcomes, strict=True):
-        has_spans, of_hit = plan.collection.gold_spans.get(query), documents.get(query, {})
-        hits = ranked_hits(outcome, order.get(query, ())[:depth]) if has_spans else []
+        is_read, of_hit = queries.get(query), documents.get(query, {})
+        hits = ranked_hits(outcome, order.get(query, ())[:depth]) if is_read else []
         rows.append([structs.replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
     return rows
 

@@ -9,6 +9,7 @@ from itertools import groupby
 import numpy as np
 from msgspec import structs
 
+from ragbench.comparison.forbidden import forbidden_ranks
 from ragbench.comparison.gold import GoldPiece
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.comparison.slices import answerable_questions
@@ -21,7 +22,12 @@ from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import ItemGroup, Keep, Outputs, Slot, Stage, Step
 from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.gold import GoldFacts
-from ragbench.experiment.stages.matching import passage_order, ranked_passages, scored_ids
+from ragbench.experiment.stages.matching import (
+    hits_of,
+    passage_order,
+    ranked_passages,
+    scored_ids,
+)
 from ragbench.experiment.stages.model_judgements import Judgements
 from ragbench.experiment.stages.retrieval import BuildRanking
 from ragbench.records.codec import from_line
@@ -30,7 +36,13 @@ from ragbench.records.score import RunCounts
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.score_run import Rules, score_gold, score_passages, score_run
+from ragbench.score.retrieval.score_run import (
+    Rules,
+    score_forbidden,
+    score_gold,
+    score_passages,
+    score_run,
+)
 from ragbench.score.text.base import AnswerSources, CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.gold_words import GoldWords
@@ -128,8 +140,9 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
             repr(judgements.source),
             fingerprint_of("answers") or "none",
             fingerprint_of("spans") or "none",
+            fingerprint_of("forbidden") or "none",
             fingerprint_of("corpus") or "none",
-            keys.code_of(PlacedRankings),
+            *map(keys.code_of, (PlacedRankings, forbidden_ranks)),
             # gold is met by the rules of causes, and the words of gold answers by the question
             *map(keys.code_of, (GoldFacts, GoldPiece, GoldWords)),
             repr((causes.relevant, causes.words, causes.searched)),
@@ -250,6 +263,7 @@ class _RankingScorer:
         by_text = [measure for measure in measures if measure.spec.reads == "passages"]
         by_place = [measure for measure in measures if measure.spec.reads == "spans"]
         by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
+        forbidden = [measure for measure in measures if measure.spec.reads == "forbidden"]
         columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
         if by_id and self.judgements.qrels is not None:
             columns, counts = self._score_ids(self.judgements.qrels, by_id)
@@ -260,6 +274,7 @@ class _RankingScorer:
             span_columns, unplaced = self._score_spans(by_place)
             columns, warnings = columns | span_columns, (*warnings, *unplaced)
         columns |= {column.name: column for column in self._score_gold(by_gold)}
+        columns |= {column.name: column for column in self._score_forbidden(forbidden)}
         return columns, counts, warnings
 
     def _score_ids(
@@ -334,6 +349,20 @@ class _RankingScorer:
             parts["qrels"] = self.judgements.source
         ranks = gold.gold_ranks(self.ranking)
         return score_gold(ranks, measures, self._rules(), missing=self._missing(), **parts)
+
+    def _score_forbidden(self, measures: Sequence[Measure]) -> list[ScoreColumn]:
+        """Return the columns of measures that read the ranks of forbidden hits."""
+        if not measures:
+            return []
+        plan, rules = self.plan, self.plan.config.metrics.retrieval
+        forbidden = [*map(plan.collection.forbidden.get, plan.ids)]
+        deepest = max(measure.k or rules.top_k for measure in measures)
+        hits = hits_of(self.ranking, plan, plan.collection.forbidden, deepest)
+        unknown = range(len(plan.ids)) if self.ranking.has_unknown_ids else ()
+        ranks = forbidden_ranks(hits, forbidden, plan.collection.documents, unknown)
+        parts = {"forbidden": plan.collection.fingerprint("forbidden")}
+        parts["match"] = rules.match.rule
+        return score_forbidden(ranks, measures, self._rules(), missing=self._missing(), **parts)
 
     def _with_ambiguous(self, column: ScoreColumn) -> ScoreColumn:
         """Return a column in which queries with an ambiguous gold passage have that cause."""

@@ -14,6 +14,7 @@ MEASURES = Family(
     table={
         "hit_rate": f"{_PACKAGE}.reader_models:hit_rate",
         "found": f"{_PACKAGE}.found:found",
+        "leak": f"{_PACKAGE}.leak:leak",
         "mrr": f"{_PACKAGE}.reader_models:reciprocal_rank",
         "precision": f"{_PACKAGE}.precision_recall:precision",
         "recall": f"{_PACKAGE}.precision_recall:recall",

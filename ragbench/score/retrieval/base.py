@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 # Record that a measure reads: `RankedGrades`, a `RankedSubtopics` per query, `RetrievedPassages`,
-# `RetrievedSpans`, or `MetGold`.
-Reads = Literal["grades", "subtopics", "passages", "spans", "gold"]
+# `RetrievedSpans`, `MetGold`, or `ForbiddenRanks`.
+Reads = Literal["grades", "subtopics", "passages", "spans", "gold", "forbidden"]
 
 # Groups of `ragbench list`, in its order; measures of other packages are in `others`.
 Group = Literal[
@@ -52,6 +52,7 @@ _NEEDS: Mapping[Reads, str] = {
     "passages": "gold answers and the texts of the passages",
     "spans": "gold spans or quotes",
     "gold": "judgements, gold spans or gold answers",
+    "forbidden": "forbidden documents",
 }
 
 P = ParamSpec("P")
@@ -303,7 +304,7 @@ class MeasureSpec:
         high: The largest possible value of one query; inf where unbounded.
         group: Group in `ragbench list`.
         aliases: Further names of the measure.
-        reads: Record that the measure reads: `grades`, `subtopics`, `passages`, `spans` or `gold`.
+        reads: Record that the measure reads, one of `Reads`.
         direction: `higher` or `lower`, whichever is better.
         aggregate: Aggregate of the values of the queries, such as `mean` or `sum`.
         cutoff: Whether the name has `@k`: required, optional or none.
@@ -315,6 +316,7 @@ class MeasureSpec:
         version: Version of the definition; it changes only when values change.
         from_qrels: Option -> function that returns its default for a ranking.
         code: Hash of the source, for functions without a version.
+        upper_limit: True if the interval of the mean is one-sided, with an exact upper end.
     """
 
     name: str
@@ -333,6 +335,7 @@ class MeasureSpec:
     version: int = 1
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]] = field(default_factory=dict)
     code: str = ""
+    upper_limit: bool = False
 
     @property
     def needs(self) -> str:

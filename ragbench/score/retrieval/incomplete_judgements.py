@@ -201,7 +201,7 @@ def num_q(ranked: RankedGrades) -> FloatArray:
     return np.ones(ranked.n_queries)
 
 
-@_count("num_nonrel_judged_ret")
+@_count("num_nonrel_judged_ret", direction="lower")
 def num_nonrel_judged_ret(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Count the documents that each query retrieved and that were judged not relevant.
 

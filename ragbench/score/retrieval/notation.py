@@ -15,6 +15,7 @@ from ragbench.registry import PYTHON, declared_options, nearest
 from ragbench.score.base import read_options, read_value, split_options
 from ragbench.score.retrieval import MEASURES, base
 from ragbench.score.retrieval.found import MetGold
+from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, read_parameters
 from ragbench.types import FloatArray
@@ -74,6 +75,7 @@ _NO_QUERIES: Mapping[base.Reads, Any] = {
     "passages": base.RetrievedPassages((), ()),
     "spans": base.RetrievedSpans((), ()),
     "gold": MetGold.of_no_queries(),
+    "forbidden": ForbiddenRanks.of_no_queries(),
 }
 
 

@@ -19,6 +19,7 @@ from ragbench.score.base import ROUNDING
 from ragbench.score.retrieval import base
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.judgements import as_qrels
+from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.positions import TieGroups, number_groups
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
@@ -26,6 +27,7 @@ from ragbench.signature import Signature, fingerprint_unordered
 from ragbench.types import Cause, CauseArray, FloatArray, Qrels, Run, ScoreColumn
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.rows import borders
+from ragbench.types.score_column import UPPER_LIMIT
 from ragbench.types.score_order import NO_STEPS, ScoreSteps
 from ragbench.types.spans import spans_fingerprint
 
@@ -444,6 +446,40 @@ def score_gold(
             absent = [row for row in missing if causes[row] == Cause.SCORED]
             values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
         signed = {**measure.signature_parts(), **rules.signature_parts(measure), **parts}
+        columns.append(column_of(measure, values, causes, **signed))
+    return columns
+
+
+def score_forbidden(
+    ranks: ForbiddenRanks,
+    measures: Sequence[Measure],
+    rules: Rules,
+    *,
+    missing: Collection[int] = (),
+    **parts: Any,
+) -> list[ScoreColumn]:
+    """Score by every measure the ranks at which the rankings of all queries have forbidden hits.
+
+    A query without forbidden documents has no value, nor has one with a hit up to the cut-off that
+    may be forbidden. `missing` are the positions of the queries that the run lacks: they have no
+    value, since 0, the best one, would hide them. `parts` are further parts of the signature.
+
+    Raises:
+        OptionError: Ties are averaged: these measures have no average over ties.
+    """
+    columns = []
+    for measure in measures:
+        if rules.ties == "average":
+            raise base.no_average(measure.spec.name)
+        values, causes = _scored(measure, ranks, len(ranks.causes))
+        has_cause = ranks.causes != Cause.SCORED
+        causes[has_cause] = ranks.causes[has_cause]
+        causes[~has_cause & np.isnan(values)] = Cause.UNPLACED_PASSAGE
+        absent = [row for row in missing if causes[row] == Cause.SCORED]
+        values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+        signed = {**measure.signature_parts(), "ties": rules.ties, **parts}
+        if measure.spec.upper_limit:
+            signed["interval"] = UPPER_LIMIT
         columns.append(column_of(measure, values, causes, **signed))
     return columns
 
