@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
+from ragbench.comparison.id_pairs import IdPair, IdPairs, QuestionIds, pair_ids
 from ragbench.comparison.passage_places import place_rankings
 from ragbench.score.retrieval.leak import ForbiddenRanks, leak
 from ragbench.signature import Signature
@@ -39,6 +40,8 @@ def forbidden_ranks(
     spans = [(of_query or NOTHING_FORBIDDEN).spans for of_query in forbidden]
     placed = place_rankings(rankings, spans, documents)
     corpus = documents_by_id(documents or ())
+    pairs = _pair_spellings(rankings, forbidden, corpus)
+    gold_of_hit = pairs.gold_of_hit
     first, unclear = np.zeros((2, len(rankings)), np.int64)
     causes = np.full(len(rankings), Cause.SCORED, np.uint8)
     for row, (hits, of_query) in enumerate(zip(rankings, forbidden, strict=True)):
@@ -48,32 +51,64 @@ def forbidden_ranks(
         if of_query.documents and row in unknown_ids:
             causes[row] = Cause.UNKNOWN_IDS
             continue
+        rule = _Rule(of_query, corpus, gold_of_hit, pairs.unclear)
         places = placed.spans.passages[row] if of_query.spans else [None] * len(hits)
         for rank, (hit, place) in enumerate(zip(hits, places, strict=True), start=1):
-            is_forbidden = _is_forbidden(hit, place, of_query, corpus)
-            if is_forbidden:
+            if rule.forbids(hit, place):
                 first[row] = rank
                 break
-            if is_forbidden is None and not unclear[row]:
+            if not unclear[row] and rule.may_forbid(hit, place):
                 unclear[row] = rank
     return ForbiddenRanks(first, unclear, causes)
 
 
-def _is_forbidden(
-    hit: ScoredDocument, place: Span | None, forbidden: Forbidden, corpus: Mapping[str, Document]
-) -> bool | None:
-    """Return True for a forbidden hit; None if its metadata or its place are needed and unknown."""
-    if hit.id in forbidden.documents or hit.document in forbidden.documents:
-        return True
-    document = corpus.get(hit.document or hit.id) or corpus.get(hit.id)
-    metadata: dict[str, Any] = {} if document is None else dict(document.metadata)
-    if forbidden.has_metadata(hit.metadata) or forbidden.has_metadata(metadata):
-        return True
-    if place is not None and any(place.overlaps(span) for span in forbidden.spans):
-        return True
-    lacks_metadata = bool(forbidden.fields) and document is None and not hit.metadata
-    lacks_place = bool(forbidden.spans) and place is None
-    return None if lacks_metadata or lacks_place else False
+def _pair_spellings(
+    rankings: Sequence[Sequence[ScoredDocument]],
+    forbidden: Sequence[Forbidden | None],
+    corpus: Mapping[str, Document],
+) -> IdPairs:
+    """Return the pairs of forbidden ids and hits of another spelling, by the rule of gold ids."""
+    questions = []
+    for hits, of_query in zip(rankings, forbidden, strict=True):
+        if of_query is not None and of_query.documents:
+            grades = dict.fromkeys(of_query.documents, 1)
+            questions.append(QuestionIds(grades, [hit.document or hit.id for hit in hits]))
+    return pair_ids(questions, corpus.keys())
+
+
+class _Rule(NamedTuple):
+    """Rule that tells the forbidden hits of one query."""
+
+    forbidden: Forbidden
+    corpus: Mapping[str, Document]
+    gold_of_hit: Mapping[str, str]  # forbidden id of each hit in another spelling
+    unclear: Sequence[IdPair]  # forbidden ids and hits that look alike
+
+    def forbids(self, hit: ScoredDocument, place: Span | None) -> bool:
+        """Return True if a hit with this place in a document is forbidden."""
+        name = hit.document or hit.id
+        names = {hit.id, name, self.gold_of_hit.get(name, name)}
+        if not names.isdisjoint(self.forbidden.documents):
+            return True
+        document = self._document(hit)
+        metadata = {} if document is None else document.metadata
+        if self.forbidden.has_metadata(hit.metadata) or self.forbidden.has_metadata(metadata):
+            return True
+        return place is not None and any(place.overlaps(span) for span in self.forbidden.spans)
+
+    def may_forbid(self, hit: ScoredDocument, place: Span | None) -> bool:
+        """Return True if the id, the metadata or the place that tell of a hit are unknown."""
+        if self.forbidden.fields and not hit.metadata and self._document(hit) is None:
+            return True
+        if self.forbidden.spans and place is None:
+            return True
+        name = hit.document or hit.id
+        alike = {pair.gold for pair in self.unclear if pair.hit == name}
+        return not alike.isdisjoint(self.forbidden.documents)
+
+    def _document(self, hit: ScoredDocument) -> Document | None:
+        """Return the document of the corpus that a hit is of; None without one."""
+        return self.corpus.get(hit.document or hit.id) or self.corpus.get(hit.id)
 
 
 def leak_read_column(
@@ -95,7 +130,7 @@ def leak_read_column(
     forbidden = [*map(collection.forbidden.get, query_ids)]
     ranks = forbidden_ranks(passages, forbidden, collection.documents)
     values, causes = leak(ranks), ranks.causes.copy()
-    causes[(causes == Cause.SCORED) & np.isnan(values)] = Cause.UNPLACED_PASSAGE
+    causes[(causes == Cause.SCORED) & np.isnan(values)] = Cause.UNCLEAR_PASSAGE
     unknown = np.array([of_query is None for of_query in contexts], bool)
     is_scored = causes == Cause.SCORED
     causes[unknown & is_scored], values[unknown & is_scored] = Cause.NO_CONTEXTS, np.nan

@@ -144,6 +144,7 @@ _REASONS = {
     "ambiguous_quote": "a gold passage in several documents",
     "no_number": "no number in the gold answer",
     "no_forbidden": "no forbidden documents",
+    "unclear_passage": "a passage that may be forbidden",
 }
 
 

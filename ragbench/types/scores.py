@@ -62,6 +62,8 @@ class Cause(IntEnum):
             is named.
         NO_NUMBER: The metric compares numbers, and no reference answer has one.
         NO_FORBIDDEN: The query has no forbidden documents.
+        UNCLEAR_PASSAGE: A passage up to the cut-off may be forbidden: its id, its metadata or its
+            place in a document do not tell.
         ERROR: The component raised an error.
         TIMEOUT: The component did not answer in time.
         MALFORMED: The component returned a value of the wrong form.
@@ -103,6 +105,7 @@ class Cause(IntEnum):
     AMBIGUOUS_QUOTE = 30
     NO_NUMBER = 31
     NO_FORBIDDEN = 32
+    UNCLEAR_PASSAGE = 33
     ERROR = 64
     TIMEOUT = 65
     MALFORMED = 66

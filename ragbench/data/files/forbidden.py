@@ -10,8 +10,9 @@ from typing import Any
 
 from ragbench.data.files.gold import GoldIds
 from ragbench.data.files.gold_spans import SpanReader
-from ragbench.data.files.printed_lists import SEPARATORS, is_printed, pieces_of
+from ragbench.data.files.printed_lists import SEPARATORS, is_printed, pieces_of, read_ids
 from ragbench.data.files.rows import Entry
+from ragbench.errors import DataError
 from ragbench.registry import nearest, shown
 from ragbench.types import Document, Span
 from ragbench.types.forbidden import Forbidden
@@ -21,8 +22,7 @@ _FIELD = re.compile(r"(?P<field>[^\W\d][\w.-]*)\s*=\s*(?P<value>.*\S)", re.DOTAL
 # A second field behind a comma or a blank would be a part of the value.
 _SECOND_FIELD = re.compile(r"[,\s][^\W\d][\w.-]*\s*=")
 _FORMS = (
-    "ids of documents, field=value of metadata, {document, start, end} or {document, quote}, "
-    "one or a list of them; in a text between ;"
+    "ids, field=value, {document, start, end} or {document, quote}; several in a list, or between ;"
 )
 
 
@@ -38,7 +38,7 @@ class ForbiddenReader:
         self._ids, self._spans, self._documents = ids, spans, documents
 
     def read(self, entry: Entry, column: str) -> Forbidden:
-        """Return what a cell forbids; nothing for an empty cell.
+        """Return the documents, metadata and spans of a cell; nothing for an empty cell.
 
         Raises:
             DataError: An item has another form, a document lacks its span, or no document of the
@@ -52,7 +52,7 @@ class ForbiddenReader:
             elif pair is not None:
                 fields.add(pair)
             elif isinstance(item, (list, tuple, set, frozenset, bool)) or item is None:
-                raise self._error(entry, column, item)
+                raise self._error(entry, column, shown(item))
             else:
                 ids.append(item)
         # a text alone, so that blanks and commas in it are read as in `relevant`
@@ -72,7 +72,10 @@ class ForbiddenReader:
                 return [text] if text else []
             if not is_printed(text):
                 return pieces_of(text, SEPARATORS)
-            value = self._ids.parse_list(entry, column, text)
+            try:
+                value = read_ids(text)
+            except ValueError as error:
+                raise self._error(entry, column, str(error)) from error
         if isinstance(value, (set, frozenset)):
             return sorted(value, key=str)
         return value if isinstance(value, (list, tuple)) else [value]
@@ -84,11 +87,11 @@ class ForbiddenReader:
             return None
         field, value = match["field"], match["value"]
         if _SECOND_FIELD.search(value):
-            raise self._error(entry, column, item)
+            raise self._error(entry, column, shown(item))
         if self._documents is not None and field not in self._fields:
             problem = f"column '{column}': no document has metadata '{field}'"
-            known = ", ".join(self._fields) or "ids of documents: the corpus has no metadata"
-            raise entry.error(problem, allowed=known[:100], near=nearest(field, self._fields))
+            allowed = ", ".join(self._fields) or "ids of documents: the corpus has no metadata"
+            raise entry.error(problem, allowed=allowed[:100], near=nearest(field, self._fields))
         return field, value
 
     @cached_property
@@ -102,7 +105,7 @@ class ForbiddenReader:
     def _span(self, entry: Entry, column: str, item: Mapping[str, Any]) -> Span:
         """Return the span of an object; a document that lacks it is an error."""
         if "document" not in item:
-            raise self._error(entry, column, item)
+            raise self._error(entry, column, shown(item))
         [(document, span)] = self._spans.read(_with_cell(entry, column, [dict(item)]), column)
         if span is None:
             problem = f"column '{column}': {shown(dict(item))}: '{document}' has no such text"
@@ -112,9 +115,9 @@ class ForbiddenReader:
     def _is_document(self, text: str) -> bool:
         return self._ids.names is not None and text in self._ids.names
 
-    def _error(self, entry: Entry, column: str, item: object) -> Exception:
-        """Return the error on an item of another form."""
-        return entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS)
+    def _error(self, entry: Entry, column: str, problem: str) -> DataError:
+        """Return the error on a cell of another form."""
+        return entry.error(f"column '{column}': {problem}", allowed=_FORMS)
 
 
 def _with_cell(entry: Entry, column: str, value: Any) -> Entry:

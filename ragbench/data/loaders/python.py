@@ -325,6 +325,7 @@ def _check(collection: Collection, owner: str) -> None:
         "expected_tool_calls": collection.expected_tool_calls,
         "answers": collection.answers,
         "gold_spans": collection.gold_spans,
+        "forbidden": collection.forbidden,
         "ambiguous_gold": collection.ambiguous_gold,
     }
     places: list[tuple[str, str]] = []

@@ -474,7 +474,7 @@ def score_forbidden(
         values, causes = _scored(measure, ranks, len(ranks.causes))
         has_cause = ranks.causes != Cause.SCORED
         causes[has_cause] = ranks.causes[has_cause]
-        causes[~has_cause & np.isnan(values)] = Cause.UNPLACED_PASSAGE
+        causes[~has_cause & np.isnan(values)] = Cause.UNCLEAR_PASSAGE
         absent = [row for row in missing if causes[row] == Cause.SCORED]
         values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
         signed = {**measure.signature_parts(), "ties": rules.ties, **parts}

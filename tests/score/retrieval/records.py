@@ -1,7 +1,10 @@
 """The record that a measure reads, made of generated qrels and a run."""
 
+import numpy as np
+
 from ragbench.score.retrieval.base import RetrievedPassages, RetrievedSpans
 from ragbench.score.retrieval.found import MetGold
+from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.score.retrieval.ranking import rank, ranked_documents
 from ragbench.score.retrieval.score_run import gather
 from ragbench.types import Qrels, Run, Span
@@ -10,10 +13,12 @@ from ragbench.types import Qrels, Run, Span
 def record(measure, qrels, run):
     """Grades; or as many subtopics as the grade; or ids as texts, the relevant ones as answers.
 
-    Or ids as documents of one character each, the relevant ones as gold spans.
+    Or ids as documents of one character each, the relevant ones as gold spans; or the relevant ones
+    as forbidden documents.
     """
     makers = {"grades": rank, "subtopics": subtopics, "passages": passages, "spans": spans}
     makers["gold"] = lambda qrels, run: MetGold.of_grades(rank(qrels, run))
+    makers["forbidden"] = forbidden
     return makers[measure.spec.reads](qrels, run)
 
 
@@ -27,6 +32,11 @@ def with_subtopics(qrels):
         query: {doc: dict.fromkeys(map(str, range(1, g + 1)), 1) for doc, g in judged.items()}
         for query, judged in qrels.items()
     }
+
+
+def forbidden(qrels, run):
+    ranks = MetGold.of_grades(rank(qrels, run))
+    return ForbiddenRanks(ranks.any_rank, np.zeros_like(ranks.any_rank), ranks.causes)
 
 
 def passages(qrels, run):
