@@ -17,6 +17,7 @@ from ragbench.comparison.cause_rules import (
     CauseRules,
     RankingFacts,
     cause_of_answer,
+    forbidden_first,
     right_value,
 )
 from ragbench.comparison.gold import find_answer
@@ -146,6 +147,8 @@ class AnswerRules:
             answer = replace(answer, unscored=unscored, refuses=declines)
         loss = cause_of_answer(ranking, answer, self.rules, answerable=answerable)
         value, unscored = right_value(loss, answer, answerable=answerable)
+        # `right` is that of the answer, whatever it has read
+        loss = forbidden_first(loss, answer)
         return AnswerVerdict(loss, value, unscored, detail if unscored.failed else "")
 
     def column(

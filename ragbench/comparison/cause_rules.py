@@ -180,6 +180,7 @@ class AnswerFacts:
         passages: Number of passages that the generator read; None if that is not known.
         read: Names of the gold among these passages; None if the ranks of the hits decide.
         reads_document: True if another passage of a document with unread gold is among them.
+        forbidden: Id of the first forbidden passage among them; empty without one.
         holds_answer: True if the passages have the gold answer, by its words or by a judge; None
             if neither was applied.
         holds_how: Evidence for `holds_answer`, in words.
@@ -198,6 +199,7 @@ class AnswerFacts:
     passages: int | None = None
     read: frozenset[str] | None = None
     reads_document: bool = False
+    forbidden: str = ""
     holds_answer: bool | None = None
     holds_how: str = ""
     refuses: bool | None = False
@@ -293,6 +295,21 @@ def cause_of_answer(
         why = _join(answer.right_how, although, doubt)
         return Loss("right", why, unsupported=answer.has_unsupported)
     return _cause_if_not_right(loss, evidence, answer)
+
+
+def forbidden_first(loss: Loss, answer: AnswerFacts) -> Loss:
+    """Return `read_forbidden` for an answer that is not right and has read a forbidden passage.
+
+    The cause of another answer is returned as it is.
+
+    Example:
+        >>> forbidden_first(Loss("refused", "reads 5"), AnswerFacts(forbidden="hr-7"))[:2]
+        ('read_forbidden', 'read hr-7, which must never come up; else refused: reads 5')
+    """
+    if loss.cause == "right" or not answer.forbidden or answer.failed is not None:
+        return loss
+    read = f"read {answer.forbidden}, which must never come up"
+    return Loss("read_forbidden", _join(read, f"else {loss.cause}: {loss.why}"))
 
 
 def right_value(

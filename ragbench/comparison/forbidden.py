@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ragbench.comparison.id_pairs import IdPair, IdPairs, QuestionIds, pair_ids
 from ragbench.comparison.passage_places import place_rankings
+from ragbench.records.causes import LEAK_READ
 from ragbench.score.retrieval.leak import ForbiddenRanks, leak
 from ragbench.signature import Signature
-from ragbench.types import Cause, Collection, Document, ScoreColumn, ScoredDocument, Span
+from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument, Span
 from ragbench.types.documents import documents_by_id
 from ragbench.types.forbidden import NOTHING_FORBIDDEN, Forbidden
 from ragbench.types.score_column import UPPER_LIMIT
-
-# Score of systems that answer: the share of questions of which a forbidden passage was read.
-LEAK_READ = "leak_read"
 
 
 def forbidden_ranks(
@@ -37,29 +35,48 @@ def forbidden_ranks(
         documents: Corpus; None without one.
         unknown_ids: Rows of queries none of whose hits has an id that is known.
     """
+    first, unclear = np.zeros((2, len(rankings)), np.int64)
+    causes = np.full(len(rankings), Cause.SCORED, np.uint8)
+    for row, states in enumerate(_states(rankings, forbidden, documents)):
+        of_query = forbidden[row]
+        if not of_query:
+            causes[row] = Cause.NO_FORBIDDEN
+        elif of_query.documents and row in unknown_ids:
+            causes[row] = Cause.UNKNOWN_IDS
+        else:
+            first[row] = states.index(True) + 1 if True in states else 0
+            unclear[row] = states.index(None) + 1 if None in states else 0
+    return ForbiddenRanks(first, unclear, causes)
+
+
+def forbidden_marks(
+    rankings: Sequence[Sequence[ScoredDocument]],
+    forbidden: Sequence[Forbidden | None],
+    documents: Sequence[Document] | None,
+) -> list[list[bool]]:
+    """Return True for each hit of each query that is forbidden, as `forbidden_ranks` tells."""
+    states = _states(rankings, forbidden, documents)
+    return [[state is True for state in of_query] for of_query in states]
+
+
+def _states(
+    rankings: Sequence[Sequence[ScoredDocument]],
+    forbidden: Sequence[Forbidden | None],
+    documents: Sequence[Document] | None,
+) -> Iterator[list[bool | None]]:
+    """Yield for each query: True for each forbidden hit, None for one that may be forbidden."""
     spans = [(of_query or NOTHING_FORBIDDEN).spans for of_query in forbidden]
     placed = place_rankings(rankings, spans, documents)
     corpus = documents_by_id(documents or ())
     pairs = _pair_spellings(rankings, forbidden, corpus)
     gold_of_hit = pairs.gold_of_hit
-    first, unclear = np.zeros((2, len(rankings)), np.int64)
-    causes = np.full(len(rankings), Cause.SCORED, np.uint8)
     for row, (hits, of_query) in enumerate(zip(rankings, forbidden, strict=True)):
         if not of_query:
-            causes[row] = Cause.NO_FORBIDDEN
-            continue
-        if of_query.documents and row in unknown_ids:
-            causes[row] = Cause.UNKNOWN_IDS
+            yield [False] * len(hits)
             continue
         rule = _Rule(of_query, corpus, gold_of_hit, pairs.unclear)
         places = placed.spans.passages[row] if of_query.spans else [None] * len(hits)
-        for rank, (hit, place) in enumerate(zip(hits, places, strict=True), start=1):
-            if rule.forbids(hit, place):
-                first[row] = rank
-                break
-            if not unclear[row] and rule.may_forbid(hit, place):
-                unclear[row] = rank
-    return ForbiddenRanks(first, unclear, causes)
+        yield [rule.state(hit, place) for hit, place in zip(hits, places, strict=True)]
 
 
 def _pair_spellings(
@@ -83,6 +100,12 @@ class _Rule(NamedTuple):
     corpus: Mapping[str, Document]
     gold_of_hit: Mapping[str, str]  # forbidden id of each hit in another spelling
     unclear: Sequence[IdPair]  # forbidden ids and hits that look alike
+
+    def state(self, hit: ScoredDocument, place: Span | None) -> bool | None:
+        """Return True for a forbidden hit, None for one that may be forbidden, else False."""
+        if self.forbids(hit, place):
+            return True
+        return None if self.may_forbid(hit, place) else False
 
     def forbids(self, hit: ScoredDocument, place: Span | None) -> bool:
         """Return True if a hit with this place in a document is forbidden."""
@@ -112,29 +135,21 @@ class _Rule(NamedTuple):
 
 
 def leak_read_column(
-    passages: Sequence[Sequence[ScoredDocument]],
-    contexts: Sequence[object | None],
-    query_ids: Sequence[str],
-    collection: Collection,
+    ranks: ForbiddenRanks, contexts: Sequence[object | None], fingerprint: str | None
 ) -> ScoreColumn:
     """Return the column `leak_read`: 1 for a question of which a forbidden passage was read.
 
     Other questions with forbidden documents have 0, and lower is better.
 
     Args:
-        passages: Passages of each question that were read.
+        ranks: Places of the first forbidden passages that were read, in the order of the prompt.
         contexts: None for each question whose passages are unknown.
-        query_ids: Ids of the questions.
-        collection: Data set with the forbidden documents.
+        fingerprint: Fingerprint of the forbidden documents of the data set.
     """
-    forbidden = [*map(collection.forbidden.get, query_ids)]
-    ranks = forbidden_ranks(passages, forbidden, collection.documents)
     values, causes = leak(ranks), ranks.causes.copy()
     causes[(causes == Cause.SCORED) & np.isnan(values)] = Cause.UNCLEAR_PASSAGE
     unknown = np.array([of_query is None for of_query in contexts], bool)
     is_scored = causes == Cause.SCORED
     causes[unknown & is_scored], values[unknown & is_scored] = Cause.NO_CONTEXTS, np.nan
-    signature = Signature.of(
-        LEAK_READ, forbidden=collection.fingerprint("forbidden"), interval=UPPER_LIMIT, v=1
-    )
-    return ScoreColumn(LEAK_READ, values, causes, signature, direction="lower")
+    parts = {"forbidden": fingerprint, "interval": UPPER_LIMIT, "v": 1}
+    return ScoreColumn(LEAK_READ, values, causes, Signature.of(LEAK_READ, **parts), "lower")

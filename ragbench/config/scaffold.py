@@ -39,6 +39,7 @@ _PART_DESCRIPTIONS = {
     "retrieved": "the ids of what a system retrieved, best first",
     "relevant": "the gold documents",
     "excluded": "documents that do not count",
+    "forbidden": "what must never come up",
     "reference_contexts": "gold passages, found in the corpus by their words",
     "page": "the page of the gold document",
     "grades": "how relevant each gold document is",

@@ -13,13 +13,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.forbidden import LEAK_READ
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import reaches, systems_with
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place, RagbenchError
 from ragbench.gates.pair_decisions import PrintedDecisions
+from ragbench.records.causes import LEAK_READ
 from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import Kind

@@ -11,6 +11,7 @@ from ragbench.types.json_fields import Meaning, Record, optional
 AnswerCause = Literal[
     "right",
     "found",
+    "read_forbidden",
     "not_in_corpus",
     "not_retrieved",
     "ranked_too_low",
@@ -30,6 +31,9 @@ NOT_LOST: frozenset[AnswerCause] = frozenset(("right", "found"))
 
 # Name of the metric that is 1 for each answer with the cause `right`.
 RIGHT = "right"
+
+# Name of the score that is 1 for each question of which a forbidden passage was read.
+LEAK_READ = "leak_read"
 
 # Name of a measure, in lower case -> `found` for it, with options: `recall_all` as papers write it.
 FOUND_SPELLINGS: Mapping[str, str] = {
@@ -90,6 +94,8 @@ def gated_score(scores: Sequence[str]) -> str:
 CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "right": "right: the answer agrees with the gold answer",
     "found": "found: of a retriever alone, the gold is among the hits that a generator would read",
+    "read_forbidden": "read forbidden: a passage that must never come up was read, and the answer "
+    "is not right",
     "not_in_corpus": "not in corpus: what is needed is not in the corpus, or nothing is relevant "
     "to a question that has an answer",
     "not_retrieved": "not retrieved: the gold document, or its gold passage, is not in the ranking",
@@ -108,6 +114,7 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
 
 # Cause -> what to change so that such a query becomes right.
 CAUSE_CHANGES: Mapping[AnswerCause, str] = {
+    "read_forbidden": "the filter of the retriever, or what stands in the index",
     "not_in_corpus": "the corpus, or how it is cut into passages",
     "not_retrieved": "the retriever, or the query",
     "ranked_too_low": "a reranker, or more passages for the generator",

@@ -433,6 +433,7 @@ class StoredHit(Record):
         end: Position after the last character.
         gold: Names of the gold that it meets: a document, a span as `Span.label` writes it, or
             `ANSWER` for the words of a gold answer.
+        forbidden: True for a passage that must never come up.
     """
 
     rank: int
@@ -441,12 +442,14 @@ class StoredHit(Record):
     start: int | None = optional(None)
     end: int | None = optional(None)
     gold: tuple[str, ...] = optional(())
+    forbidden: bool = optional(False)
 
 
 class HitsRow(Record):
     """A line of `hits/<retriever>.jsonl`: the first hits of a query, and all that meet its gold.
 
-    The file is there for rankings of passages, and where gold is no whole document.
+    The file is there for rankings of passages, where gold is no whole document, and where documents
+    are forbidden.
 
     Attributes:
         query_id: Id of the query.

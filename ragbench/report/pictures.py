@@ -34,6 +34,7 @@ _MOST_LABELS = 6  # runs whose names all fit below the axis
 _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "right": "#009e73",
     "found": "#009e73",
+    "read_forbidden": "#8c1c13",
     "not_in_corpus": "#666666",
     "not_retrieved": "#d55e00",
     "ranked_too_low": "#e69f00",
@@ -48,7 +49,8 @@ _CAUSE_COLOURS: Mapping[AnswerCause, str] = {
 # shade of the bar of a cause, for the colour of a number on it; all other bars are light
 _SHADES: Mapping[str, str] = {
     "failed": "text",
-    **dict.fromkeys(("right", "found", "not_in_corpus", "refused", "should_have_refused"), "dark"),
+    **dict.fromkeys(("right", "found", "read_forbidden", "not_in_corpus"), "dark"),
+    **dict.fromkeys(("refused", "should_have_refused"), "dark"),
 }
 
 

@@ -183,7 +183,7 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
 
 
 # Sign of each cause in a bar of text.
-CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#+cnlwusraf?", strict=True))
+CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#+!cnlwusraf?", strict=True))
 _BAR = 30
 _LISTED_MOVES = 6
 

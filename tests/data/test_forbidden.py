@@ -70,6 +70,7 @@ def test_cells_name_documents_metadata_and_spans(load, suffix, cell, labels):
         ["b", None],
         "tenat=y",
         "tenant=x, tenant=y",
+        "tenant=",
         [{"document": "b", "start": 7, "end": 99}],
         [{"document": "b", "quote": "public"}],
         [{"document": "b"}],

@@ -1,12 +1,17 @@
 """What must never come up, in whole experiments: measures, bounds, gates and systems that read."""
 
+import gzip
 import json
+import math
 
 import pytest
 
 import ragbench as rb
 from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.errors import DataError
+from ragbench.report.page.data import pack_queries
+from ragbench.report.query import render_query
 
 CORPUS = {
     "public": "Salary bands are public.",
@@ -47,6 +52,12 @@ def test_leaks_are_counted_in_a_run_and_in_evaluate(tmp_path, n_leaks):
     assert scores["leak@1"]["interval"] == [0, pytest.approx(LIMIT_OF_NONE_IN_12)]
     assert evaluation.mean["leak@5"] == scores["leak@5"]["mean"]
     assert scores["recall@5"]["mean"] == 1.0
+
+
+def test_leaks_are_scored_where_the_config_names_no_measures(tmp_path):
+    experiment = rb.run_experiment({"output": str(tmp_path)}, dataset=rows_with_leaks(3))
+
+    assert experiment.summary["systems"][0]["scores"]["leak@5"]["mean"] == 3 / 12
 
 
 @pytest.mark.parametrize(
@@ -112,18 +123,29 @@ def test_passages_that_were_read_are_looked_at_with_the_documents_they_are_of(tm
         "output": str(tmp_path / "runs"),
     }
     rows = [{**row, "reference": "public", "relevant": ["public"]} for row in rows]
+    rows.append({**rows[0], "id": "right", "reference": "Beta salary is secret."})
 
     experiment = rb.run_experiment(config, dataset=rows, documents=corpus)
 
     per_query = experiment.per_query
     assert per_query["whole"]["leak@1"] == pytest.approx(
-        {"ids": 1, "fields": 1, "spans": 1, "below": 0, "none": float("nan")}, nan_ok=True
+        {"ids": 1, "fields": 1, "spans": 1, "below": 0, "none": math.nan, "right": 1}, nan_ok=True
     )
     for system in ("whole", "parts"):
         read = per_query[f"{system}/first"]["leak_read"]
         assert read == pytest.approx(per_query[system]["leak@1"], nan_ok=True)
     assert per_query["whole"]["leak@3"]["below"] == 1
     assert [gate["verdict"] for gate in experiment.summary["gates"]] == ["fail", "fail"]
+    # the passage names the other tenant, and the answer is not `public`
+    losses = read_causes(experiment.path / CAUSES_FILE)["whole/first"]
+    assert [losses[name].cause for name in ("ids", "fields")] == ["read_forbidden"] * 2
+    assert losses["right"].cause == "right"
+    assert "read_forbidden" not in {losses[name].cause for name in ("below", "none")}
+    assert per_query["whole/first"]["right"]["ids"] == 0
+    assert "secret: must never come up" in render_query(QueryViews(experiment.path)["ids"])
+    packed = pack_queries(QueryViews(experiment.path, bare=True)).packed
+    of_ids = json.loads(gzip.decompress(packed))["queries"][0]["hits"][0]
+    assert [hit[-1]["forbidden"] for hit in of_ids if isinstance(hit[-1], dict)] == [True]
     unscored = {(row.measure, row.cause) for row in QueryViews(experiment.path).unscored("none")}
     assert ("leak_read", "no_forbidden") in unscored
 

@@ -17,8 +17,8 @@ from ragbench.registry import nearest, shown
 from ragbench.types import Document, Span
 from ragbench.types.forbidden import Forbidden
 
-# A field of the metadata and its value; an address or a path is an id in spite of its `=`.
-_FIELD = re.compile(r"(?P<field>[^\W\d][\w.-]*)\s*=\s*(?P<value>.*\S)", re.DOTALL)
+# A field of the metadata; the start of an address or a path with a `=` is none.
+_FIELD = re.compile(r"[^\W\d][\w.-]*")
 # A second field behind a comma or a blank would be a part of the value.
 _SECOND_FIELD = re.compile(r"[,\s][^\W\d][\w.-]*\s*=")
 _FORMS = (
@@ -82,11 +82,10 @@ class ForbiddenReader:
 
     def _field(self, entry: Entry, column: str, item: str) -> tuple[str, str] | None:
         """Return the field and the value of an item `field=value`; None for an id."""
-        match = _FIELD.fullmatch(item.strip())
-        if match is None or self._is_document(item.strip()):
+        field, sign, value = map(str.strip, item.partition("="))
+        if not (sign and _FIELD.fullmatch(field)) or self._is_document(item.strip()):
             return None
-        field, value = match["field"], match["value"]
-        if _SECOND_FIELD.search(value):
+        if not value or _SECOND_FIELD.search(value):
             raise self._error(entry, column, shown(item))
         if self._documents is not None and field not in self._fields:
             problem = f"column '{column}': no document has metadata '{field}'"

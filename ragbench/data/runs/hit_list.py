@@ -45,6 +45,7 @@ class Hit(NamedTuple):
             `name_alternatives` writes them, or `answer` for the words of a gold answer.
         is_beside: True for a passage of a gold document that does not meet the gold span in it, or
             whose place is not known.
+        is_forbidden: True for a passage that must never come up.
     """
 
     rank: int | None
@@ -60,6 +61,7 @@ class Hit(NamedTuple):
     end: int | None = None
     gold: tuple[str, ...] = ()
     is_beside: bool = False
+    is_forbidden: bool = False
 
     @property
     def place(self) -> str:
@@ -77,10 +79,12 @@ class Hit(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Relation to the gold in words; empty for a hit that has nothing to do with it.
+        """Relation to the gold in words, or that the hit is forbidden; empty for other hits.
 
         Of a whole document the grade tells it, and the mark is empty.
         """
+        if self.is_forbidden:
+            return "must never come up"
         if self.gold == (ANSWER,):
             return "has the gold answer"
         spans = [name for name in self.gold if name != self.document]
@@ -193,9 +197,9 @@ def list_hits(
             is_beside = is_gold_document and document in with_spans and not gold
         elif ranking.row is None and is_gold_document:
             gold = (name,)
-        score = ranking.scores.get(name)
+        score, forbidden = ranking.scores.get(name), passage is not None and passage.forbidden
         fields = rank, name, score, grade, title, text, is_cut, (), document, start, end, gold
-        hits.append(Hit(*fields, is_beside))
+        hits.append(Hit(*fields, is_beside, forbidden))
     return hits
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from ragbench.comparison.forbidden import LEAK_READ
 from ragbench.comparison.method import Method
 from ragbench.config.schema import ExperimentConfig, Match
 from ragbench.data.loaders.python import as_loader
@@ -43,6 +42,7 @@ from ragbench.experiment.plan.systems import (
 )
 from ragbench.gates.base import check_names, read_baselines
 from ragbench.generate.base import App, Generator
+from ragbench.records.causes import LEAK_READ
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
 from ragbench.score.judge.rubric import load_rubric

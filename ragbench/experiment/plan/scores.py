@@ -44,6 +44,9 @@ DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 # Default measures of data with gold spans, behind `found`.
 DEFAULT_SPAN_MEASURES = ("span_recall@5",)
 
+# Default measures of data with forbidden documents, behind all others.
+DEFAULT_FORBIDDEN_MEASURES = ("leak@5",)
+
 # Warning of traces without gold and judge.
 ONLY_REFUSALS = (
     "no gold and no judge: of the answers, refusals are counted, and nothing is scored; name gold "
@@ -101,6 +104,8 @@ def _default_measures(inputs: PlanInputs, fills: bool) -> Iterator[str]:
         names += DEFAULT_MEASURES
     elif collection.answers:
         names += DEFAULT_ANSWER_MEASURES
+    if collection.forbidden:
+        names += DEFAULT_FORBIDDEN_MEASURES
     for measure in parse_measures(names):
         has_ties = rules.ties != "average" or measure.spec.averages_ties
         if has_ties and (measure.k or 0) <= rules.top_k:

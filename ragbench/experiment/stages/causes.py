@@ -16,7 +16,7 @@ from ragbench.comparison.answer_verdicts import (
 )
 from ragbench.comparison.cause_rules import AnswerFacts, RankingFacts, cause_of_ranking
 from ragbench.comparison.causes import SystemCauses
-from ragbench.comparison.forbidden import LEAK_READ, leak_read_column
+from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
@@ -33,7 +33,8 @@ from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
 from ragbench.experiment.stages.matching import hits_of, scored_ids
 from ragbench.experiment.stages.pass_rates import pass_column
-from ragbench.records.causes import Loss
+from ragbench.records.causes import LEAK_READ, Loss
+from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
 
 
@@ -90,9 +91,9 @@ def _add_leak_read(plan: Plan, results: Results, repeats: Sequence[_SystemAnswer
         return
     columns = []
     for repeat in repeats:
-        passages = repeat.read_hits(plan.collection.forbidden)
         contexts = [repeat.contexts(row) for row in range(len(plan.ids))]
-        column = leak_read_column(passages, contexts, plan.ids, plan.collection)
+        ranks = repeat.forbidden_ranks
+        column = leak_read_column(ranks, contexts, plan.collection.fingerprint("forbidden"))
         columns.append(with_failures_of(repeat.answers, column))
     results.add_samples(repeats[0].source, LEAK_READ, columns, "generation")
 
@@ -209,6 +210,15 @@ class _SystemAnswers:
         return rankings
 
     @cached_property
+    def forbidden_ranks(self) -> ForbiddenRanks:
+        """Places of the first forbidden passages among those that were read."""
+        collection = self.gold.plan.collection
+        forbidden = [*map(collection.forbidden.get, self.gold.plan.ids)]
+        return forbidden_ranks(
+            self.read_hits(collection.forbidden), forbidden, collection.documents
+        )
+
+    @cached_property
     def scores(self) -> DecidingScores:
         """Scores that decide: those of the config, else the rubrics of the first judge."""
         rules, judges = self.gold.rules, self.gold.plan.judges.values()
@@ -244,9 +254,20 @@ def _answer_verdicts(system: _SystemAnswers, rules: AnswerRules) -> Iterator[Ans
     for row, answerable in enumerate(gold.answerable):
         reply, facts = _reply(system, row), ranked[row]
         answer = _with_read_gold(system, row, reply_facts(reply))
+        if forbidden := _read_forbidden(system, row):
+            answer = replace(answer, forbidden=forbidden)
         if system.ranking is None and reads_ranking and answer.read is None:
             facts = RankingFacts()  # an app without passages: nothing tells what it retrieved
         yield rules.verdict(row, reply, facts, answer, answerable=answerable)
+
+
+def _read_forbidden(system: _SystemAnswers, row: int) -> str:
+    """Return the id of the first forbidden passage that was read; '' without one."""
+    if system.gold.plan.ids[row] not in system.gold.plan.collection.forbidden:
+        return ""
+    rank = int(system.forbidden_ranks.ranks[row])
+    contexts = system.contexts(row)
+    return contexts[rank - 1].id if rank and contexts else ""
 
 
 def _reply(system: _SystemAnswers, row: int) -> QuestionReply:

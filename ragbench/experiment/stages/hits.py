@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from ragbench.comparison.cause_rules import RankingFacts
+from ragbench.comparison.forbidden import forbidden_marks
 from ragbench.comparison.passage_places import place_rankings
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Answers, RetrieverRun
@@ -25,13 +28,17 @@ def stored_hits(
     facts = gold.facts(ranking)
     by_words = any(entry.gold is None and entry.answer_rank is not None for entry in facts)
     by_ids = ranking.unmatched is None and not ranking.has_unknown_ids
-    if by_ids and not gold.pieces and not by_words:
+    forbidden = gold.plan.collection.forbidden
+    if by_ids and not gold.pieces and not by_words and not forbidden:
         return None
     documents = scored_ids(ranking, gold.plan)
     first_hits = [list(hits) for hits in _first_hits(gold, ranking, facts, depth)]
     ranked = [[hit for _, hit in hits] for hits in first_hits]
     corpus = gold.plan.collection.documents
     placed = place_rankings(ranked, [()] * len(first_hits), corpus, all_queries=True)
+    marks = [[False] * len(hits) for hits in ranked]
+    if forbidden:
+        marks = forbidden_marks(ranked, [*map(forbidden.get, gold.plan.ids)], corpus)
     rows = []
     for row, query in enumerate(gold.plan.ids):
         of_hit, hits = documents.get(query, {}), list[StoredHit]()
@@ -42,7 +49,8 @@ def stored_hits(
             if rank == facts[row].answer_rank:
                 names = (ANSWER,)
             has_document = document != hit.id or document in gold.plan.corpus
-            hits.append(_stored_hit(rank, hit, document, has_document, span, names))
+            stored = _stored_hit(rank, hit, document, has_document, span, names)
+            hits.append(structs.replace(stored, forbidden=marks[row][place]))
         rows.append(_hits_row(gold, query, facts[row], hits))
     return rows
 

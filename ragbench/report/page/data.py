@@ -355,7 +355,8 @@ class _Packer:
         """Return document, place and mark of a passage; empty for a document as a whole."""
         is_whole = hit.start is None and hit.document in (None, hit.id)
         # most hits, in pages of thousands of queries
-        if is_whole and hit.gold in ((), (hit.document,)) and not hit.is_beside:
+        is_marked = hit.is_beside or hit.is_forbidden
+        if is_whole and hit.gold in ((), (hit.document,)) and not is_marked:
             return {}
         document = None if is_whole else hit.document
         place = None if hit.start is None else (hit.start, hit.end)
@@ -364,6 +365,7 @@ class _Packer:
             place=place,
             mark=_shortened(hit.mark, "word"),
             beside=hit.is_beside or None,
+            forbidden=hit.is_forbidden or None,
         )
 
     def _document(self, view: QueryView, name: str) -> int | str:

@@ -363,6 +363,7 @@ class MeasureFields(TypedDict, total=False):
     version: int
     from_qrels: Mapping[str, Callable[[RankedGrades], Any]]
     code: str
+    upper_limit: bool
 
 
 def measure(

@@ -183,9 +183,9 @@
   /** The hits of a query in a ranking, with names of passages and documents in place of numbers. */
   function hitsIn(query, ranking) {
     const rows = ranking === undefined ? [] : query.hits[ranking];
-    return rows.map(([rank, k, score, grade, { document = null, place = null, mark = "", beside = false } = {}]) => {
+    return rows.map(([rank, k, score, grade, { document = null, place = null, mark = "", beside = false, forbidden = false } = {}]) => {
       const id = passageAt(k)[0];
-      return { rank, k, id, score, grade, document, place, mark, beside, name: document === null ? id : passageAt(document)[0] };
+      return { rank, k, id, score, grade, document, place, mark, beside, forbidden, name: document === null ? id : passageAt(document)[0] };
     });
   }
 
@@ -742,7 +742,7 @@
       // the text in a prompt is whole; stored texts may be cut
       .map((hit) => (hit.places.length ? { ...hit, k: read[hit.places[0] - 1] } : hit));
     read.forEach((k, i) => {
-      if (!ranks[i]) rows.push({ rank: null, k, id: passageAt(k)[0], name: passageAt(k)[0], document: null, place: null, score: null, grade: null, mark: "", beside: false, places: [i + 1] });
+      if (!ranks[i]) rows.push({ rank: null, k, id: passageAt(k)[0], name: passageAt(k)[0], document: null, place: null, score: null, grade: null, mark: "", beside: false, forbidden: false, places: [i + 1] });
     });
     if (!rows.length) return h("p", { class: "soft" }, "The run stores no passages.");
     const otherRanking = otherSystem === undefined ? undefined : index.rankingOf[otherSystem];
@@ -777,9 +777,9 @@
     const [, title, text] = passageAt(hit.k);
     const supported = claims.filter((claim) => claim.supports.some((n) => hit.places.includes(n)));
     const against = claims.filter((claim) => claim.against.some((n) => hit.places.includes(n)));
-    const isGold = !hit.beside && (hit.grade > 0 || hit.mark !== "");
+    const isGold = !hit.beside && !hit.forbidden && (hit.grade > 0 || hit.mark !== "");
     const badges = [
-      hit.mark ? h("span", { class: isGold ? "badge pass" : "badge beside" }, visible(hit.mark)) : null,
+      hit.mark ? h("span", { class: hit.forbidden ? "badge fail" : isGold ? "badge pass" : "badge beside" }, visible(hit.mark)) : null,
       hit.grade > 0 && !hit.beside ? h("span", { class: "badge pass" }, `relevant, grade ${hit.grade}`) : null,
       hit.grade === 0 ? h("span", { class: "badge" }, "judged not relevant") : null,
       hit.places.length ? h("span", { class: "badge read" }, `read as passage ${hit.places.join(" and ")}`) : null,
