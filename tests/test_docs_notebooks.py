@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from tests.notebook import run_cell
 
 DOCS = Path(__file__).parents[1] / "docs"
-BOOKS = sorted(DOCS.glob("*.ipynb"))
+BOOKS = COMPARE, RUN = sorted(DOCS.glob("*.ipynb"))
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
@@ -37,15 +38,20 @@ def as_cell(source):
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)
-def test_the_cells_show_what_is_stored(book, tmp_path, monkeypatch, capsys):
+def free_port():
+    """Return a port that no server of this machine has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def run(book, capsys, port=8731):
+    """Run the cells of a notebook, compare their output with the stored one; return their names."""
     pandas = pytest.importorskip("pandas")
-    monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     for source, outputs in cells(book, "code"):
         names["shown"] = None
-        run_cell(as_cell(source), book.name, names)
+        run_cell(as_cell(source.replace("port=8731", f"port={port}")), book.name, names)
         printed, text, formats = stored(outputs)
         assert RUN_ID.sub("ID", capsys.readouterr().out) == RUN_ID.sub("ID", printed)
         value = names["shown"]
@@ -54,6 +60,34 @@ def test_the_cells_show_what_is_stored(book, tmp_path, monkeypatch, capsys):
             assert RUN_ID.sub("ID", repr(value)) == RUN_ID.sub("ID", text)
             assert hasattr(value, "_repr_html_") == ("text/html" in formats)
             assert hasattr(value, "_repr_svg_") == ("image/svg+xml" in formats)
+    return names
+
+
+@pytest.mark.costly
+def test_the_cells_of_an_experiment_show_what_is_stored(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    assert run(RUN, capsys)["experiment"].path.is_dir()
+
+
+@pytest.mark.costly
+def test_a_notebook_that_runs_again_sends_no_further_request(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    # the address of the server is a part of the key of a reply
+    port, requests = free_port(), []
+
+    for _ in range(2):
+        requests.append(len(run(COMPARE, capsys, port)["server"].received))
+
+    # v2 repeats two of the six answers of v1
+    assert requests == [10, 0]
+
+
+@pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)
+def test_a_notebook_is_short(book):
+    content = json.loads(book.read_text(encoding="utf-8"))
+
+    assert len(content["cells"]) <= 12
 
 
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)
