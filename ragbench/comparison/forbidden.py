@@ -134,6 +134,26 @@ class _Rule(NamedTuple):
         return self.corpus.get(hit.document or hit.id) or self.corpus.get(hit.id)
 
 
+def unclear_warning(
+    system: str, query_ids: Sequence[str], columns: Sequence[ScoreColumn]
+) -> list[str]:
+    """Return a list with one warning that counts the queries with hits that may be forbidden.
+
+    It names the column with most such queries, and one of them; without any it is empty.
+    """
+    counts = [int((column.causes == Cause.UNCLEAR_PASSAGE).sum()) for column in columns]
+    if not any(counts):
+        return []
+    column = columns[counts.index(max(counts))]
+    rows = np.flatnonzero(column.causes == Cause.UNCLEAR_PASSAGE)
+    n_forbidden = int((column.causes != Cause.NO_FORBIDDEN).sum())
+    return [
+        f"{system}: {len(rows)} of {n_forbidden} questions have no value by {column.name}, such as "
+        f"'{query_ids[rows[0]]}': the id, metadata or place of a hit do not tell whether it is "
+        "forbidden (unclear_passage)"
+    ]
+
+
 def leak_read_column(
     ranks: ForbiddenRanks, contexts: Sequence[object | None], fingerprint: str | None
 ) -> ScoreColumn:

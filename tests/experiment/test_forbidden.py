@@ -12,6 +12,7 @@ from ragbench.data.runs.run_lines import CAUSES_FILE, read_causes
 from ragbench.errors import DataError
 from ragbench.report.page.data import pack_queries
 from ragbench.report.query import render_query
+from tests.messages import lines_with
 
 CORPUS = {
     "public": "Salary bands are public.",
@@ -148,6 +149,16 @@ def test_passages_that_were_read_are_looked_at_with_the_documents_they_are_of(tm
     assert [hit[-1]["forbidden"] for hit in of_ids if isinstance(hit[-1], dict)] == [True]
     unscored = {(row.measure, row.cause) for row in QueryViews(experiment.path).unscored("none")}
     assert ("leak_read", "no_forbidden") in unscored
+
+
+def test_hits_that_may_be_forbidden_are_told(tmp_path, assert_message):
+    rows = [{**row, "forbidden": ["tenant=b"]} for row in rows_with_leaks(0)]
+
+    summary = run_rows(tmp_path, rows).summary
+
+    score = summary["systems"][0]["scores"]["leak@5"]
+    assert (score["n"], score["not_applicable_causes"]) == (0, {"unclear_passage": 12})
+    assert_message(lines_with(summary["warnings"], "unclear_passage"))
 
 
 def test_data_without_the_column_have_no_leaks_to_score(tmp_path, assert_message):

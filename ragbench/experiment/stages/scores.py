@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.forbidden import forbidden_ranks
+from ragbench.comparison.forbidden import forbidden_ranks, unclear_warning
 from ragbench.comparison.gold import GoldPiece
 from ragbench.comparison.passage_places import PlacedRankings, unplaced_warning
 from ragbench.comparison.slices import answerable_questions
@@ -274,7 +274,9 @@ class _RankingScorer:
             span_columns, unplaced = self._score_spans(by_place)
             columns, warnings = columns | span_columns, (*warnings, *unplaced)
         columns |= {column.name: column for column in self._score_gold(by_gold)}
-        columns |= {column.name: column for column in self._score_forbidden(forbidden)}
+        leaks, unclear = self._score_forbidden(forbidden)
+        columns |= {column.name: column for column in leaks}
+        warnings = (*warnings, *unclear)
         return columns, counts, warnings
 
     def _score_ids(
@@ -350,10 +352,12 @@ class _RankingScorer:
         ranks = gold.gold_ranks(self.ranking)
         return score_gold(ranks, measures, self._rules(), missing=self._missing(), **parts)
 
-    def _score_forbidden(self, measures: Sequence[Measure]) -> list[ScoreColumn]:
-        """Return the columns of measures that read the ranks of forbidden hits."""
+    def _score_forbidden(
+        self, measures: Sequence[Measure]
+    ) -> tuple[list[ScoreColumn], tuple[str, ...]]:
+        """Return (columns of measures that read the ranks of forbidden hits, warnings)."""
         if not measures:
-            return []
+            return [], ()
         plan, rules = self.plan, self.plan.config.metrics.retrieval
         forbidden = [*map(plan.collection.forbidden.get, plan.ids)]
         deepest = max(measure.k or rules.top_k for measure in measures)
@@ -362,7 +366,10 @@ class _RankingScorer:
         ranks = forbidden_ranks(hits, forbidden, plan.collection.documents, unknown)
         parts = {"forbidden": plan.collection.fingerprint("forbidden")}
         parts["match"] = rules.match.rule
-        return score_forbidden(ranks, measures, self._rules(), missing=self._missing(), **parts)
+        columns = score_forbidden(ranks, measures, self._rules(), missing=self._missing(), **parts)
+        # a gate passes on the other questions: what it did not see has to be told
+        warnings = unclear_warning(self.ranking.name, plan.ids, columns)
+        return columns, tuple(warnings)
 
     def _with_ambiguous(self, column: ScoreColumn) -> ScoreColumn:
         """Return a column in which queries with an ambiguous gold passage have that cause."""
