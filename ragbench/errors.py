@@ -5,6 +5,8 @@
     |-- DataError                    a data file or object, with file, line and record
     |   |-- FolderLocked             another run is at work in the folder; exit code 5
     |   |-- UnknownIds               a retriever whose hits are in no judgement and no corpus
+    |   |-- UnclearColumns           columns of a table whose parts cannot be told
+    |   |   `-- UnclearAnswer        a column of answers, gold or generated
     |   |-- TextTooLong              a text beyond the limit of a metric
     |   `-- DiskFull                 no space left for a file; exit code 6
     |-- OptionError (ValueError)     an argument outside what is allowed

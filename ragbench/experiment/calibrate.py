@@ -130,7 +130,7 @@ def calibrate(
 
     Example:
         >>> from ragbench import Judge, evaluate
-        >>> rows = [{"question": f"{n}?", "answer": str(n), "human": n % 2} for n in range(20)]
+        >>> rows = [{"question": f"{n}?", "response": str(n), "human": n % 2} for n in range(20)]
         >>> def odd(answer):
         ...     return answer[-1] in "13579" or answer == "8"
         >>> result = evaluate(rows, judge=Judge(type=odd))

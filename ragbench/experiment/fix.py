@@ -62,6 +62,7 @@ _REASONS: Mapping[AnswerCause, str] = {
     "not_in_corpus": "no gold document in the corpus",
     "wrong_passage": "gold passage in no stored ranking, its document is read",
     "not_retrieved": "gold in no stored ranking",
+    "failed": "no ranking, as a call failed",
 }
 
 

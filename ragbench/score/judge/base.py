@@ -259,7 +259,7 @@ class RubricJudge:
         raise NotImplementedError
 
     async def ajudge_all(
-        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Return the result of `judge_all` without blocking the running event loop.
 

@@ -284,14 +284,19 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         item = item_of("ascore()", inputs, more, self._reasoning)
         return (await ajudge_all(self._judge, [item], self.rubrics))[0]
 
-    async def ascore_many(self, rows: Rows) -> list[dict[str, Verdict]]:
+    async def ascore_many(
+        self, rows: Rows, *, progress: ProgressChoice = None
+    ) -> list[dict[str, Verdict]]:
         """Judge many answers as `score_many` does, without blocking the running event loop.
 
         The result is rubric -> verdict per row, in order. Cancelling aborts the requests in
         progress; replies that have arrived stay stored. DataError for rows of another form,
         RagbenchError if the user has to act.
         """
-        verdicts = await ajudge_all(self._judge, items_of(rows, self._reasoning), self.rubrics)
+        items = items_of(rows, self._reasoning)
+        with shown_progress(progress, "judge") as report:
+            advance = report and Counted(report, len(items))
+            verdicts = await ajudge_all(self._judge, items, self.rubrics, advance)
         return [dict(by_rubric) for by_rubric in count_alike(verdicts, self.rubrics)]
 
     def close(self) -> None:

@@ -76,16 +76,18 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         return verdicts
 
     async def ajudge_all(
-        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item, in order, computed in a thread.
 
-        Cancelling stops between two blocks of 64 items. RagbenchError if the model cannot be loaded
-        or apply a rubric.
+        `advance` is called with the number of items of each block. Cancelling stops between two
+        blocks of 64 items. RagbenchError if the model cannot be loaded or apply a rubric.
         """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
             verdicts += await asyncio.to_thread(self._judge_block, block, rubrics)
+            if advance is not None:
+                advance(len(block))
         return verdicts
 
     def check(self) -> None:

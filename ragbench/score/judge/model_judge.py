@@ -227,14 +227,22 @@ class ModelJudge(llm.Connected, RubricJudge):
         return [verdicts[position] for position in sorted(verdicts)]
 
     async def ajudge_all(
-        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
+        self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item, in order, without blocking the running event loop.
 
-        Cancelling aborts the requests. RagbenchError if the user has to act, as for a missing key;
-        a failed request is a verdict.
+        `advance` is called with 1 for each completed item. Cancelling aborts the requests.
+        RagbenchError if the user has to act, as for a missing key; a failed request is a verdict.
         """
-        pairs = await self.engine.amap(lambda item: self._verdicts(item, rubrics), items)
+
+        async def judge(item: JudgedItem) -> dict[str, Verdict]:
+            """Return the verdicts on an item, after telling `advance`."""
+            verdicts = await self._verdicts(item, rubrics)
+            if advance is not None:
+                advance(1)
+            return verdicts
+
+        pairs = await self.engine.amap(judge, items)
         return [verdicts for _, verdicts in sorted(pairs, key=lambda pair: pair[0])]
 
     def rehearsal(self, model: llm.ChatModel) -> ModelJudge:

@@ -59,17 +59,25 @@ def judge_all(
 
 
 async def ajudge_all(
-    judge: RubricJudge, items: Iterable[JudgedItem], rubrics: Sequence[Rubric]
+    judge: RubricJudge,
+    items: Iterable[JudgedItem],
+    rubrics: Sequence[Rubric],
+    advance: Advance | None = None,
 ) -> list[dict[str, Verdict]]:
     """Return the result of `judge_all` without blocking the running event loop.
 
-    Cancelling aborts the requests in progress; a judge without requests stops between two items.
-    RagbenchError if the user has to act, only of a judge that takes many items; other failures are
-    verdicts.
+    `advance` is called with the number of items that were completed since the last call. Cancelling
+    aborts the requests in progress; a judge without requests stops between two items. RagbenchError
+    if the user has to act, only of a judge that takes many items; other failures are verdicts.
     """
     if judge.takes_many:
-        return await judge.ajudge_all(items, rubrics)
-    return [(await asyncio.to_thread(judge_all, judge, [item], rubrics))[0] for item in items]
+        return await judge.ajudge_all(items, rubrics, advance)
+    verdicts = []
+    for item in items:
+        verdicts += await asyncio.to_thread(judge_all, judge, [item], rubrics)
+        if advance is not None:
+            advance(1)
+    return verdicts
 
 
 def apply_rubric(judge: RubricJudge, item: JudgedItem, rubric: Rubric) -> Verdict:
