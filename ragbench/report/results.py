@@ -249,10 +249,15 @@ def cost_line(cost: RunCost) -> str:
         'cost: 0.250 USD paid by this run (generator gpt 0.0500, judge openai 0.200)'
         >>> cost_line(RunCost(usd=0.0, by={"judge openai": 0.0}))
         'cost: 0 USD paid by this run'
+        >>> cost_line(RunCost(usd=None, by={"judge j": None}, unpriced={"m": "prices.m"}))
+        'cost of this run: not known; m has no known price: write prices.m'
     """
     priced = {name: usd for name, usd in cost.by.items() if usd is not None}
     total = sum(priced.values()) if cost.usd is None else cost.usd
     line = f"cost: {_dollars(total)} USD paid by this run"
+    if cost.usd is None:
+        payment = f"at least {_dollars(total)} USD paid by this run"
+        line = f"cost: {payment}" if total else "cost of this run: not known"
     if len(priced) > 1 and total:
         line += f" ({', '.join(f'{printable(n)} {_dollars(usd)}' for n, usd in priced.items())})"
     for model, entry in cost.unpriced.items():
