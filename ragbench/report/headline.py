@@ -171,6 +171,7 @@ class _Standing:
         n_unjudged: Number of questions that do not count.
         n_unsupported: Number of right answers in which a judge found claims without support.
         is_repeated: True if `n` is a mean over repetitions of the app.
+        n_failed: Number of questions without an answer; a mean over repetitions.
     """
 
     name: str
@@ -181,6 +182,7 @@ class _Standing:
     n_unjudged: Quantity
     n_unsupported: Quantity
     is_repeated: bool
+    n_failed: Quantity
 
     @classmethod
     def of(cls, system: SystemSummary, measure: str, family: MeasureComparison) -> _Standing:
@@ -192,7 +194,9 @@ class _Standing:
         n = (score.mean or 0.0) * score.n if is_count else 0
         n_right: Quantity = round(n) if abs(n - round(n)) < _ROUNDING else n
         # an answer that a judge failed to check is not a failed answer
-        n_failed = system.causes.get("failed", 0) if measure == RIGHT else score.n_failed
+        n_failed: Quantity = score.n_failed
+        if measure == RIGHT:
+            n_failed = system.causes.get("failed", 0)
         n_judged = score.n + n_failed
         n_unjudged = score.n + score.n_failed + score.not_applicable - n_judged
         if measure == RIGHT and system.answers is not None:
@@ -202,7 +206,7 @@ class _Standing:
         n_unsupported = system.right_unsupported if measure == RIGHT else 0
         is_repeated = noise is not None and noise.app is not None
         counts = (n_right, n_judged, n_unjudged, n_unsupported)
-        return cls(name, measure, score, *counts, is_repeated)
+        return cls(name, measure, score, *counts, is_repeated, n_failed)
 
     @property
     def is_count(self) -> bool:
@@ -267,7 +271,9 @@ class _Standing:
         if difference is None or difference.n_baseline is not None:
             return ""  # samples of different questions have no common ones
         if self.n_judged == other.n_judged == difference.n:
-            return ""
+            # a question whose repetitions failed in part counts by the others
+            has_failed = self.n_failed or other.n_failed
+            return "the answers that did not fail" if has_failed else ""
         return f"the {fmt.counted(difference.n, self._unit)} of both"
 
     @property

@@ -48,6 +48,13 @@ def app(question):
         document, answer = "d4", "Callisto"
     return {"answer": answer, "contexts": [{"id": document}]}
 
+def breaking(question):
+    """Right in the first call, then an error."""
+    number, (_, answer) = called("breaking", question), gold(question)
+    if number % 3:
+        raise RuntimeError("broken")
+    return {"answer": answer, "contexts": []}
+
 def retrieve(question, top_k):
     """The gold first, and second in each further call about volcanoes."""
     number, (document, _) = called("retrieve", question), gold(question)
@@ -101,6 +108,17 @@ def test_an_app_answers_each_question_three_times(config, tmp_path):
     rows = (experiment.path / "predictions" / "mine.jsonl").read_text().splitlines()
     numbers = [(row["query_id"], row["sample"]) for row in map(json.loads, rows)]
     assert numbers == [(query, number) for query in QUERIES for number in range(3)]
+
+
+def test_the_first_sentence_names_the_answers_that_its_difference_counts(config, assert_message):
+    apps = {"mine": entry("app"), "other": entry("breaking")}
+    experiment = run_experiment(with_parts(config, apps=apps))
+
+    # one answer in three is right, two failed: a third of four questions, or all of the answers
+    [_, other] = experiment.record.systems
+    assert other.causes["right"] == pytest.approx(4 / 3)
+    assert other.scores["right"].mean > 0.5
+    assert_message(str(experiment).splitlines()[0])
 
 
 def test_a_further_look_of_a_gate_calls_apps_and_retrievers_anew(config, tmp_path):
