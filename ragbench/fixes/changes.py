@@ -231,8 +231,11 @@ def price_changes(run: PricedRun) -> tuple[list[PricedChange], Promise | None]:
     # Before passages and bounds are added: no config states a perfect reranker, and more passages
     # almost always win, so that neither may compete for the promise.
     promise = _promise(run, candidates)
+    longest = int(np.diff(run.rankings.runs[run.base].starts).max(initial=0))
     for k in sorted({*_PASSAGES, run.deepest}):
-        if k not in (run.read, run.reads) and k <= run.deepest:
+        # where no ranking has more than k hits, a generator reads no fewer passages than now
+        saves_nothing = longest <= k < run.read
+        if k not in (run.read, run.reads) and k <= run.deepest and not saves_nothing:
             changes.append(_reading(run, k))
     for depth in _DEPTHS:
         hits = run.rankings.perfect(run.base, depth, run.read)
