@@ -50,3 +50,16 @@ def scale_of_column(values: Iterable[object], scale: LabelScale) -> LabelScale:
     """
     has_zero = any(str(value).strip() in ("0", "0.0") for value in values)
     return LabelScale(0, 1) if has_zero and scale == LabelScale(1, 2) else scale
+
+
+def is_unclear(values: Iterable[object], scale: LabelScale) -> bool:
+    """Return True for a column for 1..2 with a 1 but neither 0 nor 2: the 1 may mean either end.
+
+    Example:
+        >>> is_unclear(["1", "yes", ""], LabelScale(1, 2)), is_unclear(["1", "2"], LabelScale(1, 2))
+        (True, False)
+    """
+    if scale != LabelScale(1, 2):
+        return False
+    numbers = {str(value).strip().removesuffix(".0") for value in values}
+    return "1" in numbers and not numbers & {"0", "2"}

@@ -16,7 +16,7 @@ import numpy as np
 
 from ragbench.calibration.answer_rows import ANSWER_PARTS, AnswerFinder
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
-from ragbench.calibration.label_words import label_words, scale_of_column
+from ragbench.calibration.label_words import is_unclear, label_words, scale_of_column
 from ragbench.calibration.sheet import LabelScale, item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
@@ -184,6 +184,10 @@ class _LabelReader:
                 for column in names:
                     if (rubric, column) not in scales:
                         values = [row.values.get(column) for row in rows]
+                        if scale is None and is_unclear(values, rubric_scale):
+                            problem = f"column '{column}' has 1 without 0 or 2"
+                            allowed = "--scale 1..2 (the lower level) or --scale 0..1 (the upper)"
+                            raise entry.error(problem, allowed=allowed)
                         scales[rubric, column] = scale_of_column(values, rubric_scale)
                     cell_scale = scales[rubric, column]
                     label = read_rating(entry, column, cell_scale, "--scale", judged)

@@ -118,6 +118,20 @@ def test_labels_of_two_levels_are_numbers_from_zero_or_words(run, tmp_path, cell
     assert list(_labels(run, path).values()) == [1.0 + (cell in upper) for cell in cells]
 
 
+@pytest.mark.parametrize("cells", ["11", ("1", "yes"), ("1.0", "")])
+def test_a_1_without_0_or_2_may_mean_either_level(run, tmp_path, cells, calibrate, assert_message):
+    rows = [["Who?", "a", cells[0]], ["Who?", "b", cells[1]]]
+    path = _write(tmp_path / "labels.csv", ["question", "system", "share"], rows)
+
+    with pytest.raises(DataError) as caught:
+        _labels(run, path)
+
+    assert_message(caught.value, "TMP/labels.csv:2")
+    for scale in ("0..1", "1..2"):
+        code, _, _ = calibrate(run, "--labels", path, "--scale", scale)
+        assert code == 0
+
+
 def test_words_of_a_rubric_where_lower_is_better():
     words = label_words(LabelScale(0, 1), load_rubric("hallucination"))
 
