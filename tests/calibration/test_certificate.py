@@ -12,6 +12,7 @@ from ragbench.records.codec import to_json
 from ragbench.report.calibration import certificate_report
 from ragbench.report.formats import render
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
+from tests.messages import lines_with
 
 KEYS = [(system, f"q{n}") for n in range(40) for system in ("one", "two")]
 RNG = np.random.default_rng(5)
@@ -160,6 +161,17 @@ def test_one_system_has_no_order_of_systems(assert_message):
     printed = render(certificate_report(certificate, verbose=True))
     assert_message(printed)
     assert ": \n" not in printed, "a number that is there has no reason"
+
+
+def test_one_answer_without_a_label_is_not_all_of_them(assert_message):
+    keys = [("one", f"q{n}") for n in range(20)]
+    run = planted({key: (TRUTH[key] - 1) / 4 for key in keys})
+
+    labels = {RUBRIC.name: labels_of({key: TRUTH[key] for key in keys[1:]})}
+    certificate = certify(run, run.scores, labels, Calibration())
+
+    printed = render(certificate_report(certificate, verbose=True))
+    assert_message(lines_with(printed, "not corrected"))
 
 
 @pytest.mark.parametrize(("best", "n_lines"), [(5, 3), (2, 1)])
