@@ -306,11 +306,10 @@ class _Corrector:
                 # a query with a label for one system only has half a difference
                 has_half = True
         noun = "answers" if len(names) == 1 else "queries with labels for both"
-        if labelled and not unlabelled and not has_half:
-            return _ALL_LABELLED
         # the variance of the unlabelled scores needs two of them
-        if labelled and len(unlabelled) == 1 and not has_half:
-            return f"one of the {noun} has no label: all, or two without one, allow a mean"
+        if labelled and len(unlabelled) < 2 and not has_half:
+            part = f"one of the {noun} has no label: all, or two without one, allow a mean"
+            return part if unlabelled else _ALL_LABELLED
         if not self.facts.random:
             return f"not labelled at random: {self.facts.why}"
         if len(labelled) < FEWEST_LABELS:

@@ -158,6 +158,8 @@ class ScoreFunction:
         # a misspelled key looks like a missing part: the reason lists the keys
         if cause in _MISSING and not reason:
             part, place = _MISSING[cause]
+            if cause is Cause.MISSING_ANSWER:
+                part = self._parts[place][0]
             argument_value = arguments[place]
             reason = f"no '{part}' in {place}"
             if isinstance(argument_value, Mapping):
@@ -371,6 +373,9 @@ def _metric_scorer(name: str, reasoning: Reasoning) -> ScoreRow:
                 sources=[_sources(entry)] if is_of_citations else None,
             )
         value, cause = float(column.values[0]), Cause(int(column.causes[0]))
+        if cause is Cause.NO_ANSWER:
+            # as in `evaluate`: a system that does not answer has failed
+            return None, "", Cause.MISSING_ANSWER
         if cause is Cause.SCORED and not math.isfinite(value):
             return None, f"the metric returned {value}", Cause.MALFORMED
         return value, "", cause

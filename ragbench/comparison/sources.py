@@ -68,6 +68,8 @@ class HasRunFolder(Protocol):
     path: Path
 
 
+# Suffixes of tables with a row per question
+_TABLES = frozenset({".jsonl", ".csv", ".tsv", ".parquet"})
 # Rankings in memory, as `evaluate_run` takes them.
 Rankings = Run | Mapping[str, Mapping[str, float] | Iterable[str]] | Frame
 # Source of scored systems, as users pass it.
@@ -144,6 +146,9 @@ def read_scored(
             allowed="a run folder, the folder of an experiment, a baseline file, a TREC run",
             nearest=nearest(path.name, siblings),
         )
+    if path.suffix.casefold() in _TABLES:
+        allowed = "ragbench gate OLD NEW compares two tables; in Python, results of rb.evaluate"
+        raise DataError("a table of questions, which is no run", file=path, allowed=allowed)
     if not needs_qrels(path):
         if _is_evaluation(path):
             return from_evaluation(source_name, load(path))

@@ -415,3 +415,13 @@ def test_wrong_arguments_are_named(result, tmp_path, assert_message):
         with pytest.raises((rb.OptionError, rb.DataError)) as error:
             call()
         assert_message(error.value)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_table_is_no_run(tmp_path, suffix, assert_message):
+    path = tmp_path / f"answers.{suffix}"
+    path.write_text('{"question": "a?", "answer": "x"}\n', "utf-8")
+
+    with pytest.raises(rb.DataError) as error:
+        rb.compare(path, path)
+    assert_message(error.value)

@@ -132,7 +132,7 @@ def test_passages_of_the_inputs_give_way_to_those_of_the_outputs():
         (
             "rougeL",
             {"outputs": {"anser": "a", "model": "x"}, "expectations": "b"},
-            "no_answer",
+            "missing_answer",
         ),
         ("rougeL", {"outputs": "a", "expectations": {"reference": float("nan")}}, "no_reference"),
         ("ndcg@3", {"outputs": ["d1"]}, "no_judgements"),
