@@ -21,7 +21,7 @@ from ragbench.calibration.sheet import LabelScale, item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import check_allowed
+from ragbench.registry import check_allowed, nearest
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
@@ -212,7 +212,7 @@ class _LabelReader:
             item, rubric = entry.id("item"), entry.values.get("rubric")
             if item in self._items:
                 yield self._items[item]
-            elif rubric in (None, "") or rubric in self.scores:
+            elif not self._is_of_another_rubric(entry, rubric):
                 raise entry.error(
                     f"item '{item}' is no answer of this run",
                     allowed=f"items of a sheet drawn from {self.finder.run.name}, whose answers "
@@ -233,7 +233,7 @@ class _LabelReader:
         """Return the rubrics that a row has labels of."""
         name = entry.values.get("rubric")
         if name not in (None, ""):
-            return [name] if name in self.scores else []
+            return [] if self._is_of_another_rubric(entry, name) else [str(name)]
         rubrics = [name for name in self.scores if name in self.columns or name in entry.values]
         if not rubrics and len(self.scores) == 1:
             rubrics = list(self.scores)
@@ -244,6 +244,21 @@ class _LabelReader:
             allowed=f"a column rubric, a column named {' or '.join(self.scores)}, --rubric NAME, "
             "or --column RUBRIC=COLUMN",
         )
+
+    def _is_of_another_rubric(self, entry: Entry, name: object) -> bool:
+        """Return True for a row of a rubric that is not asked for.
+
+        Raises:
+            DataError: No judge of the run has the rubric, but one with nearly its name.
+        """
+        if name in (None, "") or name in self.scores:
+            return False
+        rubrics = [score.rubric.name for score in self.finder.run.scores.values()]
+        close = nearest(str(name), rubrics)
+        if name not in rubrics and close is not None:
+            allowed = ", ".join(dict.fromkeys(rubrics))
+            raise entry.error(f"the run has no rubric '{name}'", allowed=allowed, near=close)
+        return True
 
     def label_columns(self, entry: Entry, rubric: str) -> list[str]:
         """Return the names of the columns with labels by a rubric, one per rater."""

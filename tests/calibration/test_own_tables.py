@@ -147,3 +147,18 @@ def test_texts_of_levels_are_labels():
     words = label_words(LabelScale.of_rubric(rubric), rubric)
 
     assert [words[text] for text in ("rude", "cool", "kind", "no")] == [1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("name", ["shar", "Share"])
+def test_a_misspelt_rubric_is_named_and_another_one_is_left_out(
+    run, tmp_path, name, assert_message
+):
+    header = ["question", "system", "rubric", "label"]
+    rows = [["Who?", "a", "share", "yes"], ["Who?", "b", "politeness", "no"]]
+    path = _write(tmp_path / "labels.csv", header, rows)
+    assert _labels(run, path) == {("a", "Who?"): 2.0}
+
+    path = _write(tmp_path / "labels.csv", header, [*rows, ["When?", "a", name, "no"]])
+    with pytest.raises(DataError) as caught:
+        _labels(run, path)
+    assert_message(caught.value, "TMP/labels.csv:4")
