@@ -577,9 +577,7 @@ def _notes(reader: RunReader, run: PricedRun) -> Iterator[str]:
     if run.rankings.perfect(run.base, run.deepest, run.read) is None:
         yield "no perfect reranker: a passage may have several of the gold spans that are needed"
     if reader.repeats > 1:
-        share = (
-            f"each of {reader.repeats} rankings of a question counts as 1/{reader.repeats} of it"
-        )
+        share = "each repetition of a ranking counts as its share of a question"
         yield f"{share}; groups have the questions that are lost at least once"
     if len(run.rankings.runs) < 2:
         yield "the run has one ranking: a second retriever or a reranker in the config adds changes"
