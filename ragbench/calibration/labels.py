@@ -246,11 +246,7 @@ class _LabelReader:
         )
 
     def _is_of_another_rubric(self, entry: Entry, name: object) -> bool:
-        """Return True for a row of a rubric that is not asked for.
-
-        Raises:
-            DataError: No judge of the run has the rubric, but one with nearly its name.
-        """
+        """Return True for a row of a rubric that is not asked for; refuse a misspelt rubric."""
         if name in (None, "") or name in self.scores:
             return False
         rubrics = [score.rubric.name for score in self.finder.run.scores.values()]

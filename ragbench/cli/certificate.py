@@ -247,10 +247,7 @@ def _changes(
     labels: Mapping[str, Labels],
     certificate: JudgeCertificate,
 ) -> list[str]:
-    """Return lines on the judges that changed since an earlier run, or else since the certificate.
-
-    The certificate is that in the file of the output, before it is replaced.
-    """
+    """Return lines on the judges that changed since an earlier run, or else the old certificate."""
     run = request.run
     questions = {key: item.question or "" for key, item in run.answers.items()}
     options: dict[str, Any] = {"scale": request.scale, "confidence": request.confidence}

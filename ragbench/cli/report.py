@@ -107,10 +107,7 @@ def command(
 
 
 def _scores(run: Path, measures: Sequence[str]) -> TableReport:
-    """Return the scores of a run by some measures, or of an experiment over several collections.
-
-    No measures select all; they select none of several collections, which are refused.
-    """
+    """Return the scores of a run by some measures, or all scores of several collections."""
     from ragbench.data.runs.run_folder import collections_folder
     from ragbench.experiment.collections import read_collections
     from ragbench.experiment.result import load_experiment

@@ -443,10 +443,7 @@ class QueryViews:
         return any((path.parent / REPEATS_FOLDER).is_dir() for path in self.rankings.values())
 
     def _stored_run(self, path: Path, number: int) -> tuple[Run, run_lines.Lines]:
-        """Return a repetition of the ranking in a file, and its lines in `hits/`.
-
-        A repetition that is not stored gives the ranking itself.
-        """
+        """Return a repetition of a ranking, or else the ranking itself, and its lines of hits."""
         name = path.stem
         if number and (repeat := path.parent / REPEATS_FOLDER / f"{name}.{number}.trec").is_file():
             path, name = repeat, f"{REPEATS_FOLDER}/{name}.{number}"

@@ -115,10 +115,7 @@ def _answer_stages(
     scorer_of: Callable[..., TextScorer],
     ranks: Sequence[BuildRanking],
 ) -> Iterator[Stage[Any]]:
-    """Yield the stage that answers, and those that score its answers.
-
-    `ranks` are the stages of the rankings behind the answers.
-    """
+    """Yield the stage that answers from the rankings of `ranks`, and those that score answers."""
     yield answer
     # recorded systems without answers have only a ranking to score
     if not answer.only_retrieves:

@@ -234,10 +234,8 @@ class Verdicts(Stage[Output_co]):
         return StoredVerdict(**{**_verdict_fields(value), "prompts": ()}, sent=tuple(sent))
 
     def _groups(self, todo: Sequence[int]) -> dict[tuple[str, ...], list[int]]:
-        """Return the rows of the items to judge, by the names of the rubrics that judge them.
-
-        Repetitions of an item have rows of their own, one after the other.
-        """
+        """Return the rows of the items to judge, by the names of the rubrics that judge them."""
+        # repetitions of an item have rows of their own, one after the other
         # Rubrics of one method share replies, and the tokens of a reply count for the first verdict
         # that uses it. So where a verdict is missing, all rubrics of its method judge the item
         # again, from stored replies.

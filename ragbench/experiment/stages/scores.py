@@ -484,10 +484,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         )
 
     def _sources(self, inputs: Outputs, sample: int) -> list[AnswerSources] | None:
-        """Return the documents of the passages of each answer of a sample, beside the gold ones.
-
-        None without a metric of citations.
-        """
+        """Return the documents that each answer may cite, beside the gold; None if none is read."""
         if not self._reads_citations:
             return None
         plan, answers = self.plan, inputs[self._answer]

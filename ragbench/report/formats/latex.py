@@ -92,7 +92,7 @@ class Latex:
             for place, part in enumerate(_parts(table, self.columns)):
                 number += 1
                 text = escape_latex(f"{short.rstrip('.')}, continued." if place else caption)
-                label = self.label + (f"-{number}" if number > 1 else "") if self.label else ""
+                label = f"{self.label}-{number}" if self.label and number > 1 else self.label
                 lines += _table_lines(table, part, text, label)
         packages = _SCALING if any(r"\resizebox" in line for line in lines) else _PACKAGES
         return "\n".join([packages, *lines]) + "\n"
