@@ -23,7 +23,7 @@ REPLY = json.dumps({"reasoning": "x", "level": 4})
 
 @pytest.fixture
 def notebook(monkeypatch, tmp_path):
-    """A kernel as IPython shows it; a real one is not among the packages of the tests."""
+    """Imitate the kernel of a notebook, as IPython shows it to a program."""
     shell = SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.chdir(tmp_path)
@@ -96,8 +96,8 @@ def test_a_line_appears_after_two_seconds_and_goes(monkeypatch):
         line.report(done, 10)
     line.close()
 
-    shown = stream.getvalue().split("\r")
-    assert [text.strip() for text in shown] == [
+    output = stream.getvalue().split("\r")
+    assert [text.strip() for text in output] == [
         "",
         "judge: 2 of 10, 8 s left",
         "judge: 3 of 10, 7 s left",
@@ -105,7 +105,7 @@ def test_a_line_appears_after_two_seconds_and_goes(monkeypatch):
         "",
         "",
     ]
-    assert len(shown[-2]) == len(shown[-3]), "blanks cover the last text"
+    assert len(output[-2]) == len(output[-3]), "blanks cover the last text"
 
 
 def test_progress_goes_to_a_person_alone(notebook, monkeypatch, capsys):
@@ -114,14 +114,14 @@ def test_progress_goes_to_a_person_alone(notebook, monkeypatch, capsys):
     calls = []
     for choice in (None, True, False, lambda *counts: calls.append(counts)):
         rb.evaluate(ROWS, ["token_f1"], judge=judge, progress=choice)
-        shown = capsys.readouterr().err
-        assert ("judge: " in shown) == (choice is None or choice is True)
+        output = capsys.readouterr().err
+        assert ("judge: " in output) == (choice is None or choice is True)
         rb.evaluate_texts(["red"] * 4, ["blue"] * 4, ["token_f1"], progress=choice)
-        shown = capsys.readouterr().err
-        assert ("metrics: 4 of 4" in shown) == (choice is None or choice is True)
+        output = capsys.readouterr().err
+        assert ("metrics: 4 of 4" in output) == (choice is None or choice is True)
         judge.score_many(ROWS, progress=choice)
-        shown = capsys.readouterr().err
-        assert ("judge: " in shown) == (choice is None or choice is True)
+        output = capsys.readouterr().err
+        assert ("judge: " in output) == (choice is None or choice is True)
     assert calls[-1] == (4, 4)
     monkeypatch.delitem(sys.modules, "IPython")
     with shown_progress(None, "judge") as report:
