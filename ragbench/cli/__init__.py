@@ -18,30 +18,41 @@ from ragbench import __version__, errors
 from ragbench.cli.output import GATED, behind, echo, open_doors, report_failure
 from ragbench.secrets import note_secrets, printed, secrets_of_process
 
-# command -> its line in `ragbench --help`, so that help imports no command
-_COMMANDS = {
-    "demo": "Show a gate that fails, passes and cannot decide, on stored scores.",
-    "run": "Run an experiment and print its tables.",
-    "plan": "Print the stages, calls and cost of a run; send nothing.",
-    "validate": "Check a config, and show how its data are read.",
-    "audit": "Look for faults of a test set: repeated questions, missing gold, lacking answers.",
-    "init": "Write a first config.",
-    "questions": "Make questions from documents, check them, and keep those that pass.",
-    "score": "Score run files as trec_eval does, or predictions against references.",
-    "explain": "Show where answers are lost, and for which queries.",
-    "fix": "Show what to change: questions rescued and lost by each change, counted.",
-    "show": "Show one query: question, gold, rankings, answers, verdicts, cause.",
-    "runs": "List the runs of a folder: best system, score, commit, changes.",
-    "compare": "Compare runs with a baseline: changes, and whether they are more than chance.",
-    "gate": "Compare with a base such as origin/main; fail if a system is surely worse.",
-    "baseline": "Write the scores per query of a run to one small file to commit.",
-    "report": "Write the page of a run again, or one page for several runs.",
-    "calibrate": "Compare a judge with people: draw a sheet to label, then certify the judge.",
-    "list": "List components, measures, metrics and rubrics, or print the prompts of a rubric.",
-    "cache": "Show or prune the results stored between runs.",
-    "reproduce": "Repeat the run of a run folder and show the differences.",
-    "schema": "Print the JSON Schema of configs.",
+# group of `ragbench --help` -> command -> its line there, so that help imports no command
+_GROUPS = {
+    "Start": {
+        "init": "Write a first config, from your files with --from.",
+        "questions": "Make questions from documents, check them, keep those that pass.",
+        "run": "Run an experiment and print its main results.",
+    },
+    "Read": {
+        "explain": "Show where answers are lost, and for which questions.",
+        "show": "Show one question: gold, rankings, answers, verdicts, cause.",
+        "fix": "Count the questions that each change would win or lose.",
+        "report": "Write the page of a run again, or one page for several runs.",
+    },
+    "Compare": {
+        "compare": "Compare runs: changes, and whether they are more than chance.",
+        "gate": "Compare with a base such as origin/main; fail on a sure loss.",
+        "baseline": "Write the scores of a run to one small file to commit.",
+        "runs": "List the runs of a folder: best system, score, commit.",
+    },
+    "Check": {
+        "validate": "Check a config, and show how its data are read.",
+        "plan": "Print the stages, calls and cost of a run; send nothing.",
+        "audit": "Look for faults of a test set, such as repeated questions.",
+        "calibrate": "Compare a judge with people's labels.",
+    },
+    "More": {
+        "score": "Score run files as trec_eval does, or answers against references.",
+        "list": "List components, measures, metrics, rubrics and prompts.",
+        "cache": "Show or prune the results stored between runs.",
+        "reproduce": "Repeat the run of a run folder and show the differences.",
+        "schema": "Print the JSON Schema of configs.",
+        "demo": "Show a gate that fails, passes and cannot decide.",
+    },
 }
+_COMMANDS = {name: line for commands in _GROUPS.values() for name, line in commands.items()}
 
 # command -> module and function, where it is not `command` of the module of its name
 _PLACES = {
@@ -78,8 +89,22 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([*_COMMANDS.items()])
+        width = max(map(len, _COMMANDS))
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names, or refuse with the closest name."""
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            ctx.fail(f"No such command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(

@@ -25,7 +25,10 @@ from ragbench.report.text import counted
 from ragbench.types import Collection
 
 
-@output.command(name="audit")
+@output.command(
+    name="audit",
+    examples=("ragbench audit my.yaml", "ragbench audit my.yaml --judge"),
+)
 @output.config_argument
 @output.overrides_option
 @output.flag("--strict", help="Exit with 1 if there are findings.")

@@ -19,7 +19,12 @@ _BYTES = {f"{unit}{b}": 1000.0**n for n, unit in enumerate(["", "k", "m", "g"]) 
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
 
 
-@output.command(name="cache", cls=click.Group, invoke_without_command=True)
+@output.command(
+    name="cache",
+    cls=click.Group,
+    invoke_without_command=True,
+    examples=("ragbench cache", "ragbench cache prune --older-than 30d"),
+)
 @click.option(
     "--path",
     type=click.Path(path_type=Path),

@@ -23,7 +23,13 @@ _USES = {
 _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
 
 
-@output.command(name="calibrate")
+@output.command(
+    name="calibrate",
+    examples=(
+        "ragbench calibrate runs/my --draw 100 -o sheet.html",
+        "ragbench calibrate runs/my --labels sheet.csv -o judge.json",
+    ),
+)
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--draw",

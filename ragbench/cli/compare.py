@@ -33,7 +33,14 @@ class _CompareCommand(click.Command):
             raise
 
 
-@output.command(name="compare", cls=_CompareCommand)
+@output.command(
+    name="compare",
+    cls=_CompareCommand,
+    examples=(
+        "ragbench compare runs/old runs/new",
+        "ragbench compare bm25.run dense.run --qrels qrels.txt -m ndcg@10",
+    ),
+)
 @click.argument("base")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @output.several(
@@ -113,7 +120,10 @@ def _page(result: Comparison) -> str:
     return render(comparison_report(result.record), "markdown")
 
 
-@output.command(name="baseline")
+@output.command(
+    name="baseline",
+    examples=("ragbench baseline runs/my -o baseline.jsonl",),
+)
 @output.run_argument
 @output.file_option(
     "-o",

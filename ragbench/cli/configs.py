@@ -22,7 +22,10 @@ _ROWS = 2
 _SCORES = ("measures", "metrics", "judged")
 
 
-@output.command(name="init")
+@output.command(
+    name="init",
+    examples=("ragbench init", "ragbench init --from questions.csv --corpus docs/"),
+)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @output.path_option(
     "--from",
@@ -114,7 +117,10 @@ def _parse_columns(columns: tuple[str, ...]) -> dict[str, str]:
     return {part: names[0] for part, names in columns_of_part.items()}
 
 
-@output.command(name="validate")
+@output.command(
+    name="validate",
+    examples=("ragbench validate my.yaml",),
+)
 @output.config_argument
 @output.no_judge_option
 @output.overrides_option
@@ -236,7 +242,10 @@ def _shorten(text: str) -> str:
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
 
 
-@output.command(name="schema")
+@output.command(
+    name="schema",
+    examples=("ragbench schema -o config.schema.json",),
+)
 @click.argument("file", type=click.Choice(["config", "summary"]), default="config")
 @output.file_option("-o", "--output", "target", help="Write it to a file.")
 def schema(file: str, target: Path | None) -> None:

@@ -49,7 +49,10 @@ in the file, the command fails if a system got surely worse, or its mean fell by
 docs/ci.md describes all gates, and how they check each pull request."""
 
 
-@output.command(name="demo")
+@output.command(
+    name="demo",
+    examples=("ragbench demo",),
+)
 def command() -> None:
     """Show a gate that fails, one that passes and one that cannot decide, each explained.
 

@@ -10,7 +10,10 @@ import click
 from ragbench.cli import output
 
 
-@output.command(name="fix")
+@output.command(
+    name="fix",
+    examples=("ragbench fix runs/my", "ragbench fix runs/my --passages 10"),
+)
 @output.run_argument
 @click.option("--system", metavar="S", help="Start from this system. Default: the baseline.")
 @output.number_option(

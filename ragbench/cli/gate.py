@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from ragbench.report.table import TableReport
 
 
-@output.command(name="gate")
+@output.command(
+    name="gate",
+    examples=(
+        "ragbench gate my.yaml --base origin/main",
+        "ragbench gate old.jsonl new.jsonl --max-drop 0.02",
+    ),
+)
 @output.config_argument
 @click.argument("new", type=click.Path(path_type=Path), required=False)
 @click.option(

@@ -46,7 +46,10 @@ _RUBRIC_FACTS = ("asks", "needs", "method", "direction")
 _Entry = dict[str, Any]
 
 
-@output.command(name="list")
+@output.command(
+    name="list",
+    examples=("ragbench list measures", "ragbench list rubrics faithfulness"),
+)
 @click.argument("kind", type=click.Choice([*_FAMILIES]), required=False)
 @click.argument("name", metavar="[NAME|FILE]", required=False)
 @output.flag(

@@ -58,6 +58,7 @@ def command(
     name: str,
     cls: type[click.Command] = click.Command,
     *,
+    examples: Sequence[str] = (),
     group: click.Command | None = None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], click.Command]:
@@ -65,6 +66,7 @@ def command(
 
     Args:
         name: Name of the command.
+        examples: Command lines that end the help.
         cls: Class of the command.
         group: Group that the command belongs to, as `cache` of `ragbench cache prune`.
         **options: Further arguments of `click.command`.
@@ -74,7 +76,11 @@ def command(
         # imported here: `ragbench --help` loads click alone
         from ragbench.registry import docstring
 
-        decorated = click.command(name, cls, help=docstring(function), **options)(function)
+        lines = "\n".join(["\b", "Examples:", *(f"  {line}" for line in examples)])
+        epilog = lines if examples else None
+        decorated = click.command(name, cls, help=docstring(function), epilog=epilog, **options)(
+            function
+        )
         if isinstance(group, click.Group):
             group.add_command(decorated)
         return decorated

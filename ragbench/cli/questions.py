@@ -38,7 +38,13 @@ _COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 
 
-@output.command(name="questions")
+@output.command(
+    name="questions",
+    examples=(
+        "ragbench questions docs/ -n 50 --model gpt-4o-mini -o questions.csv",
+        "ragbench questions docs/ -n 50 --model none -o questions.csv",
+    ),
+)
 @click.argument("corpus", type=click.Path(path_type=Path), required=False)
 @output.number_option("-n", help="Number of questions to keep, all of kind fact.")
 @click.option("--kinds", metavar="KIND:N,...", help="In place of -n: fact:50,unanswerable:10.")

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from ragbench.report.table import Block, TableReport
 
 
-@output.command(name="report")
+@output.command(
+    name="report",
+    examples=(
+        "ragbench report runs/my",
+        "ragbench report runs/my --format latex -o table.tex",
+    ),
+)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @output.file_option(
     "-o",
@@ -135,7 +141,10 @@ def _export(run: Path, tool: str) -> Iterator[str]:
         yield f"otel: {send_scores(run)}"
 
 
-@output.command(name="runs")
+@output.command(
+    name="runs",
+    examples=("ragbench runs", "ragbench runs runs --score ndcg@10"),
+)
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
 @click.option(
     "--score",
@@ -163,7 +172,10 @@ def runs(folder: Path, score: str | None, form: str) -> None:
         output.write_report(runs_report(entries, folder), form)
 
 
-@output.command(name="explain")
+@output.command(
+    name="explain",
+    examples=("ragbench explain runs/my", "ragbench explain runs/my --cause not_retrieved"),
+)
 @output.run_argument
 @click.option("--system", metavar="S", help="Show one system, such as bm25 or bm25/gpt.")
 @click.option(
@@ -267,7 +279,10 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
             raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
 
 
-@output.command(name="show")
+@output.command(
+    name="show",
+    examples=("ragbench show runs/my q7",),
+)
 @output.run_argument
 @click.argument("query")
 @output.several(

@@ -49,7 +49,11 @@ class _Command(click.Command):
         return super().parse_args(ctx, expanded)
 
 
-@output.command(name="run", cls=_Command)
+@output.command(
+    name="run",
+    cls=_Command,
+    examples=("ragbench run my.yaml", "ragbench run my.yaml --limit 20 --no-judge"),
+)
 @output.config_argument
 @limit_option
 @click.option(
@@ -210,7 +214,10 @@ def _lowest_answers(experiment: Experiment) -> list[str]:
     return [*lowest_lines(read_explanation(experiment.path, None, None))]
 
 
-@output.command(name="reproduce")
+@output.command(
+    name="reproduce",
+    examples=("ragbench reproduce runs/my",),
+)
 @output.run_argument
 @output.flag("--quiet", "-q", help="No progress.")
 @output.flag(
@@ -242,7 +249,10 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
     ctx.exit(EXIT_GATE_FAILED if result.numbers else 0)
 
 
-@output.command(name="plan")
+@output.command(
+    name="plan",
+    examples=("ragbench plan my.yaml",),
+)
 @output.config_argument
 @limit_option
 @click.option("--only", multiple=True, metavar="NAME", help="Plan only these systems; repeatable.")

@@ -32,6 +32,10 @@ _WORDS = ("zero", "skip")
 
 @output.command(
     name="score",
+    examples=(
+        "ragbench score qrels.txt bm25.run -m ndcg@10",
+        "ragbench score --predictions answers.jsonl --references gold.jsonl",
+    ),
     context_settings={
         "help_option_names": ["-h", "--help"],
         "token_normalize_func": lambda name: _LONG.get(name, name),

@@ -33,6 +33,29 @@ def test_every_option_has_a_help(name):
     assert all(command.help for command in commands)
 
 
+def test_commands_are_listed_in_groups_of_one_line_each(capsys):
+    with pytest.raises(SystemExit):
+        group(["--help"])
+
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Options:", "Start:", "Read:", "Compare:", "Check:", "More:"]
+    listed = lines[lines.index("Start:") : lines.index("  demo       " + _COMMANDS["demo"]) + 1]
+    assert [line.split()[0] for line in listed if line.startswith("  ")] == [*_COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "nearest"), [("explian", "explain"), ("gte", "gate"), ("xyz", None)]
+)
+def test_an_unknown_command_gives_the_nearest_one(typed, nearest):
+    with pytest.raises(click.UsageError) as refused:
+        group([typed], standalone_mode=False)
+
+    assert typed in refused.value.message
+    assert ("Did you mean" in refused.value.message) is (nearest is not None)
+    assert nearest is None or f"'{nearest}'" in refused.value.message
+
+
 @pytest.mark.parametrize(
     "arguments", ["fix --help", "cache prune --help", "list gates", "schema summary"]
 )
@@ -49,3 +72,14 @@ def test_every_option_of_a_component_has_a_help(family):
     for name in family.names():
         for option in declared_options(family.load(name)).values():
             assert option.option.help.endswith("."), (name, option.name)
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_every_command_has_examples_that_its_options_accept(name):
+    command = group.get_command(click.Context(group), name)
+
+    _, _, text = command.epilog.partition("Examples:\n")
+    for line in text.splitlines():
+        program, word, *arguments = line.split()
+        assert (program, word) == ("ragbench", name)
+        command.make_context(name, arguments)
