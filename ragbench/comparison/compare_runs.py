@@ -22,7 +22,7 @@ from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE
 from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_cause_rows
 from ragbench.data.runs.run_list import CONFIG_FILE, RunFacts, changes, read_facts
-from ragbench.data.runs.scored_systems import SystemScores
+from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.records.causes import AnswerCause, CauseFlow, CauseRow, Quantity
 from ragbench.records.comparison import (
     ComparedRuns,
@@ -307,10 +307,7 @@ def _runs_since_base(matching: Matching) -> Iterator[RunSince]:
 def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     """Yield the moves of queries between causes for each comparison; none without causes."""
     rows = {row.label: row for row in compared_rows(matching)}
-    causes = []
-    for source in matching.sources:
-        file = None if source.folder is None else source.folder / CAUSES_FILE
-        causes.append({} if file is None else read_cause_rows(file))
+    causes = [_cause_rows(source) for source in matching.sources]
 
     def causes_of(row: ComparedRow) -> Mapping[str, Sequence[CauseRow]]:
         """Return query -> causes of the repetitions of a compared system."""
@@ -328,6 +325,18 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
             old_causes = [[row.cause for row in old[query]] for query in ids]
             new_causes = [[row.cause for row in new[query]] for query in ids]
             yield flow_of(system, baseline, old_causes, new_causes, ids)
+
+
+def _cause_rows(source: ScoredSystems) -> dict[str, dict[str, Sequence[CauseRow]]]:
+    """Return system -> query -> causes of all repetitions and looks; {} without a run folder."""
+    rows: dict[str, dict[str, Sequence[CauseRow]]] = {}
+    folders = () if source.folder is None else (source.folder, *source.looks)
+    for folder in folders:
+        for system, of_system in read_cause_rows(folder / CAUSES_FILE).items():
+            by_query = rows.setdefault(system, {})
+            for query, of_query in of_system.items():
+                by_query[query] = (*by_query.get(query, ()), *of_query)
+    return rows
 
 
 def paired_rows(

@@ -39,7 +39,8 @@ def own_noise(base: Path | None, head: Path | None) -> str:
         return ""
     where = "that ragbench can see" if new.manifest.unseen else "in config, code or data"
     these = "this difference is" if len(queries) == 1 else f"these {len(queries)} differences are"
-    names = ", ".join(map(printable, queries[:_LISTED]))
+    labels = map(QueryViews(head).label, queries[:_LISTED])
+    names = ", ".join(map(printable, labels))
     if len(queries) > _LISTED:
         names += f" and {counted(len(queries) - _LISTED, 'others')}"
     # many of them change no score, and are in no count of worse and better questions

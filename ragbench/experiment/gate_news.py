@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -41,17 +41,24 @@ def names_of_first(ids: Sequence[str]) -> str:
     return f" ({printable(', '.join(ids[:_MOST_NAMES]))}{more})"
 
 
-def answers_line(system: str, pairs: PairedScores) -> str:
-    """Return the sentence on answers that became right, and no longer right; '' without any."""
+def answers_line(
+    system: str, pairs: PairedScores, label: Callable[[str], str], *, has_looks: bool
+) -> str:
+    """Return the sentence on answers that became right, and no longer right; '' without any.
+
+    `label` returns the name of a query for a reader. If the scores are means of several looks, most
+    of them count.
+    """
     gains = np.nan_to_num(pairs.gains)
     won, lost = (
-        [query for query, is_in in zip(pairs.query_ids, mask.tolist(), strict=True) if is_in]
+        [label(query) for query, is_in in zip(pairs.query_ids, mask.tolist(), strict=True) if is_in]
         for mask in (gains > 0.5, gains < -0.5)  # in most looks, if there are several
     )
     if not won and not lost:
         return ""
     became = f"{len(won)} became right{names_of_first(won)}"
-    return f"{printable(system)}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
+    name = f"{printable(system)}, in most looks" if has_looks else printable(system)
+    return f"{name}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
 
 
 def failure_lines(head: ScoredSystems) -> Iterator[str]:
@@ -147,11 +154,12 @@ def _moved(config: ExperimentConfig, places: Mapping[Path, Path]) -> ExperimentC
 
 
 def new_question_lines(
-    head: ScoredSystems, new: Sequence[str], measures: Sequence[str]
+    head: ScoredSystems, new: Sequence[str], measures: Sequence[str], label: Callable[[str], str]
 ) -> Iterator[str]:
     """Yield a line on the scores of new questions by system; nothing without new questions.
 
-    The score is `right`, else the first of the measures that the system has.
+    The score is `right`, else the first of the measures that the system has. `label` returns the
+    name of a query for a reader.
     """
     if not new:
         return
@@ -167,7 +175,10 @@ def new_question_lines(
         if np.isnan(values).all():
             parts.append(f"{printable(name)} has no {measure}")
         elif measure == RIGHT:
-            wrong = [query for query, value in zip(new, values, strict=True) if not value > 0]
+            wrong = []
+            for query, value in zip(new, values, strict=True):
+                if not value > 0:
+                    wrong.append(label(query))
             n_right = int(np.nansum(values > 0))
             parts.append(f"{printable(name)} is right on {n_right}, wrong on {len(wrong)}")
             parts[-1] += names_of_first(wrong)
@@ -175,7 +186,8 @@ def new_question_lines(
             parts.append(
                 f"{printable(name)} has {measure} {significant(float(np.nanmean(values)))}"
             )
-    yield f"{counted(len(new), 'new questions')}{names_of_first(new)}: {'; '.join(parts)}"
+    of_new = names_of_first([*map(label, new)])
+    yield f"{counted(len(new), 'new questions')}{of_new}: {'; '.join(parts)}"
 
 
 def judge_and_gate_lines(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:

@@ -177,7 +177,8 @@ def merge_looks(first: ScoredSystems, later: Sequence[ScoredSystems]) -> ScoredS
                 _add_look(total, n_looks, look, name, measure, row_of)
             columns[measure] = replace(column, values=total / n_looks)
         systems[name] = replace(system, columns=columns)
-    return replace(first, systems=systems)
+    folders = tuple(look.folder for look in later if look.folder is not None)
+    return replace(first, systems=systems, looks=folders)
 
 
 def has_same_scores(first: ScoredSystems, look: ScoredSystems) -> bool:

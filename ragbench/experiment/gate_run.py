@@ -19,13 +19,14 @@ from ragbench.comparison.compare_runs import ComparedRow, add_changes, compare_s
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.own_noise import own_noise, results_of
-from ragbench.comparison.pairs import PairedScores, scores_of, worst_queries
+from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.base_run import GateBase
+from ragbench.experiment.gate_evidence import moved_queries, query_labels, with_labels
 from ragbench.experiment.gate_news import (
     answers_line,
     corpus_lines,
@@ -53,7 +54,7 @@ from ragbench.gates.base import Gate, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import RIGHT, gated_score
 from ragbench.records.comparison import ComparedRuns
-from ragbench.records.gate import Decision, WorseQuery
+from ragbench.records.gate import Decision
 from ragbench.records.manifest import Choices
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
@@ -62,15 +63,13 @@ from ragbench.report.gate import (
     FailedGate,
     GateReview,
     first_report,
-    question_line,
 )
 from ragbench.report.progress import Progress
 from ragbench.report.table import TableReport
 from ragbench.report.text import counted
-from ragbench.types import ScoreColumn
+from ragbench.types import Query, ScoreColumn
 from ragbench.types.display import printable
 
-_BEST = 3  # questions that gained and are shown
 # Further looks at a loss that is not sure; benchmarks/year.py has the reason
 _MOST_LOOKS = 3
 # Change of a score of a system, the system, its baseline, and their paired scores
@@ -145,8 +144,9 @@ def run_gate(
             review = replace(review, looks=_no_look_line(review, base.source))
         else:
             usd = _cost(head) if recheck is None else recheck
-            further = FurtherLooks(config, gate_base.again, choices, progress, usd)
-            review = further.decide(review, (base, head), decide)
+            with TemporaryDirectory(prefix="ragbench-") as folder:
+                further = FurtherLooks(config, gate_base.again, choices, progress, usd, folder)
+                review = further.decide(review, (base, head), decide)
     corpus = list(corpus_lines(base, head, config, gate_base.places))
     changes = list(judge_and_gate_lines(base, head))
     return replace(review, corpus=corpus, config_changes=changes)
@@ -162,6 +162,7 @@ class FurtherLooks:
         choices: Options of the command line.
         progress: Display of the progress.
         usd: Rest of the budget in USD for each side; 0 if costs are not known.
+        folder: Folder for the runs of the head, which the review reads.
     """
 
     config: ExperimentConfig
@@ -169,6 +170,7 @@ class FurtherLooks:
     choices: Choices
     progress: Progress
     usd: float
+    folder: str
 
     def decide(
         self,
@@ -212,10 +214,10 @@ class FurtherLooks:
         """Return base and head of another run on some questions, whose cost is subtracted."""
         part = structs.replace(self.choices, queries=tuple(questions), look=number)
         budget = replace(self.config.budget, usd=self.usd or self.config.budget.usd)
-        with TemporaryDirectory(prefix="ragbench-") as folder:
-            config = replace(self.config, gates=(), budget=budget, output=folder)
-            run = run_experiment(config, choices=part, progress=self.progress)
-            new = scored_without_controls(run.path)
+        output = os.path.join(self.folder, str(number))
+        config = replace(self.config, gates=(), budget=budget, output=output)
+        run = run_experiment(config, choices=part, progress=self.progress)
+        new = scored_without_controls(run.path)
         old = _with_choices_of(self.again(part, self.usd or None), head)
         self.usd -= _cost(new)
         return old, new
@@ -260,7 +262,7 @@ def review_scored(
     gates: Sequence[Gate],
     skipped: Mapping[str, str],
     summary: Summary,
-    questions: Mapping[str, str] = MappingProxyType({}),
+    questions: Mapping[str, Query] = MappingProxyType({}),
     unchanged: Collection[str] = (),
 ) -> GateReview:
     """Compare scored systems with those of a base, decide the gates, and return the review.
@@ -273,7 +275,7 @@ def review_scored(
         gates: Configured gates; none takes the default decision.
         skipped: `judge NAME` or `generator NAME` that was skipped -> reason.
         summary: Summary of the head.
-        questions: Query -> its text, where the head is no run folder.
+        questions: Id -> question, where the head is no run folder.
         unchanged: Systems that use nothing that changed.
 
     Raises:
@@ -303,23 +305,26 @@ def review_scored(
     noisy = _noisy_systems(all_rows, unchanged)
     rows = [row for row in all_rows if row[0].system not in noisy]
     scores = [score for score, *_ in rows]
-    worst, best = _moved_queries(rows[0], base, head, questions) if rows else ([], [])
+    worst, best = _moved_by_first(rows, base, head, questions)
     systems, unsure = _unsure(decided, rows)
+    label = query_labels(head, questions)
     return GateReview(
         scores=scores,
         worst=worst,
         best=best,
         changes=matching.changes[1],
-        compared=compared,
+        compared=with_labels(compared, label),
         decisions=[*undecided, *(decision for _, decision in decided)],
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
         facts=[
             "" if noisy else own_noise(base.folder, head.folder),
-            *_right_answer_lines(rows),
+            *_right_answer_lines(rows, label, has_looks=bool(head.looks)),
             *failure_lines(head),
         ],
-        new_questions=list(new_question_lines(head, matching.changes[1].new, matching.measures)),
+        new_questions=list(
+            new_question_lines(head, matching.changes[1].new, matching.measures, label)
+        ),
         skipped={} if undecided else skipped,
         summary=summary,
         is_same=_is_same(matching, comparable),
@@ -327,6 +332,17 @@ def review_scored(
         unsure=unsure,
         unsure_systems=systems,
     )
+
+
+def _moved_by_first(
+    rows: Sequence[Row], base: ScoredSystems, head: ScoredSystems, questions: Mapping[str, Query]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of the queries that lost and gained most by the first row; [] without it."""
+    if not rows:
+        return [], []
+    score, system, baseline, pairs = rows[0]
+    sides = (base, baseline), (head, system)
+    return moved_queries(score.measure, sides, pairs, questions)
 
 
 def _nothing_in_common(base: ScoredSystems, head: ScoredSystems) -> DataError:
@@ -439,44 +455,13 @@ def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]
     return list(dict.fromkeys(score for score in scores if score))
 
 
-def _moved_queries(
-    row: Row, base: ScoredSystems, head: ScoredSystems, questions: Mapping[str, str]
-) -> tuple[list[str], list[str]]:
-    """Return the lines of the queries that lost most, and of those that gained most."""
-    _, system, baseline, pairs = row
-    views = []
-    for source, compared in ((base, baseline), (head, system)):
-        if source.folder is not None:
-            views.append((QueryViews(source.folder), compared.scores.name))
-    worst = _query_lines(views, worst_queries(pairs), questions)
-    return worst, _query_lines(views, _best_queries(pairs), questions)
-
-
-def _query_lines(
-    views: Sequence[tuple[QueryViews, str]],
-    queries: Iterable[WorseQuery],
-    questions: Mapping[str, str],
-) -> list[str]:
-    """Return the lines of queries, with the texts of `questions` where no run folder has them."""
-    lines = []
-    for query in queries:
-        text = questions.get(query.query_id, query.question)
-        lines.append(question_line(views, structs.replace(query, question=text)))
-    return lines
-
-
-def _best_queries(pairs: PairedScores) -> list[WorseQuery]:
-    """Return the queries that gained most, the largest gain first."""
-    gains = np.nan_to_num(pairs.gains)
-    last = np.argsort(gains, kind="stable")[: -_BEST - 1 : -1]
-    return [scores_of(pairs, row) for row in last[gains[last] > 0].tolist()]
-
-
-def _right_answer_lines(rows: Sequence[Row]) -> Iterator[str]:
+def _right_answer_lines(
+    rows: Sequence[Row], label: Callable[[str], str], *, has_looks: bool
+) -> Iterator[str]:
     """Yield a line on the right answers of each system that answers."""
     for score, system, _, pairs in rows:
         if score.measure == RIGHT:
-            yield answers_line(system.scores.name, pairs)
+            yield answers_line(system.scores.name, pairs, label, has_looks=has_looks)
 
 
 def _failed(

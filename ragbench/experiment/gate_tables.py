@@ -29,7 +29,7 @@ from ragbench.report.gate import GateReview
 from ragbench.score.judge.rubric import built_in_rubrics
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.text import DEFAULT_METRICS, METRICS
-from ragbench.types import Cause, Collection, Qrels
+from ragbench.types import Cause, Collection, Qrels, Query
 from ragbench.types.display import printable
 
 _TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
@@ -214,11 +214,11 @@ def _lost_parts(head: ScoredSystems, base: ScoredSystems, measures: Sequence[str
                 yield f"{n_lost} of {n} questions have no {part}, unlike in {source}"
 
 
-def _questions(path: Path) -> dict[str, str]:
-    """Return query -> its text of a table; {} for another source."""
+def _questions(path: Path) -> dict[str, Query]:
+    """Return id -> question of a table; {} for another source."""
     if not _is_table(path):
         return {}
-    return {query.id: query.text for query in collection_of(path).queries}
+    return {query.id: query for query in collection_of(path).queries}
 
 
 def _is_table(path: Path) -> bool:

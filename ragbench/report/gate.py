@@ -191,7 +191,9 @@ def _change_text(measure: str, means: Sequence[float], facts: Facts) -> str:
     return f"{printable(measure)} {' -> '.join(map(significant, means))} ({change}{between})"
 
 
-def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) -> str:
+def question_line(
+    views: Sequence[tuple[QueryViews, str]], query: WorseQuery, note: str = ""
+) -> str:
     """Return a question with its scores, and the answers or else the ranks of its gold document.
 
     DataError if a run folder lacks the question or cannot be read.
@@ -200,6 +202,7 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
         views: Run folder and name of the system: those of the base, if it is a run, then those of
             the head, if it is a run. Without any, the line has no answers and ranks.
         query: Query with the score of the system, and that of the base if there is one.
+        note: Text behind the scores, where there are views; empty for none.
     """
     if not views:
         return worst_line(query)
@@ -207,7 +210,7 @@ def question_line(views: Sequence[tuple[QueryViews, str]], query: WorseQuery) ->
     sides = [side for view, name in pages if (side := view.system(name)) is not None]
     head = pages[-1][0]
     line = worst_line(structs.replace(query, query_id=head.label, question=head.question))
-    return "  ".join(filter(None, (line, printable(_answers(sides) or _ranks(head, sides)))))
+    return "  ".join(filter(None, (line, note, printable(_answers(sides) or _ranks(head, sides)))))
 
 
 def _ranks(head: QueryView, sides: Sequence[SystemView]) -> str:

@@ -78,6 +78,16 @@ def test_answers_that_are_wrong_are_counted(tmp_path, gate, assert_message):
     assert_message(lines[:2])
 
 
+def test_questions_of_a_table_without_ids_are_named_by_their_rows(tmp_path, gate):
+    write_jsonl(tmp_path / "old.jsonl", 0, "id", "retrieved", "relevant")
+    write_jsonl(tmp_path / "new.jsonl", 2, "id", "retrieved", "relevant")
+
+    _, lines, _ = gate("old.jsonl", "new.jsonl")
+
+    assert lines[1].endswith("0 became right, 2 no longer right (row 1, row 2)")
+    assert lines[2].startswith("row 1 what is 0  1.00 -> 0.00")
+
+
 @pytest.mark.parametrize(("margin", "exit_code"), [("0.05", 1), ("0.4", 0)])
 def test_the_margin_of_a_named_score_decides(tmp_path, gate, margin, exit_code, assert_message):
     write_jsonl(tmp_path / "old.jsonl", 0)

@@ -76,7 +76,7 @@ class MadeLooks(FurtherLooks):
 def test_further_looks_end_with_the_questions_or_the_budget(n_unsure, usd, n_looks):
     questions = tuple("abcdefghij")
     sides = [scored(**dict.fromkeys(questions, value)) for value in (1, 0)]
-    looks = MadeLooks(None, None, None, None, usd)
+    looks = MadeLooks(None, None, None, None, usd, "")
     decided = []
 
     review = looks.decide(
@@ -95,7 +95,7 @@ def test_further_looks_end_with_the_questions_or_the_budget(n_unsure, usd, n_loo
 def test_further_looks_end_if_no_loss_is_unsure():
     sides = scored(a=1, b=1), scored(a=0, b=1)
 
-    review = MadeLooks(None, None, None, None, 0).decide(
+    review = MadeLooks(None, None, None, None, 0, "").decide(
         Review(("a",)), sides, lambda head, base: Review(())
     )
 

@@ -75,6 +75,7 @@ class ScoredSystems:
         folder: The run folder; None for other sources.
         name: Name of the experiment; empty without one.
         questions: Query -> its text, of an evaluation in memory; empty for a folder or a file.
+        looks: Run folders of further looks at some questions, if the values are means of looks.
     """
 
     source: str
@@ -89,6 +90,7 @@ class ScoredSystems:
     folder: Path | None = field(default=None, repr=False)
     name: str = ""
     questions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    looks: tuple[Path, ...] = field(default=(), repr=False)
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over the queries at `rows` (from 0), in the order of `rows`.

@@ -1,0 +1,91 @@
+"""Further looks of `ragbench gate`: the questions, causes and answers that it shows."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from tests.cli.test_gate import git
+from tests.commands import run_command
+from tests.messages import lines_with
+
+pytestmark = pytest.mark.slow  # real runs of base and head
+
+N = 20
+CONFIG = """\
+name: looks
+dataset: {type: records, path: qa.jsonl}
+apps: {mine: {type: 'python:app:answer'}}
+metrics: {generation: [contains]}
+statistics: {resamples: 200}
+"""
+# a side answers question n right in the looks whose numbers RIGHT names, the others always
+APP = """\
+import os
+from pathlib import Path
+
+RIGHT = {}
+
+def answer(question):
+    number = int(question.split()[-1])
+    seen = Path(os.environ["SEEN"], f"{SIDE}-{number}")
+    look = len(seen.read_text()) if seen.exists() else 0
+    seen.write_text("x" * (look + 1))
+    is_right = look in RIGHT.get(number, range(9))
+    return {"answer": "It opened in 1932." if is_right else "I do not know."}
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick_base(warm, tmp_path_factory, monkeypatch):
+    """Start the process of the base with everything imported."""
+    program = tmp_path_factory.mktemp("python") / "python"
+    warm.write_python(program)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+def write_app(folder, side, right):
+    text = APP.replace("RIGHT = {}", f"SIDE, RIGHT = {side!r}, {right}")
+    (folder / "app.py").write_text(text)
+
+
+@pytest.fixture
+def gate(tmp_path, tmp_path_factory):
+    """Return the lines of a gate on an app; its arguments are question -> looks that are right."""
+    folder, seen = tmp_path, tmp_path_factory.mktemp("seen")
+
+    def run(base, head, has_ids=True):
+        rows = []
+        for n in range(N):
+            row = {"question": f"When did bridge {n}", "reference": "1932"}
+            rows.append(json.dumps({**({"id": f"q{n}"} if has_ids else {}), **row}) + "\n")
+        (folder / "qa.jsonl").write_text("".join(rows))
+        (folder / "looks.yaml").write_text(CONFIG)
+        (folder / ".gitignore").write_text(".ragbench\nruns\n")
+        write_app(folder, "base", base)
+        git(folder, "init", "-q", "-b", "main")
+        git(folder, "add", "-A")
+        user = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        git(folder, *user, "commit", "-qm", "base")
+        write_app(folder, "head", head)
+        environment = {**os.environ, "SEEN": str(seen)}
+        done = run_command("gate", "looks.yaml", "--base", "HEAD", cwd=folder, env=environment)
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    return run
+
+
+def test_questions_without_an_id_are_named_by_their_rows_in_all_lines(gate):
+    _, lines, err = gate({0: [0]}, {0: [1, 2, 3], 1: [1, 2, 3]}, has_ids=False)
+
+    assert any(line.startswith("row 2 When did bridge 1 ") for line in lines), err
+    assert "    row 2: When did bridge 1" in lines
+
+
+def test_questions_and_causes_are_those_of_all_looks(gate, assert_message):
+    # q0 is lost in the first look and won in three, q1 is lost in the first look alone
+    code, lines, err = gate({0: [0]}, {0: [1, 2, 3], 1: [1, 2, 3]})
+
+    assert code == 0, err
+    assert_message(lines_with(lines, "looked at again", "most looks", "bridge", "right", "refused"))
