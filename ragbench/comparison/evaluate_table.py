@@ -22,11 +22,12 @@ from ragbench.comparison.evaluate import (
     with_failed_answers,
 )
 from ragbench.comparison.evaluation import Evaluation
-from ragbench.comparison.forbidden import forbidden_ranks
+from ragbench.comparison.excluded import HitNames, find_excluded
+from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.input_table import input_table
-from ragbench.comparison.passage_places import unplaced_warning
+from ragbench.comparison.passage_places import document_resolver, unplaced_warning
 from ragbench.comparison.peer_calls import (
     PeerArguments,
     PeerMetrics,
@@ -45,7 +46,7 @@ from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError, RagbenchError
 from ragbench.log import log_notes
-from ragbench.records.causes import RIGHT
+from ragbench.records.causes import LEAK_READ, RIGHT
 from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
 from ragbench.score.judge.base import JudgedItem
@@ -54,6 +55,7 @@ from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.found import MetGold
+from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import (
@@ -71,11 +73,12 @@ from ragbench.types import (
     Collection,
     Query,
     ScoreColumn,
+    ScoredDocument,
 )
 from ragbench.types.documents import record_ids
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
-from ragbench.types.records import EXCLUDED_NOTE, reasoning_notes
+from ragbench.types.records import reasoning_notes
 from ragbench.types.tables import Table
 
 if TYPE_CHECKING:
@@ -83,6 +86,7 @@ if TYPE_CHECKING:
 
 # Default measures of a table with ids of retrieved and of relevant documents.
 DEFAULT_MEASURES = ("ndcg@10", "recall@5", "mrr")
+DEFAULT_FORBIDDEN_MEASURES = ("leak@5",)
 # Default measures of a table with passages and gold answers alone.
 DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
 
@@ -238,7 +242,8 @@ def evaluate_collection(
             paired = _score_answers(collection, items, sources, by_kind["generation"], report)
         judged_items = _judge_rows(opened, items, by_kind["judge"], progress)
     verdicts, scores, judge_notes, rubrics = judged_items
-    answered = _with_right(by_kind["generation"], paired.columns, collection, records, scores)
+    names = by_kind["generation"]
+    answered = _answer_columns(names, paired.columns, collection, records, scores)
     parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
     evaluation = replace(
         ranked,
@@ -276,19 +281,29 @@ def _judge_rows(
 def _without_excluded(
     records: Sequence[Answered], collection: Collection
 ) -> tuple[Sequence[Answered], list[str]]:
-    """Return the records without the passages that are excluded for their query, and a note."""
-    excluded = collection.excluded
-    scored_records, n_dropped = list[Answered](), 0
-    for record in records:
-        names = excluded.get(record.query_id)
-        if names and record.contexts is not None:
-            passages = [hit for hit in record.contexts if hit.id not in names]
-            further = [hit for hit in record.further if hit.id not in names]
-            n_kept = len(passages) + len(further)
-            n_dropped += len(record.contexts) + len(record.further) - n_kept
-            record = replace(record, contexts=passages, further=further)
+    """Return the records without the passages that are excluded for their query, and notes."""
+    if not collection.excluded:
+        return records, []
+    excluded = [collection.excluded.get(record.query_id, frozenset()) for record in records]
+    corpus = collection.documents or ()
+    ids, document_of_hit = frozenset(record_ids(corpus)), document_resolver(corpus)
+    rankings = []
+    for record, names in zip(records, excluded, strict=True):
+        names_of_hits = []
+        for passage in (record.ranking or ()) if names else ():
+            hit = ScoredDocument(passage.id, metadata=passage.metadata)
+            document = None if hit.id in ids else document_of_hit(hit)
+            names_of_hits.append(HitNames(hit.id, document or hit.id))
+        rankings.append(names_of_hits)
+    of_all = find_excluded(rankings, excluded, ids)
+    scored_records = list[Answered]()
+    for row, record in enumerate(records):
+        if record.ranking is not None and any(of_all.marks[row]):
+            n_read = sum(not is_out for is_out in of_all.marks[row][: len(record.contexts or ())])
+            hits_left = of_all.keep(row, record.ranking)
+            record = replace(record, contexts=hits_left[:n_read], further=hits_left[n_read:])
         scored_records.append(record)
-    return scored_records, [EXCLUDED_NOTE.format(n_dropped)] if n_dropped else []
+    return scored_records, [*of_all.notes(), *of_all.warnings()]
 
 
 def _read_names(
@@ -330,11 +345,21 @@ def _default_scores(
     is_ranked = any(record.contexts for record in records) and bool(collection.qrels) and can_match
     is_answered = collection.answers and any(record.answer is not None for record in records)
     names: list[ScoreName] = [*DEFAULT_MEASURES] if is_ranked else []
+    leaks = _default_leaks(collection, records)
     passages = chain.from_iterable(record.contexts or () for record in records)
     has_texts = any(hit.full_text for hit in passages)
     if collection.answers and has_texts and not (is_ranked or is_answered):
-        return [*DEFAULT_ANSWER_MEASURES]
-    return [*names, *(DEFAULT_METRICS if is_answered else ())]
+        return [*DEFAULT_ANSWER_MEASURES, *leaks]
+    return [*names, *(DEFAULT_METRICS if is_answered else ()), *leaks]
+
+
+def _default_leaks(collection: Collection, records: Sequence[Answered]) -> list[str]:
+    """Return the scores of forbidden passages that a run has by itself."""
+    has_passages = [record.contexts is not None for record in records]
+    if not collection.forbidden or not any(has_passages):
+        return []
+    is_read = any(record.answer is not None and record.contexts is not None for record in records)
+    return [*DEFAULT_FORBIDDEN_MEASURES, *([LEAK_READ] if is_read else [])]
 
 
 def _score_answers(
@@ -349,7 +374,7 @@ def _score_answers(
     return score_pairs(
         [item.answer for item in items],
         [collection.answers.get(query.id, []) for query in queries],
-        [name for name in names if parse_metric(name).canonical != RIGHT],
+        [name for name in names if not _is_of_rows(name)],
         progress=report,
         reasoning="keep",
         facts=PairFacts(
@@ -378,8 +403,13 @@ def _sources(
     return sources
 
 
-def _with_right(
-    names: Sequence[str],
+def _is_of_rows(name: Any) -> bool:
+    """Return True for `right` and `leak_read`, which read the passages and gold of a whole row."""
+    return name == LEAK_READ or parse_metric(name).canonical == RIGHT
+
+
+def _answer_columns(
+    names: Sequence[Any],
     columns: Mapping[str, ScoreColumn],
     collection: Collection,
     records: Sequence[Answered],
@@ -387,13 +417,27 @@ def _with_right(
 ) -> dict[str, ScoreColumn]:
     """Return the columns of metrics in the order of their names, `right` by causes and judges."""
     ordered = dict[str, ScoreColumn]()
-    for metric in map(parse_metric, names):
+    for name in names:
+        if name == LEAK_READ:
+            ordered[LEAK_READ] = _leak_read(collection, records)
+            continue
+        metric = parse_metric(name)
         if metric.canonical == RIGHT:
             column = right_column(collection, records, judged)
             ordered[metric.name] = replace(column, name=metric.name)
         else:
             ordered[metric.name] = with_failed_answers(columns[metric.name])
     return ordered
+
+
+def _leak_read(collection: Collection, records: Sequence[Answered]) -> ScoreColumn:
+    """Return the column `leak_read` of the passages that were read, without hits below them."""
+    passages = TablePassages.of(collection, [replace(record, further=[]) for record in records])
+    ranks = _forbidden_ranks(collection, passages, LEAK_READ)
+    contexts = [record.contexts for record in records]
+    column = leak_read_column(ranks, contexts, collection.fingerprint("forbidden"))
+    lacks_answer = np.array([record.answer is None for record in records])
+    return column.without_scores(lacks_answer, Cause.MISSING_ANSWER)
 
 
 def _records_of(collection: Collection) -> list[Answered]:
@@ -522,23 +566,22 @@ def _score_gold(
     ranks = _met_gold(collection, records, passages)
     columns += score_gold(ranks, by_data["gold"], Rules(), **table_parts(collection))
     if by_data["forbidden"]:
-        columns += _score_forbidden(collection, passages, by_data["forbidden"])
+        measures = by_data["forbidden"]
+        of_forbidden = _forbidden_ranks(collection, passages, measures[0].label)
+        print_of_all = collection.fingerprint("forbidden")
+        columns += score_forbidden(of_forbidden, measures, Rules(), forbidden=print_of_all)
     notes = unplaced_warning("evaluate", ids, passages.placed) if by_place else []
     return _GoldScores({column.name: column for column in columns}, notes), by_ids
 
 
-def _score_forbidden(
-    collection: Collection, passages: TablePassages, measures: Sequence[Measure]
-) -> list[ScoreColumn]:
-    """Return the columns of measures of forbidden passages; a `DataError` without any of them."""
+def _forbidden_ranks(collection: Collection, passages: TablePassages, name: str) -> ForbiddenRanks:
+    """Return the ranks of forbidden passages, for the score `name`; a `DataError` without any."""
     if not collection.forbidden:
-        problem = f"{measures[0].label} needs forbidden documents ({_columns(collection)})"
+        problem = f"{name} needs forbidden documents ({_columns(collection)})"
         raise DataError(problem, allowed="a column forbidden: ids, field=value or spans")
     forbidden = [collection.forbidden.get(query.id) for query in collection.queries]
     unknown = range(len(forbidden)) if passages.has_unknown_ids else ()
-    ranks = forbidden_ranks(passages.hits, forbidden, collection.documents, unknown)
-    print_of_all = collection.fingerprint("forbidden")
-    return score_forbidden(ranks, measures, Rules(), forbidden=print_of_all)
+    return forbidden_ranks(passages.hits, forbidden, collection.documents, unknown)
 
 
 def _met_gold(
@@ -667,6 +710,8 @@ def _find_kind(name: Any, judge: Judge | None, errors: list[RagbenchError]) -> K
     own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
     if isinstance(name, (Path, Mapping)) or name in own_names:
         return "judge"
+    if name == LEAK_READ:
+        return "generation"
     if isinstance(name, (Metric, Measure)):
         return "generation" if isinstance(name, Metric) else "retrieval"
     for kind, parse in _PARSERS.items():

@@ -41,7 +41,7 @@ def forbidden_ranks(
         of_query = forbidden[row]
         if not of_query:
             causes[row] = Cause.NO_FORBIDDEN
-        elif of_query.documents and row in unknown_ids:
+        elif of_query.documents and row in unknown_ids and True not in states:
             causes[row] = Cause.UNKNOWN_IDS
         else:
             first[row] = states.index(True) + 1 if True in states else 0

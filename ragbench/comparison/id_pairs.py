@@ -65,26 +65,26 @@ class IdPairs(NamedTuple):
         """Return the pairs as unclear ones, for scores that have to stay as they are."""
         return IdPairs((), [*self.matched, *self.unclear])
 
-    def notes(self) -> list[str]:
-        """Return a note on one-to-one pairs."""
+    def notes(self, kind: str = "gold") -> list[str]:
+        """Return a note on one-to-one pairs; `kind` says in a word which ids they are."""
         if not self.matched:
             return []
-        count = counted(len(self.matched), "gold id")
+        count = counted(len(self.matched), f"{kind} id")
         gold, hit = _quote_ids(self.matched[0])
         return [f"{count} matched one to one with hits of another spelling: {gold} is {hit}"]
 
-    def warnings(self) -> list[str]:
-        """Return a warning with both spellings of unclear pairs."""
+    def warnings(self, kind: str = "gold") -> list[str]:
+        """Return a warning with both spellings of unclear pairs; `kind` as in `notes`."""
         if not self.unclear:
             return []
-        count = counted(len({pair.gold for pair in self.unclear}), "gold id")
+        count = counted(len({pair.gold for pair in self.unclear}), f"{kind} id")
         gold, hit = _quote_ids(self.unclear[0])
         remedy = "write each id in one spelling"
         if separator := self.unclear[0].separator:
             rule = f'{{level: document, separator: "{separator}"}}'
             remedy = f"metrics.retrieval: match: {rule} counts chunks for their documents"
         return [
-            f"{count} may have another spelling in the hits, such as gold {gold} and hit {hit}, "
+            f"{count} may have another spelling in the hits, such as {kind} {gold} and hit {hit}, "
             f"which count as different documents; {remedy}"
         ]
 

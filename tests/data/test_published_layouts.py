@@ -677,6 +677,68 @@ def test_excluded_documents_count_in_no_door(tmp_path, excluded, mrr):
     assert (f"given: {note}" in experiment.summary["notes"]) == bool(n_dropped)
 
 
+@pytest.mark.parametrize(
+    ("written", "hit"),
+    [
+        ("7", "7"),
+        (7, "7"),
+        ("7", "07"),
+        ("a.txt", "a"),
+        ("docs/a.txt", "a"),
+        ("a", "docs/a.txt"),
+        ("A", "a"),
+        ("a", "a#1"),
+    ],
+    ids=str,
+)
+def test_excluded_ids_have_the_spellings_of_gold_ids(tmp_path, written, hit):
+    rows = [
+        {"question": Q1, "retrieved": [hit, "gold"], "relevant": ["gold"], "excluded": [written]},
+        {"question": Q2, "retrieved": ["other", "gold"], "relevant": ["gold"]},
+    ]
+    config = {"metrics": {"retrieval": {"measures": ["mrr"]}}, "output": str(tmp_path)}
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        evaluation = rb.evaluate(rows, ["mrr"])
+    summary = rb.run_experiment(config, dataset=rows).summary
+
+    assert evaluation.mean["mrr"] == summary["systems"][0]["scores"]["mrr"]["mean"] == 3 / 4
+    notes = [str(warning.message) for warning in warned]
+    assert "hits that are excluded documents, dropped before scoring: 1" in notes
+    assert [f"given: {note}" in summary["notes"] for note in notes] == [True] * len(notes)
+
+
+@pytest.mark.parametrize("hit", ["a", "A", "docs/a.txt", "a.txt"])
+def test_excluded_documents_of_a_corpus_are_dropped_by_any_of_their_names(tmp_path, hit):
+    documents = [{"id": "docs/a.txt", "text": T1}, {"id": "docs/b.txt", "text": T2}]
+    rows = [
+        {"question": Q1, "retrieved": [hit, "b"], "relevant": ["b"], "excluded": ["a"]},
+        {"question": Q2, "retrieved": ["a", "b"], "relevant": ["b"], "excluded": None},
+    ]
+    config = {"metrics": {"retrieval": {"measures": ["mrr"]}}, "output": str(tmp_path)}
+
+    summary = rb.run_experiment(config, dataset=rows, documents=documents).summary
+
+    assert summary["systems"][0]["scores"]["mrr"]["mean"] == 3 / 4
+
+
+def test_excluded_ids_without_a_clear_meaning_are_told(tmp_path, assert_message):
+    # hit 7 may be 07 or 007; the corpus has no document `lost`
+    rows = [
+        {"question": Q1, "retrieved": ["7", "b"], "relevant": ["b"], "excluded": ["07", "007"]},
+        {"question": Q2, "retrieved": ["a", "b"], "relevant": ["b"], "excluded": ["lost"]},
+    ]
+    config = {"metrics": {"retrieval": {"measures": ["mrr"]}}, "output": str(tmp_path)}
+    documents = [{"id": "a", "text": T1}, {"id": "b", "text": T2}]
+
+    alone = rb.run_experiment(config, dataset=rows).summary
+    with_corpus = rb.run_experiment(config, dataset=rows, documents=documents).summary
+
+    assert_message("\n".join([*alone["warnings"], *with_corpus["warnings"]]))
+    assert alone["systems"][0]["scores"]["mrr"]["mean"] == 1 / 2
+
+
 def test_the_example_of_the_docs_runs_as_written(tmp_path, repository, assert_message):
     # The data set lies in a folder of the working directory, as the hub cannot be reached
     LAYOUTS["RAGBench"][0](tmp_path)

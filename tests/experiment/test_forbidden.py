@@ -3,6 +3,8 @@
 import gzip
 import json
 import math
+import warnings
+from random import Random
 
 import pytest
 
@@ -59,6 +61,63 @@ def test_leaks_are_scored_where_the_config_names_no_measures(tmp_path):
     experiment = rb.run_experiment({"output": str(tmp_path)}, dataset=rows_with_leaks(3))
 
     assert experiment.summary["systems"][0]["scores"]["leak@5"]["mean"] == 3 / 12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_evaluate_tells_the_leaks_among_the_passages_read_as_a_run_does(tmp_path, seed):
+    random = Random(seed)
+    rows = []
+    for number in range(8):
+        names = random.sample(["pub", "a", "b", "c"], random.randint(0, 4))
+        passages = [{"id": name, "text": f"Text {name}."} for name in names]
+        row = {
+            "id": f"q{number}",
+            "question": f"Salary {number}?",
+            "contexts": random.choice([passages, passages, None]),
+            "answer": random.choice(["Text.", "Text.", None]),
+            "reference": "Text",
+            "forbidden": random.sample(["a", "b", "z"], random.randint(0, 2)),
+        }
+        rows.append(row)
+    rows.append({**row, "id": "last", "contexts": [], "answer": "Text.", "forbidden": ["a"]})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluation = rb.evaluate(rows, ["leak_read"])
+    experiment = rb.run_experiment({"output": str(tmp_path)}, dataset=rows)
+
+    score = experiment.summary["systems"][0]["scores"]["leak_read"]
+    ours = evaluation.summary["leak_read"]
+    assert (ours.mean, ours.n, list(ours.interval)) == (
+        score["mean"],
+        score["n"],
+        score["interval"],
+    )
+    assert evaluation.columns["leak_read"].signature.parts
+    assert evaluation.columns["leak_read"].direction == "lower"
+
+
+def test_evaluate_scores_leaks_by_itself_where_rows_tell_what_was_read():
+    rows = rows_with_leaks(3)
+    answered = [{**row, "answer": "public", "reference": "public"} for row in rows]
+
+    assert "leak_read" not in rb.evaluate(rows).mean
+    assert rb.evaluate(rows).mean["leak@5"] == 3 / 12
+    assert rb.evaluate(answered).mean["leak_read"] == 3 / 12
+
+
+def test_ids_of_another_world_do_not_pass_as_free_of_leaks(tmp_path):
+    row = {"relevant": ["doc-1"], "forbidden": ["doc-2"], "answer": "x", "reference": "x"}
+    passages = [{"id": "chunk-9", "text": "x"}]
+    rows = [{**row, "id": n, "question": f"{n}?", "contexts": passages} for n in "ab"]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        evaluation = rb.evaluate(rows, ["leak@5", "leak_read", "right"])
+    [system] = rb.run_experiment({"output": str(tmp_path)}, dataset=rows).summary["systems"]
+
+    assert {*evaluation.causes["leak_read"].values()} == {"unknown_ids"}
+    assert (system["scores"]["leak_read"]["n"], system["scores"]["leak_read"]["mean"]) == (0, None)
 
 
 @pytest.mark.parametrize(

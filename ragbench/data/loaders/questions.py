@@ -398,6 +398,8 @@ class GoldColumns:
         self._noted: dict[str, dict[str, str]] = {_INEXACT: {}, _ELSEWHERE: {}}
         self._ambiguous: dict[str, str] = {}
         self._quoted: set[str] = set()
+        # excluded id that the corpus lacks -> its first place
+        self._unknown_excluded: dict[str, str] = {}
         self._n_empty = self._n_rows = 0
 
     def read(self, entry: Entry) -> RowGold:
@@ -450,11 +452,19 @@ class GoldColumns:
                 self.places.setdefault(name, f"{Path(entry.file).name} {entry.place}")
         self._n_rows += 1
         self._n_empty += not grades and not ambiguous
-        excluded = frozenset[str]()
-        if self._excluded is not None:
-            excluded = frozenset(name for name, _ in self._ids.read(entry, self._excluded))
+        excluded = self._read_excluded(entry)
         forbidden = NOTHING_FORBIDDEN if self._forbidden is None else self._forbidden(entry)
         return RowGold(grades, tuple(spans), ambiguous, excluded, alternatives, forbidden)
+
+    def _read_excluded(self, entry: Entry) -> frozenset[str]:
+        """Return the ids of documents that do not count for the question of a row."""
+        if self._excluded is None:
+            return frozenset()
+        excluded = frozenset(name for name, _ in self._ids.read(entry, self._excluded))
+        if self._names is not None:
+            for name in filterfalse(self._names.ids.__contains__, sorted(excluded)):
+                self._unknown_excluded.setdefault(name, f"{entry.place}: '{name}'")
+        return excluded
 
     def _named_documents(self, entry: Entry) -> dict[str, int]:
         """Return the gold documents that a row names by their ids, each with its grade."""
@@ -574,8 +584,12 @@ class GoldColumns:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings on gold passages that no document holds, or several ones."""
+        """Warnings on excluded ids and gold passages that no document has, or several ones."""
         total, warnings = len(self._quoted), list[str]()
+        if self._unknown_excluded:
+            unknown = counted(len(self._unknown_excluded), "excluded id")
+            example = next(iter(self._unknown_excluded.values()))
+            warnings.append(f"{unknown} of no document of the corpus, such as {example}")
         if self._unplaced:
             warnings.append(
                 f"{len(self._unplaced)} of {total} gold passages stand in no document of the "

@@ -214,9 +214,10 @@ class _SystemAnswers:
         """Places of the first forbidden passages among those that were read."""
         collection = self.gold.plan.collection
         forbidden = [*map(collection.forbidden.get, self.gold.plan.ids)]
-        return forbidden_ranks(
-            self.read_hits(collection.forbidden), forbidden, collection.documents
-        )
+        hits = self.read_hits(collection.forbidden)
+        is_unknown = self.has_unknown_ids if self.ranking is None else self.ranking.has_unknown_ids
+        unknown = range(len(hits)) if is_unknown else ()
+        return forbidden_ranks(hits, forbidden, collection.documents, unknown)
 
     @cached_property
     def scores(self) -> DecidingScores:

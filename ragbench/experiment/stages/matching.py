@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.adapters.libraries import text_id
+from ragbench.comparison.excluded import ExcludedHits, HitNames, find_excluded
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.passage_places import document_resolver
 from ragbench.comparison.slices import keys_of
@@ -160,24 +161,46 @@ def _remarks_on_empty_lists(
 
 def drop_excluded(
     outcomes: Sequence[Outcome[Retrieved]], plan: Plan
-) -> tuple[Sequence[Outcome[Retrieved]], int]:
-    """Return the outcomes without the hits that are excluded for their query, and their number.
+) -> tuple[Sequence[Outcome[Retrieved]], ExcludedHits | None]:
+    """Return the outcomes without the hits that are excluded for their query, and these hits.
 
-    Without excluded documents in the data set the outcomes are returned as they are.
+    Without excluded documents in the data set the outcomes are returned as they are, and None.
     """
-    excluded = plan.collection.excluded
-    if not excluded:
-        return outcomes, 0
-    scored, n_dropped = list[Outcome[Retrieved]](), 0
-    for query, outcome in zip(plan.ids, outcomes, strict=True):
-        names = excluded.get(query)
-        if names and outcome.value is not None:
-            hits = outcome.value.documents
-            allowed = [hit for hit in hits if hit.id not in names and hit.document not in names]
-            n_dropped += len(hits) - len(allowed)
+    by_query = plan.collection.excluded
+    if not by_query:
+        return outcomes, None
+    names_of = _hit_names(plan)
+    excluded = [by_query.get(query, frozenset()) for query in plan.ids]
+    hits = list[Sequence[ScoredDocument]]()
+    for names, outcome in zip(excluded, outcomes, strict=True):
+        hits.append(outcome.value.documents if names and outcome.value is not None else ())
+    rankings = [[names_of(hit) for hit in of_query] for of_query in hits]
+    corpus = {} if plan.collection.documents is None else plan.corpus
+    by_rule = plan.config.metrics.retrieval.match.level == "document"
+    of_all = find_excluded(rankings, excluded, corpus, by_rule=by_rule)
+    scored = list[Outcome[Retrieved]]()
+    for row, outcome in enumerate(outcomes):
+        if any(of_all.marks[row]) and outcome.value is not None:
+            allowed = of_all.keep(row, hits[row])
             outcome = replace(outcome, value=structs.replace(outcome.value, documents=allowed))
         scored.append(outcome)
-    return scored, n_dropped
+    return scored, of_all
+
+
+def _hit_names(plan: Plan) -> Callable[[ScoredDocument], HitNames]:
+    """Return a function from a hit to its id and the id of its document, as it is scored."""
+    match, documents = plan.config.metrics.retrieval.match, plan.collection.documents or ()
+    resolve = cache(lambda: document_resolver(documents))
+
+    def names_of(hit: ScoredDocument) -> HitNames:
+        """Return the names of a hit; one without a document is its own."""
+        if match.level == "document":
+            return HitNames(hit.id, _document_of_hit(hit, match, plan.corpus) or hit.id)
+        if hit.document is not None or not documents or hit.id in plan.corpus:
+            return HitNames(hit.id, hit.document or hit.id)
+        return HitNames(hit.id, resolve()(hit) or hit.id)
+
+    return names_of
 
 
 def rank_outcomes(

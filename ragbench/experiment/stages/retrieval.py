@@ -47,7 +47,6 @@ from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.json_fields import Record
-from ragbench.types.records import EXCLUDED_NOTE
 from ragbench.types.rows import Mapped
 
 # Position of a query, and its outcome.
@@ -424,18 +423,22 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         outcomes, plan = inputs[self.hits], self.plan
         if outcomes is None:
             return None
-        outcomes, n_excluded = drop_excluded(outcomes, plan)
+        outcomes, excluded = drop_excluded(outcomes, plan)
         rules = plan.config.metrics.retrieval
         # hits that are matched by their text need not have ids of the corpus
         corpus = None if rules.match.level == "text" else plan.collection.documents
         # an app declares nothing: the defaults of a retriever hold
         retriever = Retriever() if self.retrieve is None else self.retrieve.retriever
         top_k, notes = self._expected_hits(inputs), self._notes(inputs)
-        if n_excluded:
-            top_k = None
-            notes.append(EXCLUDED_NOTE.format(n_excluded))
+        warnings = list[str]()
+        if excluded is not None:
+            # a list is shorter then, which is no limit of the retriever
+            top_k = None if any(map(any, excluded.marks)) else top_k
+            notes += excluded.notes()
+            warnings = [f"{self.name}: {text}" for text in excluded.warnings()]
         ranking = rank_outcomes(self.name, retriever, plan.ids, outcomes, corpus, top_k, notes)
-        ranking = replace(ranking, number=self.number)
+        warnings = [*ranking.warnings, *warnings]
+        ranking = replace(ranking, number=self.number, warnings=warnings)
         ranking = meet_gold(match_hits(ranking, plan), plan)
         return check_ids(ranking, plan, is_app=self.retrieve is None)
 
