@@ -6,22 +6,30 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from msgspec import structs
 
+from ragbench.calibration.group_agreement import (
+    group_agreements,
+    level_labels,
+    statistic_records,
+    two_levels,
+)
 from ragbench.calibration.judge_bias import judge_bias, pair_judges
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
+from ragbench.calibration.rater_agreement import (
+    correlations,
+    judge_against_people,
+    people_against_people,
+)
 from ragbench.calibration.sheet import Draw, LabelScale, draw_again, is_unsure_draw
 from ragbench.errors import DataError, OptionError
 from ragbench.records import certificate
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
-from ragbench.stats import agreement, correlation
-from ragbench.stats.agreement import cohen_kappa, krippendorff_alpha
 from ragbench.stats.mean import (
     FEWEST_LABELS,
     CorrectedMean,
@@ -30,9 +38,7 @@ from ragbench.stats.mean import (
     ppi_difference,
     ppi_mean,
 )
-from ragbench.stats.resampling import Statistic
 from ragbench.stats.stratified import stratified_ppi_difference, stratified_ppi_mean
-from ragbench.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,8 @@ class Calibration:
         confidence: Confidence of all intervals.
         random: True if the user vouches that the labelled answers are a random draw.
         probes: Score -> probe -> result.
+        by: Column of the groups, for their name; empty without groups.
+        groups: Answer -> its group, such as its data set; answers without one are in no group.
     """
 
     scale: LabelScale | None = None
@@ -55,6 +63,8 @@ class Calibration:
     confidence: float = 0.95
     random: bool = False
     probes: Mapping[str, Mapping[str, certificate.ProbeFound]] = field(default_factory=dict)
+    by: str = ""
+    groups: Mapping[Key, str] = field(default_factory=dict)
 
 
 def certify(
@@ -145,16 +155,61 @@ def _certify_score(
             raise OptionError("--good", "", calibration.good, f"a label on {scale}")
         good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
     design = _unsure_draw(run, score, labels)
+    facts = _read_labels(run, score, labels, ratings, design, vouched=calibration.random)
+    mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
+    corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
+    corrected = {system: corrector.estimate(system) for system in run.systems}
+    differences = {}
+    for system in run.against:
+        differences[system] = corrector.estimate(system, run.against[system])
+    is_lower_better = score.rubric.direction == "lower"
+    options: dict[str, Any] = {"confidence": confidence, "lower_is_better": is_lower_better}
+    levels = two_levels(ratings, **options)
+    confusion, rare = (levels.confusion, levels.rare) if levels is not None else ({}, None)
+    groups, groups_mean = group_agreements(ratings, calibration.groups, rare=rare, **options)
+    people = judge_against_people(ratings, good=good, confidence=confidence)
+    return certificate.CertifiedRubric(
+        **_facts(score),
+        scale=(scale.low, scale.high),
+        good=words,
+        labels=facts,
+        agreement=people | statistic_records(levels),
+        ceiling=people_against_people(ratings, confidence=confidence),
+        correlations=correlations(ratings, confidence=confidence),
+        probes=calibration.probes.get(score.name, {}),
+        corrected=corrected,
+        corrected_differences=differences,
+        corrected_order=corrector.order(corrected),
+        bias=judge_bias(ratings, **options),
+        confusion=confusion,
+        levels=level_labels(scale, lower_is_better=is_lower_better) if levels else {},
+        rare=rare or "",
+        by=calibration.by if groups else "",
+        groups=groups,
+        groups_mean=groups_mean,
+    )
+
+
+def _read_labels(
+    run: JudgedRun,
+    score: JudgedScore,
+    labels: Labels,
+    ratings: Ratings,
+    design: Draw | None,
+    *,
+    vouched: bool,
+) -> certificate.LabelsRead:
+    """Return the counts of the labels, and whether the labelled answers are a random draw."""
     random, why = True, "the draw was repeated, and is the same"
     if design is None:
-        random, why = _sampling(run, score, labels, vouched=calibration.random)
+        random, why = _sampling(run, score, labels, vouched=vouched)
     elif any(design.strata.values()):
         why = f"{certificate.DRAWN_UNSURE}; {why}"
     # sorted, so that the order of the rows does not change the fingerprint
     sorted_labels = {}
     for rater, by_key in labels.by_rater.items():
         sorted_labels[rater] = sorted([*key, label] for key, label in by_key.items())
-    facts = certificate.LabelsRead(
+    return certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),
         without_label=len(labels.rows.keys() - labels.labelled),
@@ -164,28 +219,6 @@ def _certify_score(
         fingerprint=fingerprint_json(sorted_labels),
         random=random,
         why=why,
-    )
-    mean_labels = dict(zip(ratings.keys, ratings.mean_labels.tolist(), strict=True))
-    corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
-    corrected = {system: corrector.estimate(system) for system in run.systems}
-    differences = {}
-    for system in run.against:
-        differences[system] = corrector.estimate(system, run.against[system])
-    return certificate.CertifiedRubric(
-        **_facts(score),
-        scale=(scale.low, scale.high),
-        good=words,
-        labels=facts,
-        agreement=judge_against_people(ratings, good=good, confidence=confidence),
-        ceiling=people_against_people(ratings, confidence=confidence),
-        correlations=correlations(ratings, confidence=confidence),
-        probes=calibration.probes.get(score.name, {}),
-        corrected=corrected,
-        corrected_differences=differences,
-        corrected_order=corrector.order(corrected),
-        bias=judge_bias(
-            ratings, confidence=confidence, lower_is_better=score.rubric.direction == "lower"
-        ),
     )
 
 
@@ -370,155 +403,3 @@ class _Corrector:
         if len(names) == 1:
             return stratified_ppi_mean(*sides, **options)
         return stratified_ppi_difference(*sides, **options)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Row of the table of agreement: a statistic and its properties."""
-
-    statistic: Statistic  # function of a table with two or more raters
-    level: agreement.Level  # level of measurement
-    on_levels: bool  # true: scores are rounded to levels first; False: they are taken unchanged
-    low: float = -1.0  # smallest possible value; the largest is 1
-
-
-# Name -> statistic of each pair of raters, of the judge and people alike.
-_TABLE = {
-    "raw": _Row(agreement.raw_agreement, "nominal", True, 0.0),
-    certificate.KAPPA: _Row(cohen_kappa, "nominal", True),
-    "kappa_linear": _Row(partial(cohen_kappa, weights="linear"), "interval", True),
-    "kappa_quadratic": _Row(partial(cohen_kappa, weights="quadratic"), "interval", True),
-    "alpha_nominal": _Row(partial(krippendorff_alpha, level="nominal"), "nominal", True),
-    "alpha_ordinal": _Row(partial(krippendorff_alpha, level="ordinal"), "ordinal", True),
-    "alpha_interval": _Row(partial(krippendorff_alpha, level="interval"), "interval", False),
-    "pearson": _Row(correlation.pearson, "interval", False),
-    "spearman": _Row(correlation.spearman, "ordinal", False),
-    "kendall": _Row(correlation.kendall_tau_b, "ordinal", False),
-}
-
-_AUC = _Row(correlation.roc_auc, "ordinal", False, 0.0)
-_COEFFICIENTS = ("pearson", "spearman", "kendall")
-# statistics of any number of raters: people are compared all at once, not pair by pair
-_ALPHAS = ("alpha_nominal", "alpha_ordinal", "alpha_interval")
-_SLACK = 1e-9  # rounding error of a label that was scaled to 0..1
-
-
-def judge_against_people(
-    ratings: Ratings, *, good: float | None, confidence: float
-) -> dict[str, certificate.AgreementFound]:
-    """Return statistic -> agreement of the judge with each rater, averaged over the raters.
-
-    Averages over single raters are comparable with those of `people_against_people`. `auc` is the
-    area under the ROC curve of the judge's score for good answers: those with a label of at least
-    `good`, a score from 0 to 1; None: above the middle. The keys are `raw`, `kappa`,
-    `kappa_linear`, `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`,
-    `pearson`, `spearman`, `kendall` and `auc`. A statistic without a value is None, with its
-    reason. OptionError if confidence is outside (0, 1), IndexError without raters.
-    """
-    people, judge = ratings.people, ratings.judge
-    is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK
-    # NaN compares as False: a missing label must not count as a bad answer
-    goodness = np.where(np.isnan(people), np.nan, is_good)
-    halves = [np.column_stack((judge, column)) for column in goodness.T]
-    tables = [np.column_stack((judge, column)) for column in people.T]
-    return {
-        **{name: _mean(ratings, row, tables, confidence) for name, row in _TABLE.items()},
-        "auc": _mean(ratings, _AUC, halves, confidence),
-    }
-
-
-def people_against_people(
-    ratings: Ratings, *, confidence: float
-) -> dict[str, certificate.AgreementFound]:
-    """Return statistic -> agreement of each two raters, averaged over the pairs.
-
-    No judge can be expected to agree better. Alpha is computed over all raters together. The result
-    is empty if there is only one rater. The keys are `raw`, `kappa`, `kappa_linear`,
-    `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `pearson`, `spearman` and
-    `kendall`. OptionError if confidence is outside (0, 1).
-    """
-    people = ratings.people
-    pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]
-    if not pairs:
-        return {}
-    means = {}
-    for name, row in _TABLE.items():
-        tables = [people] if name in _ALPHAS else pairs
-        means[name] = _mean(ratings, row, tables, confidence)
-    return means
-
-
-def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlations:
-    """Correlate the judge's scores with the mean labels per item, per question and per system.
-
-    Intervals treat queries as the sample for items and questions, and systems for systems.
-    Coefficients have the keys `pearson`, `spearman` and `kendall`; a value is None, with its
-    reason, where nothing can be ordered. OptionError if confidence is outside (0, 1).
-    """
-    # rounded: means of equal labels in another order of summation would not tie
-    people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
-    table = np.column_stack((judge, people))
-    rows = {name: _TABLE[name] for name in _COEFFICIENTS}
-    # people first: a group in which both are constant counts as theirs
-    people_first = table[:, ::-1]
-    grouped = {}
-    for name, row in rows.items():
-        grouped[name] = correlation.mean_correlation(
-            row.statistic, people_first, ratings.queries, row.level, confidence
-        )
-    inside = next(iter(grouped.values()))  # all coefficients leave out the same queries
-    # means of the answers of each system, by its number
-    _, codes, sizes = np.unique(
-        [system for system, _ in ratings.keys], return_inverse=True, return_counts=True
-    )
-    means = np.column_stack(
-        [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
-    )
-
-    def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementFound]:
-        """Return the coefficients of correlation of scores and labels by name."""
-        return {n: _mean(ratings, row, [table], confidence, **options) for n, row in rows.items()}
-
-    return certificate.Correlations(
-        item=certificate.CorrelationLevel(
-            unit="answers",
-            n=len(ratings.keys),
-            coefficients=coefficients(table),
-        ),
-        question=certificate.CorrelationLevel(
-            unit="queries",
-            n=inside.mean.n,
-            constant_people=inside.constant_x,
-            constant_judge=inside.constant_y,
-            single=inside.single,
-            coefficients={name: _record(of.mean) for name, of in grouped.items()},
-        ),
-        system=certificate.CorrelationLevel(
-            unit="systems",
-            n=len(sizes),
-            coefficients=coefficients(means, groups=None, rare=False),
-        ),
-    )
-
-
-def _mean(
-    ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float, **options: Any
-) -> certificate.AgreementFound:
-    """Return the mean of a statistic over tables of raters."""
-    if row.on_levels and not ratings.scale.levels:
-        n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
-        why = f"the scale {ratings.scale} has no levels"
-        nan = np.nan
-        return _record(agreement.Agreement(nan, nan, nan, n, row.level, "undefined", why))
-    if row.on_levels:
-        tables = [ratings.scale.nearest_levels(table) for table in tables]
-    options = {"groups": ratings.queries, **options, "confidence": confidence}
-    span = (row.low, 1.0)
-    return _record(
-        agreement.mean_agreement(row.statistic, tables, level=row.level, span=span, **options)
-    )
-
-
-def _record(result: agreement.Agreement) -> certificate.AgreementFound:
-    """Return an agreement as a record of the certificate."""
-    return from_json(certificate.AgreementFound, result.to_dict())

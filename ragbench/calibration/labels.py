@@ -52,11 +52,13 @@ class Labels:
         rows: Answer -> signature of the draw on its sheet, empty for other files; answers without
             a label included.
         probabilities: Answer -> number in the cell `probability` on its sheet; NaN without one.
+        groups: Answer -> text in the column of groups that was asked for; empty without one.
     """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
     rows: dict[Key, str] = field(default_factory=dict)
     probabilities: dict[Key, float] = field(default_factory=dict)
+    groups: dict[Key, str] = field(default_factory=dict)
 
     @property
     def labelled(self) -> set[Key]:
@@ -87,6 +89,7 @@ def read_labels(
     scores: Sequence[JudgedScore],
     scale: LabelScale | None,
     columns: Mapping[str, Sequence[str]],
+    by: str = "",
 ) -> dict[str, Labels]:
     """Read files of labels; return rubric -> labels, without rubrics that have none.
 
@@ -105,6 +108,7 @@ def read_labels(
         scores: Scores whose rubrics are labelled.
         scale: Scale of the labels; None: the scale of each rubric.
         columns: Rubric -> names of its columns, or part of `ANSWER_PARTS` -> name of its column.
+        by: Column of the groups of answers; files may lack it.
 
     Raises:
         DataError: A file cannot be read, or a row has a wrong answer or label; the message has file
@@ -119,7 +123,7 @@ def read_labels(
         parts[name] = columns[name][-1]
     columns = {name: names for name, names in columns.items() if name not in parts}
     check_allowed("--column", "rubric", columns, by_rubric)
-    reader = _LabelReader(AnswerFinder(run, parts), by_rubric, columns)
+    reader = _LabelReader(AnswerFinder(run, parts), by_rubric, columns, by)
     labels = {name: Labels() for name in by_rubric}
     if repeated := next((source for source in sources if sources.count(source) > 1), None):
         raise DataError("labels are read twice", file=repeated, allowed="each file once")
@@ -147,6 +151,13 @@ def _probability(entry: Entry) -> float:
         return math.nan
 
 
+def _add_group(labels: Labels, key: Key, entry: Entry, by: str) -> None:
+    """Add the group of an answer to its labels; an empty or missing cell adds none."""
+    value = entry.values.get(by)
+    if by and value not in (None, ""):
+        labels.groups[key] = str(value)
+
+
 @dataclass(frozen=True)
 class _LabelReader:
     """Reader of the labels of a file or table."""
@@ -154,6 +165,7 @@ class _LabelReader:
     finder: AnswerFinder  # finder of the answers of rows without items
     scores: Mapping[str, JudgedScore]  # rubric -> its score
     columns: Mapping[str, Sequence[str]]  # rubric -> names of its columns
+    by: str  # column of the groups
 
     def read(
         self,
@@ -178,6 +190,7 @@ class _LabelReader:
                 # the first file counts: several raters fill copies of one sheet
                 labels[rubric].rows.setdefault(key, draw)
                 labels[rubric].probabilities[key] = _probability(entry)
+                _add_group(labels[rubric], key, entry, self.by)
                 judged = self.scores[rubric].rubric
                 rubric_scale = scale or LabelScale.of_rubric(judged)
                 names = [own_column] if own_column else self.label_columns(entry, rubric)
@@ -352,12 +365,13 @@ class Ratings:
 
 def read_ratings(
     path: Path,
-    scale: LabelScale,
+    scale: LabelScale | None,
     judge_scale: LabelScale | None = None,
     *,
     columns: Mapping[str, Sequence[str]] = MappingProxyType({}),
     rubric: str | None = None,
     model: str = "not named",
+    by: str = "",
 ) -> tuple[JudgedRun, dict[str, Labels]]:
     """Read a table with ratings of judges and people; return a run and its labels by rubric.
 
@@ -371,12 +385,13 @@ def read_ratings(
 
     Args:
         path: Table of ratings.
-        scale: Scale of the labels.
+        scale: Scale of the labels; None: 0 to 1, for words, 0 and 1.
         judge_scale: Scale of the judge's ratings; None: `scale`.
         columns: Part of a row (`query_id`, `system`, `answer`, `judge`, `label`) -> names of its
             columns; a part that is absent is recognised by usual names.
         rubric: Name of the rubric; None: the name of the judge's column.
         model: Model of the judge.
+        by: Column of the groups of answers; the table may lack it.
 
     Raises:
         DataError: The file cannot be read, or a row has a wrong rating; the message has the line.
@@ -385,8 +400,10 @@ def read_ratings(
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     entries = list(read_rows(path, "ratings"))
-    by_part, judge_scale = _columns(entries[0], columns), judge_scale or scale
+    by_part = _columns(entries[0], columns)
     judges, raters = by_part["judge"], by_part["label"]
+    scale = scale or _scale_of_words(entries, raters)
+    judge_scale = judge_scale or scale
     scores: dict[str, dict[Key, float]] = {column: {} for column in judges}
     # raters in the order of the columns, also if the first rows have no label of them
     labels = Labels({rater: {} for rater in raters})
@@ -400,6 +417,7 @@ def read_ratings(
         answers[key] = JudgedItem(answer=None if text is None else split_reasoning(str(text))[1])
         # no signature of a draw: a table does not come from a sheet
         labels.rows[key] = ""
+        _add_group(labels, key, entry, by)
         for column in judges:
             rating = read_rating(entry, column, judge_scale, "--judge-scale")
             if rating is not None:
@@ -427,6 +445,28 @@ def read_ratings(
         scores=judged,
     )
     return run, {score.rubric.name: labels for score in judged.values()}
+
+
+def _scale_of_words(entries: Sequence[Entry], raters: Sequence[str]) -> LabelScale:
+    """Return the scale 0..1 of labels that are words, 0 or 1.
+
+    Raises:
+        DataError: A label is another number, or all are 1: they may be of any scale.
+    """
+    scale = LabelScale(0, 1)
+    words = {*label_words(scale, None), "0", "0.0"}
+    has_word = False
+    for entry in entries:
+        for column in raters:
+            value = entry.values.get(column)
+            text = "" if value is None else str(value).strip().casefold()
+            has_word = has_word or text in words
+            if text not in words and text not in ("", "1", "1.0"):
+                allowed = "yes or no, 0 or 1; or --scale LOW..HIGH, such as 1..5"
+                raise entry.error(f"{column}: {value!r}", allowed=allowed)
+    if not has_word:
+        raise entries[0].error("all labels are 1", allowed="--scale 0..1, or another scale of them")
+    return scale
 
 
 def _judged_scores(

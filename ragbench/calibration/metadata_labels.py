@@ -1,11 +1,13 @@
-"""Labels that stand in the table of the judged answers, as metadata of the answers."""
+"""Labels and groups of answers that stand in the table of the judged answers, as metadata."""
 
 from __future__ import annotations
 
-from ragbench.calibration.judged_run import JudgedRun
-from ragbench.calibration.labels import LabelTable
+from collections.abc import Callable, Mapping
+
+from ragbench.calibration.judged_run import JudgedRun, Key
+from ragbench.calibration.labels import Labels, LabelTable
 from ragbench.data.files.rows import Entry
-from ragbench.errors import DataError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.types import Collection
 
@@ -36,3 +38,47 @@ def metadata_labels(collection: Collection, run: JudgedRun, column: str) -> Labe
         allowed = ", ".join(columns) or "a table whose answers have further columns"
         raise DataError(problem, file="--labels", allowed=allowed, nearest=nearest(column, columns))
     return LabelTable(name, rows, column)
+
+
+def answer_groups(
+    run: JudgedRun,
+    labels: Mapping[str, Labels],
+    by: str,
+    load: Callable[[], Collection] | None = None,
+) -> dict[Key, str]:
+    """Return answer -> its group: the value of a column of the labels, the system, or metadata.
+
+    Args:
+        run: Run with the judged answers.
+        labels: Rubric -> labels, read with the same `by`.
+        by: Column of the labels, `system`, or `metadata.COLUMN` of the answers or questions; empty:
+            no groups.
+        load: Function that loads the data set; None: there is none.
+
+    Raises:
+        OptionError: Nothing has such a column.
+    """
+    if not by:
+        return {}
+    groups: dict[Key, str] = {}
+    for of in labels.values():
+        groups |= of.groups
+    if not groups and by == "system":
+        groups = {key: key[0] for key in run.answers}
+    elif not groups and by.startswith(METADATA) and load is not None:
+        groups = _metadata_groups(load(), run, by.removeprefix(METADATA))
+    if not groups:
+        metadata = "" if load is None else ", metadata.COLUMN"
+        raise OptionError("--by", "", by, f"a column of the labels, system{metadata}")
+    return groups
+
+
+def _metadata_groups(collection: Collection, run: JudgedRun, column: str) -> dict[Key, str]:
+    """Return answer -> value in a column of its row, else of its question."""
+    queries = {query.id: query.metadata.get(column) for query in collection.queries}
+    values = {key: queries.get(key[1]) for key in run.answers}
+    for system, answers in collection.recorded_answers.items():
+        for answered in answers:
+            if column in answered.metadata and (system, answered.query_id) in values:
+                values[system, answered.query_id] = answered.metadata[column]
+    return {key: str(value) for key, value in values.items() if value not in (None, "")}

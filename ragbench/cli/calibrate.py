@@ -18,7 +18,7 @@ _USES = {
     ("sample", "trusted"): {"--probe"},
     ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings"},
     ("judge_scale", "model"): {"--ratings"},
-    ("good", "own_columns", "random", "verbose", "disagreements"): {"--labels", "--ratings"},
+    ("good", "own_columns", "by", "random", "verbose", "disagreements"): {"--labels", "--ratings"},
 }
 _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
 
@@ -97,7 +97,7 @@ _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
     "--scale",
     metavar="LOW..HIGH",
     help="The scale of the labels, the worst value first: 1..5, 0..1. Default: the "
-    "levels of the rubric; 0..1 if it judges claims.",
+    "levels of the rubric; 0..1 if it judges claims, and for words in --ratings.",
 )
 @click.option(
     "--judge-scale",
@@ -118,6 +118,12 @@ _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
     help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a "
     "rubric; repeatable, one per rater; question=, query_id=, system= or answer=COLUMN. With "
     "--ratings: query_id=, system=, answer=, judge= or label=COLUMN.",
+)
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="Agreement on each group of answers, too: a column of the labels, system, or "
+    "metadata.COLUMN of the data set.",
 )
 @click.option(
     "--random", is_flag=True, help="The labelled answers of your own file were drawn at random."

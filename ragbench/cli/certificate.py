@@ -18,7 +18,7 @@ from ragbench.calibration.disagreements import Disagreement, find_disagreements
 from ragbench.calibration.earlier_agreement import changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, LabelTable, read_labels, read_ratings
-from ragbench.calibration.metadata_labels import METADATA, metadata_labels
+from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
 from ragbench.cli.output import (
     parse_pairs,
@@ -56,6 +56,7 @@ from ragbench.report.page.disagreements import write_disagreement_page
 from ragbench.report.page.review import write_label_page
 from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
+from ragbench.types import Collection
 from ragbench.types.display import counted
 
 Result = TypeVar("Result", JudgeCertificate, ProbeReport)
@@ -183,15 +184,18 @@ def certify_judge(
     labels: Sequence[Path],
     *,
     columns: Sequence[str] = (),
+    by: str = "",
     **options: Any,
 ) -> None:
     """Compare the judge with the labels of people, print the result, and write the certificate.
 
-    `columns` are texts RUBRIC=COLUMN, `options` are `good` and `random` of `Calibration`.
+    `columns` are texts RUBRIC=COLUMN, `by` is the column of groups, `options` are `good` and
+    `random` of `Calibration`.
 
     Raises:
         DataError: A file of labels has a mistake or no label, or the certificate cannot be written.
-        OptionError: A rubric, also that of a column, is not in the run.
+        OptionError: A rubric, also that of a column, is not in the run, or nothing has the column
+            of groups.
         UsageError: A column has another form than NAME=COLUMN.
 
     With `probes`, also DataError, OptionError, MissingExtra and ConfigError of `_probe_judges`.
@@ -199,10 +203,13 @@ def certify_judge(
     run = request.run
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
     scale = request.scale
-    calibration = Calibration(scale=scale, confidence=request.confidence, **options)
     sources = [_label_source(path, run) for path in labels]
     labels_by_rubric = read_labels(
-        sources, run, list(chosen.values()), scale, parse_pairs("--column", columns)
+        sources, run, list(chosen.values()), scale, parse_pairs("--column", columns), by
+    )
+    groups = answer_groups(run, labels_by_rubric, by, partial(_load_collection, run))
+    calibration = Calibration(
+        scale=scale, confidence=request.confidence, by=by, groups=groups, **options
     )
     notes: list[str] = []
     if request.probes:
@@ -268,13 +275,17 @@ def _changes(
     return lines
 
 
+def _load_collection(run: JudgedRun) -> Collection:
+    """Return the data set of a run, by the config in its folder."""
+    return load_collection(load_saved(run.folder / "config.yaml", ()))
+
+
 def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:
     """Return the metadata of the answers in the data set for `metadata.COLUMN`, else the file."""
     text = str(path)
     if path.exists() or not text.startswith(METADATA):
         return path
-    collection = load_collection(load_saved(run.folder / "config.yaml", ()))
-    return metadata_labels(collection, run, text.removeprefix(METADATA))
+    return metadata_labels(_load_collection(run), run, text.removeprefix(METADATA))
 
 
 def certify_ratings(
@@ -286,23 +297,23 @@ def certify_ratings(
     judge_scale: sheet.LabelScale | None = None,
     model: str = "not named",
     columns: Sequence[str] = (),
+    by: str = "",
     **options: Any,
 ) -> None:
     """Compare a judge with people by a table with the ratings of both, and write the certificate.
 
     `columns` are texts NAME=COLUMN with the parts of the table. `judge_scale` None is the scale of
-    the labels. `options` are `good`, `confidence` and `random` of `Calibration`.
+    the labels, and `scale` None is 0..1 for words. `by` is the column of groups. `options` are
+    `good`, `confidence` and `random` of `Calibration`.
 
     Raises:
-        UsageError: `scale` is None, there are two rubrics, or a column has another form than
-            NAME=COLUMN.
+        UsageError: There are two rubrics, or a column has another form than NAME=COLUMN.
         DataError: The table cannot be read, lacks a column or has a wrong rating; or the
             certificate cannot be written.
-        OptionError: `columns` names an unknown part of the table, or one column twice.
+        OptionError: `columns` names an unknown part of the table, or one column twice; or the table
+            has no column `by`.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
-    if scale is None:
-        raise click.UsageError("--ratings needs the scale of the labels, such as --scale 1..5")
     if len(rubrics) > 1:
         raise click.UsageError("--ratings has one rubric; pass --rubric once")
     rubric = rubrics[0] if rubrics else None
@@ -313,8 +324,12 @@ def certify_ratings(
         columns=parse_pairs("--column", columns),
         rubric=rubric,
         model=model,
+        by=by,
     )
-    certificate = certify(run, run.scores, labels, Calibration(scale=scale, **options))
+    scale = scale or sheet.LabelScale(0, 1)
+    groups = answer_groups(run, labels, by)
+    calibration = Calibration(scale=scale, by=by, groups=groups, **options)
+    certificate = certify(run, run.scores, labels, calibration)
     disagreements = find_disagreements(run, run.scores, labels, scale)
     _write_certificate(certificate, disagreements, (), target)
 
@@ -381,7 +396,7 @@ def _progress_bar(judge: str, total: int) -> Iterator[Advance]:
 
 def _with_questions(run: JudgedRun) -> JudgedRun:
     """Return the run with the questions, earlier turns and gold answers of its data set."""
-    collection = load_collection(load_saved(run.folder / "config.yaml", ()))
+    collection = _load_collection(run)
     for part, words in (("queries", "questions"), ("answers", "gold answers")):
         if run.data.get(part) != collection.fingerprints.get(part):
             problem = f"the {words} of the data set are not those that were judged"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,7 +14,7 @@ from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.disagreements import Disagreement, find_disagreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key, read_judged_run
 from ragbench.calibration.labels import ONE_SYSTEM, LabelTable, read_labels
-from ragbench.calibration.metadata_labels import metadata_labels
+from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
 from ragbench.calibration.sheet import LabelScale
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.config.load import load_saved
@@ -31,9 +31,8 @@ from ragbench.report.calibration import certificate_report
 from ragbench.report.formats import render
 from ragbench.report.judge_sentences import (
     COLUMNS,
+    certificate_sentences,
     disagreement_rows,
-    judge_sentence,
-    pair_sentence,
 )
 from ragbench.score.judge.base import JudgedItem
 from ragbench.signature import Signature
@@ -62,10 +61,8 @@ class JudgeCalibration:
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
-        """Agreement, bias and ceiling of each judge in words, then the pairs of judges."""
-        rubrics = self.certificate.rubrics.items()
-        judges = [judge_sentence(name, rubric) for name, rubric in rubrics]
-        return (*judges, *map(pair_sentence, self.certificate.pairs))
+        """Mean and agreement of each judge in two sentences, then the pairs of judges."""
+        return certificate_sentences(self.certificate)
 
     def __repr__(self) -> str:
         return render(certificate_report(self.certificate, is_command=False)).rstrip()
@@ -104,6 +101,7 @@ def calibrate(
     good: float | None = None,
     confidence: float = 0.95,
     random: bool = False,
+    by: str | None = None,
 ) -> JudgeCalibration:
     """Compare the judges of a result with labels of people.
 
@@ -119,6 +117,7 @@ def calibrate(
         good: Smallest label of a good answer, for AUC; None: labels above the middle.
         confidence: Level of the intervals.
         random: True if the labelled answers were drawn at random: they then correct the mean.
+        by: Column of the scored table, or `system`: agreement on each group of answers, too.
 
     Returns:
         Agreement, bias and disagreements of each judge that applied the rubric.
@@ -134,7 +133,7 @@ def calibrate(
         >>> def odd(answer):
         ...     return answer[-1] in "13579" or answer == "8"
         >>> result = evaluate(rows, judge=Judge(type=odd))
-        >>> print(calibrate(result, "human", scale="0..1").sentences[0].partition(";")[0])
+        >>> print(calibrate(result, "human", scale="0..1").sentences[1])
         odd agrees with people on 19 of 20 answers (95 % [63, 99])
     """
     if isinstance(result, Evaluation):
@@ -149,9 +148,42 @@ def calibrate(
         raise OptionError("calibrate", "rubric", rubric, ", ".join(rubrics))
     label_scale = None if scale is None else LabelScale.parse(scale, "scale")
     by_rubric = read_labels([table], run, list(chosen.values()), label_scale, {})
-    options = Calibration(scale=label_scale, good=good, confidence=confidence, random=random)
+    options = Calibration(
+        scale=label_scale,
+        good=good,
+        confidence=confidence,
+        random=random,
+        by=by or "",
+        groups=_groups(result, run, by),
+    )
     certificate = certify(run, chosen, by_rubric, options)
     return JudgeCalibration(certificate, find_disagreements(run, chosen, by_rubric, label_scale))
+
+
+def _groups(result: Evaluation | Experiment, run: JudgedRun, by: str | None) -> dict[Key, str]:
+    """Return answer -> its group, the value of a column; {} for None."""
+    if by is None:
+        return {}
+    if isinstance(result, Experiment):
+        load = partial(load_collection, load_saved(result.path / "config.yaml", ()))
+        name = by if by == "system" or by.startswith(METADATA) else f"{METADATA}{by}"
+        return answer_groups(run, {}, name, load)
+    values = _column(result, "by", by)
+    pairs = zip(result.query_ids, values, strict=True)
+    return {(ONE_SYSTEM, query): str(value) for query, value in pairs if value is not None}
+
+
+def _column(evaluation: Evaluation, option: str, name: str) -> Sequence[Any]:
+    """Return the cells of a column of the scored table.
+
+    Raises:
+        OptionError: The table has no such column.
+    """
+    columns = evaluation.table.columns
+    if name not in columns:
+        allowed = ", ".join(columns) or "a table with further columns"
+        raise OptionError("calibrate", option, name, allowed, nearest(name, columns))
+    return columns[name]
 
 
 def judged_run_of(evaluation: Evaluation) -> JudgedRun:
@@ -208,11 +240,7 @@ def _labels_of_evaluation(evaluation: Evaluation, labels: Any) -> LabelTable:
     """Return labels in any form as a table with a row for each labelled item."""
     keys = [(ONE_SYSTEM, query) for query in evaluation.query_ids]
     if isinstance(labels, str):
-        columns = evaluation.table.columns
-        if labels not in columns:
-            allowed = ", ".join(columns) or "a table with further columns"
-            raise OptionError("calibrate", "labels", labels, allowed, nearest(labels, columns))
-        return _label_table(labels, keys, columns[labels])
+        return _label_table(labels, keys, _column(evaluation, "labels", labels))
     index = evaluation.table.index
     if hasattr(labels, "index") and hasattr(labels, "to_dict"):
         names = {} if index is None else dict(zip(index, evaluation.query_ids, strict=True))

@@ -20,7 +20,7 @@ class AgreementFound(Record):
     Attributes:
         value: The statistic; None if it is not defined.
         interval: Its confidence limits; None for an end that is not defined.
-        n: Number of answers.
+        n: Number of answers; of labels that a statistic of two levels counts.
         level: Level of the labels: nominal, ordinal or interval.
         rule: Method of the interval.
         reason: Why the statistic is not defined; None or empty if it is.
@@ -254,6 +254,22 @@ class ProbedRubric(JudgedRubric):
 KAPPA = "kappa"
 
 
+class GroupAgreement(Record):
+    """Agreement of a judge with people on the answers of one group, such as one data set.
+
+    Attributes:
+        n: Number of answers with a label and a verdict.
+        bias: Means of judge and people.
+        agreement: Statistic -> agreement; those of the rubric without correlations and alpha.
+        confusion: As in `CertifiedRubric`.
+    """
+
+    n: int
+    bias: JudgeBias
+    agreement: Mapping[str, AgreementFound]
+    confusion: Mapping[str, Mapping[str, int]] = optional({})
+
+
 class CertifiedRubric(JudgedRubric):
     """Agreement of a judge with people by one rubric.
 
@@ -261,7 +277,9 @@ class CertifiedRubric(JudgedRubric):
         scale: Worst and best label.
         good: Labels that count as good, in words.
         labels: The labels.
-        agreement: Statistic -> agreement of judge and people.
+        agreement: Statistic -> agreement of judge and people. Labels of two levels have `tpr`,
+            `tnr`, `balanced_accuracy`, and `precision`, `recall` and `f1` of the rare level, over
+            the labels of all raters.
         ceiling: Statistic -> agreement among people; empty for one rater.
         correlations: Correlations of the judge's scores with the mean label.
         probes: Probe -> its result; empty if the judge was not asked again.
@@ -270,6 +288,13 @@ class CertifiedRubric(JudgedRubric):
         corrected_order: Corrected differences of all pairs, by falling corrected mean. Their
             intervals hold for all pairs together (Bonferroni).
         bias: Means of judge and people over the labelled answers; None in files without it.
+        confusion: Level of people -> level of the judge -> number of labels; the levels are `pass`,
+            the better one, and `fail`. Empty without two levels.
+        levels: `pass` and `fail` -> its label; empty without two levels.
+        rare: Level that people give less often: `pass` or `fail`; empty without two levels.
+        by: Column of the groups; empty without groups.
+        groups: Value of the column -> agreement on its answers.
+        groups_mean: Statistic -> mean over the groups, of statistics that all of them have.
     """
 
     scale: tuple[float, float]
@@ -283,6 +308,12 @@ class CertifiedRubric(JudgedRubric):
     corrected_differences: Mapping[str, Correction]
     corrected_order: tuple[Correction, ...] = optional(())
     bias: JudgeBias | None = optional()
+    confusion: Mapping[str, Mapping[str, int]] = optional({})
+    levels: Mapping[str, float] = optional({})
+    rare: str = optional("")
+    by: str = optional("")
+    groups: Mapping[str, GroupAgreement] = optional({})
+    groups_mean: Mapping[str, AgreementFound] = optional({})
 
 
 class JudgedRunRecord(Record):

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragbench.calibration.disagreements import Disagreement
 from ragbench.records import certificate as records
-from ragbench.report.judge_sentences import disagreement_blocks, judge_sentence, pair_sentence
+from ragbench.report.judge_sentences import certificate_sentences, disagreement_blocks
+from ragbench.report.level_tables import (
+    TWO_LEVEL_NAMES,
+    confusion_table,
+    group_rows,
+    group_tables,
+    statistic_cell,
+    statistic_rows,
+    two_level_names,
+)
 from ragbench.report.table import (
     Block,
     Paragraph,
@@ -42,6 +51,8 @@ _NAMES = {
     "kendall": "Kendall's tau-b",
     "auc": "AUC",
 }
+# Statistics that have no row of their own: the recall of the rare level is `tpr` or `tnr`.
+_NOT_SHOWN = ("recall",)
 # Family of statistics -> name of those with equal values.
 _EQUAL_NAMES = {"kappa": "kappa, all weights", "alpha": "alpha, all levels"}
 
@@ -61,9 +72,8 @@ def certificate_report(
     The largest `disagreements` are last. `changes` are lines on judges that changed since an
     earlier run. `is_command` names the options that print more.
     """
-    sentences = [judge_sentence(name, of) for name, of in certificate.rubrics.items()]
-    sentences += map(pair_sentence, certificate.pairs)
-    blocks: list[Block] = [Paragraph(tuple(sentences), is_strong=True)]
+    sentences = certificate_sentences(certificate)
+    blocks: list[Block] = [Paragraph(sentences, is_strong=True)]
     if changes:
         blocks.append(_apart(changes))
     rows: list[tuple[Raw, ...]] = []
@@ -106,9 +116,8 @@ def _statistic_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]
     levels = {f"correlation of {n}s": of.coefficients for n, of in _levels(rubric).items()}
     parts = {"agreement": rubric.agreement, "people and people": rubric.ceiling, **levels}
     for part, coefficients in parts.items():
-        for name, of in coefficients.items():
-            numbers = (of.value, *of.interval, of.n, of.level or None)
-            yield (part, name, *numbers, None, of.reason or None)
+        yield from statistic_rows(part, coefficients)
+    yield from group_rows(rubric)
 
 
 def _probe_rows(probes: Mapping[str, records.ProbeFound]) -> Iterator[tuple[Raw, ...]]:
@@ -180,15 +189,20 @@ def _certified_blocks(
         yield _correlations(rubric)
     else:
         yield _short_table(rubric)
+    if rubric.confusion:
+        yield confusion_table(rubric.confusion)
+    if rubric.groups:
+        yield from group_tables(rubric)
     yield _apart(_probes(rubric.probes))
     yield from _corrected(rubric)
     yield _apart(_notes(rubric, verbose=verbose))
 
 
 # Statistics of the short table: of two levels, of more, and of a scale without levels.
-_TWO_LEVELS = ("raw", "kappa", "alpha_nominal", "auc")
+_TWO_LEVELS = ("raw", *TWO_LEVEL_NAMES, "kappa", "alpha_nominal", "auc")
 _LEVELS = ("raw", "kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "auc")
 _SHARES = ("pearson", "spearman", "alpha_interval", "auc")
+_MOST_ROWS = 8
 _FEWEST_SYSTEMS = 5  # fewer means of systems have no order to speak of
 
 
@@ -197,26 +211,34 @@ def _short_names(rubric: records.CertifiedRubric) -> tuple[str, ...]:
     names: tuple[str, ...] = _LEVELS
     if rubric.agreement["raw"].value is None:
         names = _SHARES
-    elif abs(rubric.scale[1] - rubric.scale[0]) == 1:
+    elif rubric.confusion:
         names = _TWO_LEVELS
     several = len(rubric.labels.raters) > 1
-    return tuple(name for name in names if several or not name.startswith("alpha"))
+    return tuple(name for name in names if several or not name.startswith("alpha"))[:_MOST_ROWS]
+
+
+def _statistic_names(rubric: records.CertifiedRubric) -> dict[str, str]:
+    """Return statistic -> its name in tables."""
+    return _NAMES | two_level_names(rubric.rare) if rubric.rare else _NAMES
 
 
 def _short_table(rubric: records.CertifiedRubric) -> Table:
     """Return the table of the statistics that fit the scale, at most eight rows."""
     rows: list[tuple[TableCell, ...]] = []
+    names = _statistic_names(rubric)
     for name in _short_names(rubric):
-        cells = (_cell(rubric.agreement[name]), _cell(rubric.ceiling.get(name)))
+        cells = (statistic_cell(rubric.agreement, name), statistic_cell(rubric.ceiling, name))
         # of labels at both ends alone, all weights of kappa are the same
         if name != "kappa_quadratic" or str(cells[0]) != str(rows[-1][1]):
-            rows.append((label(_NAMES[name]), *cells))
+            rows.append((label(names[name]), *cells))
     for level in ("question", "system"):
         of: records.CorrelationLevel = getattr(rubric.correlations, level)
-        if of.n >= _FEWEST_SYSTEMS and len(rows) < 8:
+        if of.n >= _FEWEST_SYSTEMS and len(rows) < _MOST_ROWS:
             place = "within" if level == "question" else "over"
             name = f"{_NAMES['spearman']} {place} {counted(of.n, of.unit)}"
-            rows.append((label(name), _cell(of.coefficients["spearman"]), TableCell(MISSING)))
+            rows.append(
+                (label(name), statistic_cell(of.coefficients, "spearman"), TableCell(MISSING))
+            )
     heads = ("agreement", "judge and people", "people and people")
     if not rubric.ceiling:
         return number_table(heads[:2], [row[:2] for row in rows])
@@ -226,9 +248,12 @@ def _short_table(rubric: records.CertifiedRubric) -> Table:
 def _agreement(rubric: records.CertifiedRubric) -> Table:
     """Return the agreement table, a row per statistic."""
     families: dict[str, list[tuple[TableCell, ...]]] = {}
+    names = _statistic_names(rubric)
     for name, coefficient in rubric.agreement.items():
-        cells = (_cell(coefficient), _cell(rubric.ceiling.get(name)), label(coefficient.level))
-        row = (label(_NAMES[name]), *cells)
+        if name in _NOT_SHOWN:
+            continue
+        values = (statistic_cell(rubric.agreement, name), statistic_cell(rubric.ceiling, name))
+        row = (label(names[name]), *values, label(coefficient.level))
         families.setdefault(name.partition("_")[0], []).append(row)
     rows: list[tuple[TableCell, ...]] = []
     for family, of_family in families.items():
@@ -252,7 +277,11 @@ def _correlations(rubric: records.CertifiedRubric) -> Table:
     rows = []
     for name, of in _levels(rubric).items():
         rows.append(
-            (label(name), label(f"{of.n} {of.unit}"), *(_cell(of.coefficients[n]) for n in names))
+            (
+                label(name),
+                label(f"{of.n} {of.unit}"),
+                *(statistic_cell(of.coefficients, n) for n in names),
+            )
         )
     heads = ("correlation, level", "of", *(_NAMES[name] for name in names))
     return number_table(heads, rows, n_names=2)
@@ -270,13 +299,6 @@ def _by_reason(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
         if reason:
             groups.setdefault(reason, []).append(name)
     return groups
-
-
-def _cell(coefficient: records.AgreementFound | None) -> TableCell:
-    """Return a statistic with its interval; `-` if it is missing or not defined."""
-    if coefficient is None or coefficient.value is None:
-        return TableCell(MISSING)
-    return number(coefficient.value, coefficient.interval)
 
 
 def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
@@ -381,7 +403,12 @@ def _legend(certificate: records.JudgeCertificate, *, verbose: bool) -> Iterator
 def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
     """Yield counts of omitted rows, and reasons of missing numbers."""
     labels = rubric.labels
-    yield f"AUC: {rubric.good} are good; all other numbers use all levels"
+    names = tuple(_NAMES) if verbose else _short_names(rubric)
+    if "auc" in names:
+        yield f"AUC: {rubric.good} are good; all other numbers use all levels"
+    if rubric.levels:
+        levels = ", ".join(f"{name}: label {label:g}" for name, label in rubric.levels.items())
+        yield f"{levels}; the rare level is {rubric.rare}"
     if labels.why.startswith(records.DRAWN_UNSURE):
         yield "drawn where the judge is unsure: it agrees better with people on other answers"
     if verbose:
@@ -394,7 +421,6 @@ def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
     for text, count in counts.items():
         if count:
             yield f"note: {text}: {count}"
-    names = tuple(_NAMES) if verbose else _short_names(rubric)
     tables = [rubric.agreement, rubric.ceiling]
     parts = []
     for statistics in tables:
@@ -405,8 +431,9 @@ def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
         for name, of in _levels(rubric).items():
             by_level[f"{name} level"] = next(iter(of.coefficients.values()))
         parts.append(by_level)
+    words = _statistic_names(rubric)
     for statistics in parts:
-        missing = {_NAMES.get(name, name): of.reason for name, of in statistics.items()}
+        missing = {words.get(name, name): of.reason for name, of in statistics.items()}
         for reason, of_reason in _by_reason(missing).items():
             yield f"note: {', '.join(of_reason)}: {reason}"
 

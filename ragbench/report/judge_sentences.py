@@ -22,19 +22,26 @@ COLUMNS = (
 )
 
 
-def judge_sentence(name: str, rubric: records.CertifiedRubric) -> str:
-    """Return a sentence with the agreement, the bias and the ceiling of a judge."""
-    parts = [_agreement(name, rubric)]
-    if rubric.bias is not None:
-        parts.append(_bias(rubric.bias))
-    ceiling = rubric.ceiling.get("raw")
-    if ceiling is not None and ceiling.value is not None:
-        parts.append(f"people agree with each other on {ceiling.value:.0%}".replace("%", " %"))
-    return "; ".join(parts)
+def certificate_sentences(certificate: records.JudgeCertificate) -> tuple[str, ...]:
+    """Return the sentences on each judge, its mean first, and on each pair of judges."""
+    sentences: list[str] = []
+    for name, rubric in certificate.rubrics.items():
+        if rubric.bias is not None:
+            sentences.append(f"{printable(name)}: {_bias(rubric.bias)}")
+        sentences.append(_agreement(name, rubric))
+    return (*sentences, *map(pair_sentence, certificate.pairs))
+
+
+def _bias(bias: records.JudgeBias) -> str:
+    """Return the means of judge and people in words, with their difference."""
+    value, ends = difference(bias.difference, bias.interval)
+    verdict = {True: "too lenient", False: "too harsh", None: "no bias is shown"}[bias.lenient]
+    means = f"the judge says {significant(bias.judge)}, people {significant(bias.people)}"
+    return f"{means}: off by {' '.join(filter(None, (value, ends)))}, {verdict}"
 
 
 def _agreement(name: str, rubric: records.CertifiedRubric) -> str:
-    """Return the agreement of a judge with people in words."""
+    """Return the agreement of a judge with people in words, and that of people with each other."""
     raw, n = rubric.agreement["raw"], counted(rubric.labels.n, "answers")
     subject = printable(name)
     if raw.value is None:
@@ -45,23 +52,11 @@ def _agreement(name: str, rubric: records.CertifiedRubric) -> str:
         n_equal = round(raw.value * raw.n)
         return f"{subject} agrees with people on {n_equal} of {n} ({share})"
     raters = counted(len(rubric.labels.raters), "raters")
-    return f"{subject} agrees with people on {share} of {n} (mean over {raters})"
-
-
-def _bias(bias: records.JudgeBias) -> str:
-    """Return the bias of a judge in words, with the means of judge and people."""
-    means = f"its mean is {significant(bias.judge)}, that of people {significant(bias.people)}"
-    if bias.lenient is None:
-        gain = " ".join(filter(None, difference(bias.difference, bias.interval)))
-        return f"no bias is shown: {means} ({gain})"
-    ends = _size(bias.interval)
-    size = with_interval(abs(bias.difference), ends)
-    return f"it is too {'lenient' if bias.lenient else 'harsh'} by {size}: {means}"
-
-
-def _size(ends: Ends) -> list[float]:
-    """Return the limits of the size of a difference on one side of 0, the lower one first."""
-    return sorted(abs(end) for end in ends if end is not None)
+    text = f"{subject} agrees with people on {share} of {n} (mean over {raters})"
+    ceiling = rubric.ceiling.get("raw")
+    if ceiling is None or ceiling.value is None:
+        return text
+    return f"{text}; people agree with each other on {_share(ceiling.value, ceiling.interval)}"
 
 
 def _share(value: float, ends: Ends | None) -> str:

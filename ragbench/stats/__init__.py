@@ -11,7 +11,7 @@ marked ones: `overrepresentation`. Pairs that were compared:
 `bradley_terry_strengths`. Planning: `minimum_detectable_difference`, `queries_needed`,
 `queries_to_exclude`. Repeated runs: `noise_parts`, `next_purchases`, `pass_all`, `pass_any`.
 Several collections: `macro_mean`, `stratified_units`. Raters: `cohen_kappa`, `krippendorff_alpha`,
-`pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
+`two_level_agreement`, `pearson`, `spearman`, `kendall_tau_b`, `mean_correlation`, `roc_auc`; their
 labels correct a judge's mean by `ppi_mean`, or by `stratified_ppi_mean` if strata of
 `allocate_labels` have labels with other probabilities.
 """
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ragbench.stats.share import *
     from ragbench.stats.stratified import *
     from ragbench.stats.student import *
+    from ragbench.stats.two_levels import *
     from ragbench.stats.unpaired import *
 
 _HOMES = {
@@ -68,6 +69,7 @@ _HOMES = {
     "share": "share_upper_limit",
     "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",
     "student": "t_quantile t_sf",
+    "two_levels": "TwoLevelAgreement two_level_agreement",
     "unpaired": "UnpairedInterval barnard_p_value unpaired_interval",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

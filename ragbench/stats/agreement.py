@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments, resampling
-from ragbench.stats.mean import finite
+from ragbench.stats.mean import MeanRule, finite
 from ragbench.types import FloatArray, IntArray
 
 # Level of measurement: ratings are equal or not, have an order, or have distances.
 Level = Literal["nominal", "ordinal", "interval"]
 
-# `mean`: the interval of a mean over groups is that of `mean_interval`.
-AgreementRule = Literal["jackknife", "plus_two", "mean", "undefined"]
+# `mean`: the interval of a mean over groups is that of `mean_interval`; shares of labels of two
+# levels have the rule of `mean_interval` itself, or `mover`.
+AgreementRule = Literal["jackknife", "mean", "mover"] | MeanRule
 
 # Fewest items for an interval.
 FEWEST = 3

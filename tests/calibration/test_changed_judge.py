@@ -64,7 +64,7 @@ def test_a_new_rubric_is_compared_with_the_run_before(folder, calibrate, assert_
 
     assert code == 0
     # wrong before: 12 to 23; now: 18 to 20
-    assert_message("\n".join(out.splitlines()[2:8]))
+    assert_message("\n".join(out.splitlines()[3:9]))
     judged = read_judged_run(run)
     labels = read_labels([folder / "labels.csv"], judged, [*judged.scores.values()], None, {})
     (change,) = changed_agreements(judged, judged.scores, labels, scale=None, confidence=0.95)
@@ -107,7 +107,7 @@ def test_without_an_earlier_run_the_certificate_in_the_file_is_compared(
     code, out, _ = calibrate(run, *options)
 
     assert code == 0
-    assert_message(out.splitlines()[2])
+    assert_message(out.splitlines()[3])
     # the file has the new certificate now
     assert "agreed on" not in calibrate(run, *options)[1]
 
@@ -122,5 +122,5 @@ def test_a_damaged_earlier_run_is_a_note(folder, calibrate, assert_message):
     code, out, error = calibrate(run, "--labels", folder / "labels.csv")
 
     assert code == 0
-    assert out.startswith("grounded agrees with people on 37 of 40")
+    assert "grounded agrees with people on 37 of 40" in out
     assert_message(error)

@@ -107,7 +107,7 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
 @pytest.mark.parametrize(
     ("text", "options", "place"),
     [
-        (GOOD, [], "Usage"),  # no scale
+        (GOOD, [], "TMP/ratings.csv:2: label"),  # no scale
         (GOOD, ["--scale", "1..5", "--judge-scale", "ten"], "--judge-scale"),
         (GOOD, ["--scale", "0..1"], "TMP/ratings.csv:2: judge"),  # 3 is off the scale of 0 to 1
         (GOOD.replace(",3,", ",30,"), ["--scale", "1..5"], "TMP/ratings.csv:2: judge"),
@@ -136,6 +136,8 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
         (GOOD, ["--scale", "1..5", "--sample", "3"], "Usage"),
         (GOOD, ["--scale", "1..5", "--labels", "x"], "Usage"),
         (GOOD, ["--scale", "1..5", "--rubric", "a", "--rubric", "b"], "Usage"),
+        (GOOD.replace(",4", ",1"), [], "TMP/ratings.csv:2: all labels are 1"),
+        (GOOD, ["--scale", "1..5", "--by", "dataset"], "--by"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_2(calibrate, write, text, options, place, assert_message):

@@ -77,6 +77,29 @@ def _by_question(ours: Callable, theirs: str) -> Callable:
     return pairs
 
 
+def _two_levels(times: int) -> Iterator[tuple[Array, Array]]:
+    """Levels of a judge and of people, both of which have passes and fails."""
+    rng = np.random.default_rng(21)
+    for _ in range(100 * times):
+        people = rng.random(int(rng.integers(5, 40))) < rng.uniform(0.2, 0.9)
+        judge = np.where(rng.random(len(people)) < 0.2, ~people, people)
+        people[:2], judge[:2] = (True, False), (True, False)
+        yield judge, people
+
+
+def _two_level(name: str, theirs: str) -> Reference:
+    def pairs(times: int) -> Pairs:
+        for judge, people in _two_levels(times):
+            ours = stats.two_level_agreement(judge, people)
+            options = {} if name == "balanced_accuracy" else {"pos_label": ours.rare == "pass"}
+            yield (
+                ours.statistics[name].value,
+                getattr(sklearn, theirs)(people, judge, **options),
+            )
+
+    return Reference("two_level_agreement", f"scikit-learn `{theirs}`", ROUNDING, pairs)
+
+
 def _kappas(ours: str, theirs: str | None) -> Reference:
     return Reference(
         "cohen_kappa",
@@ -103,6 +126,10 @@ REFERENCES = [
             200,
         ),
     ),
+    _two_level("balanced_accuracy", "balanced_accuracy_score"),
+    _two_level("precision", "precision_score"),
+    _two_level("recall", "recall_score"),
+    _two_level("f1", "f1_score"),
     _kappas("equal", None),
     _kappas("linear", "linear"),
     _kappas("quadratic", "quadratic"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ragbench.calibration.disagreements import Disagreement
 from ragbench.records.certificate import JudgeCertificate
-from ragbench.report.judge_sentences import judge_sentence, pair_sentence
+from ragbench.report.judge_sentences import certificate_sentences
 from ragbench.report.page.html import render_page, write_text
 
 
@@ -19,8 +19,7 @@ def write_disagreement_page(
     Raises:
         OSError: The page cannot be written.
     """
-    sentences = [judge_sentence(name, of) for name, of in certificate.rubrics.items()]
-    sentences += map(pair_sentence, certificate.pairs)
+    sentences = certificate_sentences(certificate)
     page = render_page(
         "disagreements", name=certificate.run, sentences=sentences, disagreements=disagreements
     )
