@@ -26,6 +26,7 @@ from ragbench.types.rows import BoolArray
 
 # Levels of a table of repetitions, the outermost first.
 LEVELS = ("retrieval", "answers", "judge")
+APP_LEVELS = LEVELS[:2]
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,14 @@ class RepeatedScores:
         table: Shape (queries, rankings, answers, judgements); NaN without a score.
         costs: Level -> cost of one of its items.
         is_judged: True if a judge decides the score.
+        is_stored: True if the answers are read from a file, so that no more of them can be bought.
     """
 
     column: ScoreColumn
     table: FloatArray
     costs: Mapping[str, float]
     is_judged: bool
+    is_stored: bool = False
 
     @property
     def repeats(self) -> dict[str, float]:
@@ -73,7 +76,18 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
         column.signature.part(name) is not None for name in ("judge", "supported", "refusal")
     )
     costs = _costs(results, system, None if judge is None else judge[0], table.shape)
-    return RepeatedScores(column, table, costs, is_judged)
+    is_stored = _reads_answers(plan, system)
+    if is_stored:
+        costs |= dict.fromkeys(APP_LEVELS, 0.0)
+    return RepeatedScores(column, table, costs, is_judged, is_stored)
+
+
+def _reads_answers(plan: Plan, system: str) -> bool:
+    """Return True if the answers of a system stand in records or in a predictions file."""
+    planned = plan.system(system)
+    if planned.type == "recorded":
+        return True
+    return planned.generator is not None and plan.generators[planned.generator].is_stored
 
 
 def _judge_of(plan: Plan, score: str) -> tuple[str, PlannedJudge, int] | None:
@@ -167,14 +181,14 @@ def noise_of(
     shares = {}
     for name, part in parts.items():
         shares[name] = NoiseShare(share=part.share, low=part.low, high=part.high)
-    apart = {name: share for name, share in shares.items() if name in LEVELS[:2]}
+    apart = {name: share for name, share in shares.items() if name in APP_LEVELS}
     noise = Noise(
         n=int(np.all(has_scores, axis=0).sum()),
         half_width=half_width,
         questions=shares["questions"],
         app=_together(apart),
         judge=shares.get("judge"),
-        buy=tuple(_purchases(scores, parts, half_width)),
+        buy=tuple(_purchases(scores, parts, half_width, against)),
     )
     return structs.replace(noise, **apart) if len(apart) > 1 else noise
 
@@ -192,16 +206,22 @@ def _together(shares: Mapping[str, NoiseShare]) -> NoiseShare | None:
 
 
 def _purchases(
-    scores: RepeatedScores, parts: Mapping[str, NoisePart], half_width: float | None
+    scores: RepeatedScores,
+    parts: Mapping[str, NoisePart],
+    half_width: float | None,
+    against: RepeatedScores | None,
 ) -> Iterator[NoisePurchase]:
     """Yield the purchases of an equal sum; nothing without an interval or without noise."""
     total = sum(part.variance for part in parts.values())
     if half_width is None or not total:
         return
     is_apart = "retrieval" in parts and "answers" in parts
+    is_stored = scores.is_stored or (against is not None and against.is_stored)
     for purchase in next_purchases(parts, scores.costs, scores.repeats):
         level = purchase.level
-        if level in ("retrieval", "answers") and not is_apart:
+        if level in APP_LEVELS and is_stored:
+            continue
+        if level in APP_LEVELS and not is_apart:
             level = "app"
         yield NoisePurchase(
             level=level,

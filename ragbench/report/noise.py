@@ -29,15 +29,19 @@ _SHARES = ("questions", "app", "retrieval", "answers", "judge")
 def noise_sentence(measure: str | None, summary: Summary) -> str:
     """Return the noise of the first repeated system by a measure; empty without one.
 
-    Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`.
+    Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`. A score other
+    than `right` is named first.
     """
     noisy = [system for system in summary.systems if system.noise]
     leading = _leading_noise(measure, summary)
     if leading is None:
         return ""
     name, noise = leading
+    # `right` is the score of the sentence above; another one is named
+    subjects = [printable(name)] if len(noisy) > 1 else []
+    subjects += [printable(measure)] if measure is not None and measure != RIGHT else []
     text = _split_half_width(noise) + flip_words(noise)
-    return f"{printable(name)}: {text}" if len(noisy) > 1 else text
+    return f"{', '.join(subjects)}: {text}" if subjects else text
 
 
 def purchase_sentence(measure: str | None, summary: Summary) -> str:

@@ -323,7 +323,7 @@ def _short(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
     for section in page.sections:
         # the labels stand in the headline of the section
         yield _first_table(section, screen)
-        yield Paragraph(tuple(_failed_line(section)))
+        yield Paragraph(tuple(_failed_line(section, screen)))
     yield from () if page.slices is None else page.slices.grids
     legend = "; ".join(f"{sign}: {meaning}" for sign, meaning in page.legend)
     yield Paragraph(tuple(filter(None, [legend])), is_apart=True)
@@ -356,15 +356,19 @@ def _first_table(section: Section, screen: Screen) -> Table:
     return replace(table, notes=())
 
 
-def _failed_line(section: Section) -> list[str]:
-    """Return a line with the failed items of each system, in its measure with most; [] if none."""
-    parts = []
+def _failed_line(section: Section, screen: Screen) -> list[str]:
+    """Return a line with the failed items of each system, in its measure with most; [] if none.
+
+    A measure that the table leaves out is named.
+    """
+    parts, heads = [], _first_table(section, screen).heads
     for place, system in enumerate(section.systems):
-        scores = []
+        worst, measure = None, None
         for m in section.measures:
-            if (cell := m.scores[place]).score:
-                scores.append(cell.score)
-        worst = max(scores, key=lambda score: score.n_failed, default=None)
-        if worst is not None and worst.n_failed:
-            parts.append(f"{worst.n_failed} of {system}{fmt.causes(worst.failed.items())}")
+            score = m.scores[place].score
+            if score is not None and (worst is None or score.n_failed > worst.n_failed):
+                worst, measure = score, m
+        if worst is not None and measure is not None and worst.n_failed:
+            by = "" if measure.title in heads else f" by {measure.title}"
+            parts.append(f"{worst.n_failed} of {system}{by}{fmt.causes(worst.failed.items())}")
     return [f"failed: {', '.join(parts)}"] if parts else []

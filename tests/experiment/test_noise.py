@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,6 +76,40 @@ def test_a_difference_has_the_noise_of_both():
     assert alone.app.share == 0
     assert noise.half_width is None
     assert noise.buy == ()
+
+
+def test_answers_of_a_file_cost_nothing_and_are_not_bought():
+    # two repetitions in the file, two judgements of each
+    table = [[[1, 1], [1, 0]], [[0, 0], [0, 0]], [[1, 0], [0, 0]], [[0, 1], [1, 1]]]
+    scores = replace(scores_of(table), costs={"answers": 0.0, "judge": 1.0}, is_stored=True)
+
+    noise = noise_of(scores, (0.3, 0.7), 0.95)
+
+    assert {buy.level: buy.times for buy in noise.buy} == {"questions": 2.0, "judge": 2.0}
+    # nor where only the baseline is read from a file
+    other = noise_of(scores_of(table), (0.3, 0.7), 0.95, against=scores)
+    assert {buy.level for buy in other.buy} == {"questions", "judge"}
+
+
+@pytest.mark.slow
+def test_the_purchases_of_recorded_answers_are_judgements(config, tmp_path):
+    rows = []
+    for question in QUERIES.values():
+        rows.append(json.dumps({"question": question, "answer": "It is so.", "reference": "x"}))
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+
+    def in_turn(body, times_asked):
+        return json.dumps({"reasoning": "so", "level": 1 + 4 * (times_asked % 2)})
+
+    with ChatServer(in_turn, model="m") as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "repeat": 2}
+        judge |= {"rubrics": ["answer_relevancy"], "temperature": 1.0}
+        dataset = {"type": "records", "path": str(tmp_path / "rows.jsonl")}
+        parts = {"name": "r", "dataset": dataset, "metrics": {"judge": judge}}
+        experiment = run_experiment(parts | {"output": str(tmp_path / "runs")})
+
+    [noise] = [of_system["answer_relevancy"] for of_system in experiment.noise.values()]
+    assert {buy.level: buy.times for buy in noise.buy} == {"questions": 2.0, "judge": 2.0}
 
 
 def test_nothing_repeated_has_no_noise():

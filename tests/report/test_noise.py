@@ -57,6 +57,15 @@ def test_the_line_splits_the_half_width(changes, expected):
     assert noise_sentence("right", summary_with(NOISE | changes)) == expected
 
 
+def test_a_score_other_than_right_is_named():
+    record = example.summary()
+    system = next(s for s in record["systems"] if s["name"] == "hybrid")
+    system["noise"] = {"ndcg@10": NOISE | {"flips_by": None}}
+    summary, _ = records(record, example.comparisons())
+
+    assert noise_sentence("ndcg@10", summary).startswith("ndcg@10: of +-0.05: ")
+
+
 def test_purchases_of_an_equal_sum_are_compared():
     buy = [*NOISE["buy"], {"level": "app", "times": 3.0, "half_width": 0.0444}]
     text = "twice the cost leaves +-0.0354 with 2 x the questions, +-0.0444 with 3 x the app"

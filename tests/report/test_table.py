@@ -164,9 +164,20 @@ def test_a_short_result_of_three_systems_has_30_lines_at_most(example, assert_me
     assert "gate pass" in full
     assert "gate pass" not in text
     assert_message(lines_with(lines, "failed: 60 of hybrid/gpt"))
-    sum(line.startswith("note: ") for line in lines)
     # 40 of the run, 1 of the data set
     assert_message(lines[-2:])
+
+
+def test_a_count_of_failures_names_a_score_that_the_table_leaves_out(example):
+    summary, comparisons = example
+    system = next(s for s in summary["systems"] if s["name"] == "bm25/gpt")
+    system["scores"]["rouge1"] |= {"n": 20, "n_failed": 40, "failed": {"timeout": 40}}
+
+    text = render_terminal(summary, comparisons, verbose=False)
+
+    line = next(line for line in text.splitlines() if "40 of bm25/gpt" in line)
+    assert line == "failed: 40 of bm25/gpt by rouge1 (timeout 40)"
+    assert " rouge1 " not in text.partition(line)[0]
 
 
 def test_measures_that_do_not_fit_are_counted(example, assert_message):
