@@ -188,7 +188,7 @@ def _plan_lines(
     for name, planned in plan.judges.items():
         for rubric in (*planned.rubrics, *planned.pairwise):
             judged.append(f"{rubric.name} ({name})")
-    lines = [("systems", [*plan.retrievers, *answering]), ("measures", list(plan.measures))]
+    lines = [("systems", [*plan.scored_retrievers, *answering]), ("measures", list(plan.measures))]
     if rule := plan.config.metrics.retrieval.match.rule:
         lines.append(("match", [rule]))
     if (fill := plan.fill) is not None:

@@ -8,6 +8,9 @@ from ragbench.comparison.systems import is_scored
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.signature import Signature
 
+# Parts that tell how a system was chosen, not how it is scored: systems may differ in them.
+_OF_SYSTEMS = frozenset({"folds"})
+
 
 def unlike_parts(
     one: Signature, other: Signature, tolerated: Collection[str] = frozenset()
@@ -15,6 +18,7 @@ def unlike_parts(
     """Return the parts of two signatures because of which their scores are not compared.
 
     They are the parts that differ, with "" for the name of the measure, and the mixtures of either.
+    The folds by which a system was tuned are no such part.
     `tolerated` are parts that may differ, as the queries behind them were compared; a part that one
     signature lacks counts all the same. The list is empty if the scores may be compared.
 
@@ -26,6 +30,8 @@ def unlike_parts(
     of_all = {"gold"} if ("idf", "yes") in one.parts else set[str]()
     differing = []
     for part, value, other_value in one.differences(other):
+        if part in _OF_SYSTEMS:
+            continue
         if part not in tolerated or part in of_all or None in (value, other_value):
             differing.append(part)
     return list(dict.fromkeys([*differing, *one.mixtures, *other.mixtures]))

@@ -15,6 +15,7 @@ from ragbench.config.options import (
     report_refusal,
 )
 from ragbench.config.schema import (
+    CROSS_VALIDATED,
     DEFAULT_DEPTH,
     DEFAULT_PASSAGES,
     PYTHON_TIMEOUT,
@@ -295,6 +296,17 @@ def _undeclared(
         if key not in declared and key != "type" and (takes_any or key in defaults):
             undeclared.append(key)
     return undeclared
+
+
+def unscored_combinations(retrievers: Mapping[str, Component]) -> frozenset[str]:
+    """Return the combinations of sweeps with folds: the retriever over them is the system."""
+    combinations = set[str]()
+    for name, component in retrievers.items():
+        if component.type == CROSS_VALIDATED:
+            sources = component.options["retrievers"]
+            # other retrievers that it may choose from are systems of their own
+            combinations |= {source for source in sources if source.startswith(f"{name}-")}
+    return frozenset(combinations)
 
 
 CHUNK = "chunk"

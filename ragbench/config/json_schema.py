@@ -155,7 +155,7 @@ def _types(family: Family) -> list[Schema]:
         schemas.append(_with_required(schema, options, family.noun in _SWEPT))
         if family.noun in ("retriever", "reranker"):
             select = _block(Selection, summary_line(Selection))
-            schema["properties"]["select"] = {**select, "required": ["on", "measure"]}
+            schema["properties"]["select"] = {**select, "required": ["measure"]}
     code_common = {**common, **common_keys(family, is_code=True)}
     help_text = "Your own component; its options are its arguments."
     python_schema = _object(code_common.values(), help_text)

@@ -22,7 +22,13 @@ from ragbench.config.metrics import (
     check_statistics,
 )
 from ragbench.config.options import Context, report_cycles
-from ragbench.config.overrides import Expanded, Overrides, apply_overrides, expand_sweeps
+from ragbench.config.overrides import (
+    FOLDS,
+    Expanded,
+    Overrides,
+    apply_overrides,
+    expand_sweeps,
+)
 from ragbench.config.resolved import resolve_config
 from ragbench.config.secret_values import (
     Environment,
@@ -343,17 +349,19 @@ class TreeCheck:
         if (name_node := self.tree.get("name")) is None or name_node.value is None:
             self.context.fill(self.tree, "name", name)
         dataset = self._dataset(LOADERS)
+        selections = self._selections(dataset)
         retrievers = self._components("retrievers", retriever_family)
         references = self.context.references
         # with the references of all retrievers
         report_cycles({name: references.get(name, []) for name in retrievers}, self.report)
+        self._refuse_nested_folds(retrievers)
         generators = self._components("generators", lambda _: GENERATORS)
         apps = self._components("apps", lambda _: APPS)
         self._check_names()
         self._require_a_system()
         # before causes and gates, which name its scores
         metrics = check_metrics(self.tree.get("metrics"), self.context)
-        sweeps = self._sweeps(dataset, metrics.retrieval.top_k)
+        self._check_deciding_measures(metrics.retrieval.top_k)
         statistics = check_statistics(self._item("statistics"), self.context)
         causes = check_causes(self._item("causes"), metrics, self.context)
         audit = check_audit(self.tree.get("audit"), self.context)
@@ -371,7 +379,7 @@ class TreeCheck:
             name=name,
             dataset=dataset,
             retrievers=_complete(retrievers),
-            sweeps=sweeps,
+            sweeps=self._sweeps(selections),
             generators=_complete(generators),
             apps=_complete(apps),
             controls=controls,
@@ -409,7 +417,7 @@ class TreeCheck:
         """
         tree = self.tree
         for block, swept in self.swept.items():
-            if swept.members:
+            if swept.members or swept.selects:
                 node = replace(tree.entries[block].node, value=dict(swept.components))
                 tree = tree.with_entry(block, node)
         return tree
@@ -474,28 +482,67 @@ class TreeCheck:
         self, block: str, family_of: Callable[[Node], Family]
     ) -> dict[str, schema.Component | None]:
         """Return the checked components of a block by name; a wrong one is None."""
-        components = {}
-        for name, entry in self.swept[block].components.items():
+        components: dict[str, schema.Component | None] = {}
+        swept = self.swept[block]
+        for name, entry in swept.components.items():
+            select = swept.selects.get(name)
+            if select is not None and self.report.under(select.node.path):
+                components[name] = None  # its `select` has a problem, which needs no second one
+                continue
             family = family_of(entry.node)
             components[name] = check_component(name, entry, family, self.context)
         return components
 
-    def _sweeps(self, dataset: schema.Component | None, top_k: int) -> dict[str, schema.Sweep]:
-        """Return the sweeps of the retrievers by name, with their checked `select`."""
-        swept = self.swept["retrievers"]
-        sweeps = {name: schema.Sweep(members) for name, members in swept.members.items()}
-        for name, entry in swept.selects.items():
-            n_problems = len(self.report)
+    def _selections(self, dataset: schema.Component | None) -> dict[str, schema.Selection]:
+        """Return the checked `select` of each swept retriever that has a right one."""
+        selections = {}
+        for name, entry in self.swept["retrievers"].selects.items():
+            node, n_problems = entry.node, len(self.report)
             declared = declared_options(schema.Selection)
-            values = self.context.check(entry.node, declared, place=entry.place)
-            if "measure" in values:
-                check_measure(entry.node.entries["measure"].node, top_k, self.report)
-            if dataset is not None and not isinstance(dataset.options.get("split"), str):
-                allowed = "a data set with named splits: type beir or huggingface, split: test"
+            values = self.context.check(node, declared, place=entry.place)
+            is_one = ("on" in node.entries) != (FOLDS in node.entries)
+            if not is_one and len(self.report) == n_problems:
+                both = "on and folds" if FOLDS in node.entries else "neither on nor folds"
+                allowed = "one of on: train and folds: 5"
+                self.report.add(entry.place, node.path, f"found {both}", allowed)
+            splits = None if dataset is None else dataset.options.get("split")
+            if dataset is not None and FOLDS not in node.entries and not isinstance(splits, str):
+                allowed = "folds: 5, or named splits: type beir or huggingface, split: test"
                 self.report.wrong(entry, "'select' needs another split of the data set", allowed)
             if len(self.report) == n_problems:
-                sweeps[name] = replace(sweeps[name], select=schema.Selection(**values))
-        return sweeps
+                selections[name] = schema.Selection(**values)
+        return selections
+
+    def _sweeps(self, selections: Mapping[str, schema.Selection]) -> dict[str, schema.Sweep]:
+        """Return the sweeps of the retrievers by name, with their `select`."""
+        members = self.swept["retrievers"].members
+        return {name: schema.Sweep(members[name], selections.get(name)) for name in members}
+
+    def _check_deciding_measures(self, top_k: int) -> None:
+        """Report each measure that chooses combinations, if it is unknown or looks too deep."""
+        swept = self.swept["retrievers"]
+        nodes = {name: entry.node for name, entry in swept.components.items()}
+        nodes = {name: n for name, n in nodes.items() if n.text("type") == schema.CROSS_VALIDATED}
+        nodes |= {name: entry.node for name, entry in swept.selects.items()}
+        for node in nodes.values():
+            measure = node.get("measure")
+            if measure is not None and isinstance(measure.value, str):
+                check_measure(measure, top_k, self.report)
+
+    def _refuse_nested_folds(self, retrievers: Mapping[str, schema.Component | None]) -> None:
+        """Report a sweep with folds whose combinations read another sweep with folds."""
+        # The inner sweep chose by queries of the fold that the outer one must not have seen.
+        entries, references = self.swept["retrievers"].components, self.context.references
+        inner = [n for n in retrievers if entries[n].node.text("type") == schema.CROSS_VALIDATED]
+        for name in inner:
+            waiting = [source for source, _ in references.get(name, [])]
+            for source in waiting:
+                if source in inner:
+                    problem = f"its combinations read '{source}', which has folds of its own"
+                    self.report.wrong(entries[name], problem, "folds of one of the two")
+                    break
+                sources = [other for other, _ in references.get(source, [])]
+                waiting += [other for other in sources if other not in waiting]
 
     def _check_names(self) -> None:
         """Report systems that cannot have a file of their own, such as `A` beside `a`."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragbench import secrets
+from ragbench.config.schema import CROSS_VALIDATED
 from ragbench.config.secret_values import in_secret_option, is_hidden, is_secret_value
 from ragbench.config.tree import KeyEntry, KeyPath, Node, PythonReader, Report, dotted, text_of
 from ragbench.config.yaml_reader import read_value
@@ -18,6 +19,7 @@ from ragbench.registry import nearest
 
 SWEEP = "sweep"
 SELECT = "select"
+FOLDS = "folds"
 # Combinations of one sweep
 MAX_MEMBERS = 1000
 
@@ -132,7 +134,8 @@ class Expanded:
 
     Attributes:
         components: Name -> entry: one for each combination of a sweep, and the others as they are.
-        members: Swept entry -> the names of its combinations; empty if the sweep is malformed.
+        members: Swept entry -> the names of its combinations; empty if the sweep is malformed. A
+            retriever with `select: {folds: 5}` is no such entry, but a component over them.
         selects: Swept retriever -> its `select`; absent without one.
     """
 
@@ -144,10 +147,11 @@ class Expanded:
 def expand_sweeps(block: Node, report: Report, chosen: Mapping[str, str]) -> Expanded:
     """Return the components of a block, an entry with `sweep` as one component per combination.
 
-    These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. A malformed sweep, and a name
-    that exists already, are reported; a malformed sweep is left out, and the later of two equal
-    names replaces the earlier one. Of a sweep in `chosen` only that combination is left; KeyError
-    if it has no such combination.
+    These are named `swept-k1=0.9-b=0.4`; the last key varies fastest. With `select: {folds: 5}`, a
+    `cross_validated` retriever with the name of the sweep follows them. A malformed sweep, and a
+    name that exists already, are reported; a malformed sweep is left out, and the later of two
+    equal names replaces the earlier one. Of a sweep in `chosen` only that combination is left;
+    KeyError if it has no such combination.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}
@@ -162,11 +166,25 @@ def expand_sweeps(block: Node, report: Report, chosen: Mapping[str, str]) -> Exp
         if sweep is not None:
             if name in chosen:
                 combinations = {chosen[name]: combinations[chosen[name]]}
-            members[name] = tuple(combinations)
+            if combinations and name in selects and FOLDS in selects[name].node.entries:
+                combinations[name] = _cross_validated(selects[name], tuple(combinations))
+            else:
+                members[name] = tuple(combinations)
         for clash in components.keys() & combinations.keys():
             report.wrong(entry, f"the name '{clash}' is used already", "another name")
         components |= combinations
     return Expanded(components, members, selects)
+
+
+def _cross_validated(select: KeyEntry, names: Sequence[str]) -> KeyEntry:
+    """Return the entry of the retriever that chooses one of the combinations for each fold."""
+    place, path = select.place, select.node.path
+    retrievers = tuple(Node(name, place, path, source=name) for name in names)
+    entries = {
+        "type": KeyEntry(place, Node(CROSS_VALIDATED, place, path, source=CROSS_VALIDATED)),
+        "retrievers": KeyEntry(place, Node(retrievers, place, path)),
+    }
+    return KeyEntry(place, replace(select.node, value={**entries, **select.node.entries}))
 
 
 def _grid(name: str, entry: KeyEntry, sweep: Node, report: Report) -> dict[str, KeyEntry]:

@@ -357,15 +357,23 @@ class Metrics:
     judges: Mapping[str, JudgeBlock] | None = None
 
 
+# Type of the retriever that chooses a combination of a sweep for each fold.
+CROSS_VALIDATED = "cross_validated"
+
+
 class Selection(OptionSet):
-    """Choice of the best combination of a sweep on one split of the data.
+    """Choice of the best combination of a sweep: on another split, or for each fold on the others.
 
     The key `select` of a retriever with `sweep`. Values are checked by the config alone.
     """
 
     on: Annotated[
         str, Option("Split that decides: `train`; the run reports on the split of the data set.")
-    ]
+    ] = ""
+    folds: Annotated[
+        int | None,
+        Option("In place of `on`: folds of the queries; the other folds decide each.", ge=2),
+    ] = None
     measure: Annotated[str, Option("Retrieval measure that decides, such as ndcg@10.")]
 
 
@@ -375,7 +383,7 @@ class Sweep:
 
     Attributes:
         members: Names of the combinations; the chosen one alone after the choice.
-        select: Rule of the choice; None runs all combinations.
+        select: Rule of the choice on another split; None runs all combinations.
     """
 
     members: tuple[str, ...]
@@ -398,7 +406,7 @@ class ExperimentConfig:
         retrievers: Retrievers by name, sweeps written out, in the order of the file.
         collections: Name of each of several data sets -> the config of its run; empty for one. The
             config itself then has the first data set.
-        sweeps: Swept retriever -> its combinations.
+        sweeps: Swept retriever -> its combinations; not one whose folds choose them.
         selected: Combinations that were chosen on another split.
         reload: Function that loads the config again, with one combination of some sweeps: swept
             retriever -> combination. None for a config of a run folder.

@@ -139,7 +139,8 @@ def run_gate(
     review = decide(head, base)
     may_differ = any(may_vary(config, head.systems[name]) for name in review.unsure_systems)
     # a part of the questions may choose another combination of a sweep
-    if may_differ and recheck != 0 and not experiment.record.selected:
+    chooses = experiment.record.selected or experiment.record.folds
+    if may_differ and recheck != 0 and not chooses:
         if gate_base.again is None:
             review = replace(review, looks=_no_look_line(review, base.source))
         else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import HasRunFolder, Source
+from ragbench.config.components import unscored_combinations
 from ragbench.config.gates import gate_scores, pairs_of, written_gates
 from ragbench.config.load import brings_systems, load_config
 from ragbench.config.schema import ExperimentConfig
@@ -153,7 +154,9 @@ def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
         return gate.systems
     if not isinstance(gate, SystemGate) or brings_systems(config.dataset.type):
         return [None]
-    retrievers, apps = list(config.retrievers), list(config.apps)
+    unscored = unscored_combinations(config.retrievers)
+    retrievers = [name for name in config.retrievers if name not in unscored]
+    apps = list(config.apps)
     pairs = pairs_of(retrievers, config.generators)
     names = replace(gate_scores(config.metrics), retrievers=retrievers, pairs=pairs, apps=apps)
     systems = {name: SystemScores(name, None, None, role="app") for name in apps}

@@ -23,6 +23,7 @@ from ragbench.records.manifest import HitsRow, JudgePayment, VerdictRow
 from ragbench.records.score import Kind, RunCounts
 from ragbench.records.summary import (
     FillCounts,
+    FoldChoice,
     Judging,
     PreferenceSummary,
     RunCost,
@@ -291,6 +292,7 @@ class Results:
         work: Stage -> number of items, of stored items, and seconds.
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.
+        fold_choices: Combinations of sweeps that were chosen for the folds of the queries.
         spending: Limits, costs so far and missing items; None without a budget.
         cost: Dollars that this run paid; None if it asks no model.
         unreachable: Components whose server served no request of this run.
@@ -317,6 +319,7 @@ class Results:
     further_hits: dict[str, dict[int, Sequence[HitsRow]]] = field(default_factory=dict)
     work: Mapping[str, Work] = field(default_factory=dict)
     kept_failures: Mapping[str, int] = field(default_factory=dict)
+    fold_choices: list[FoldChoice] = field(default_factory=list)
     spending: Spending | None = None
     cost: RunCost | None = None
     unreachable: tuple[str, ...] = ()

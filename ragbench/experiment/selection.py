@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -13,7 +13,7 @@ from ragbench.experiment.plan.plan import check_only, check_single
 from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.records.manifest import Choices
-from ragbench.records.summary import SelectedSystem
+from ragbench.records.summary import FoldChoice, SelectedSystem
 
 # Blocks that the run of a choice does not have.
 _LEFT_OUT = ("generators", "apps", "controls", "gates", "audit", "causes", "budget")
@@ -140,10 +140,10 @@ def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment
     )
 
 
-def sweep_notes(config: ExperimentConfig) -> Iterator[str]:
+def sweep_notes(config: ExperimentConfig, folds: Sequence[FoldChoice]) -> Iterator[str]:
     """Yield a note for each choice, and for each sweep that is reported where it is decided.
 
-    The order is that of the choices, then that of the sweeps.
+    The order is that of the choices on another split, then of those by folds, then of the sweeps.
     """
     split = config.dataset.options.get("split")
     for choice in config.selected:
@@ -153,6 +153,7 @@ def sweep_notes(config: ExperimentConfig) -> Iterator[str]:
             f"{choice.sweep}: {choice.system} is the best of {choice.combinations} on "
             f"'{choice.on}', by {choice.measure} {mean:.3f}{tied}"
         )
+    yield from _fold_notes(folds)
     own_split = {choice.sweep for choice in config.selected if choice.on == split}
     for name, sweep in config.sweeps.items():
         # after a choice the sweep has one member, and a note only if it was made on this split
@@ -160,5 +161,22 @@ def sweep_notes(config: ExperimentConfig) -> Iterator[str]:
             yield (
                 f"{name}: the best of its combinations is decided on the queries that report it, "
                 "so that its score is too high; select: {on: train, measure: ndcg@10} decides on "
-                "another split"
+                "another split, select: {folds: 5, measure: ndcg@10} on the other folds"
             )
+
+
+def _fold_notes(choices: Sequence[FoldChoice]) -> Iterator[str]:
+    """Yield a note for each sweep with folds: the combination of each fold."""
+    for sweep in dict.fromkeys(choice.sweep for choice in choices):
+        of_sweep = [choice for choice in choices if choice.sweep == sweep]
+        places: dict[str, list[str]] = {}
+        for choice in of_sweep:
+            places.setdefault(choice.system, []).append(str(choice.fold))
+        parts, first = [], of_sweep[0]
+        for system, folds in places.items():
+            noun = "fold" if len(folds) == 1 else "folds"
+            parts.append(f"{system} ranks {noun} {', '.join(folds)}")
+        yield (
+            f"{sweep}: each of {first.folds} folds (seed {first.seed}) has the best of "
+            f"{first.combinations} by {first.measure} on the other folds: {'; '.join(parts)}"
+        )

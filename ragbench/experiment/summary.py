@@ -82,8 +82,13 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         preferences=tuple(preferences),
         audit=None if plan.config.audit is None else audit_test_set(plan.config, plan.collection),
         selected=plan.config.selected,
+        folds=tuple(results.fold_choices),
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
-        notes=(*_relevance_notes(results), *results.notes, *sweep_notes(plan.config)),
+        notes=(
+            *_relevance_notes(results),
+            *results.notes,
+            *sweep_notes(plan.config, results.fold_choices),
+        ),
         timing=records.Timing(
             run_id=new_run_id(started, Path(plan.config.output) / plan.config.name),
             systems={system.name: _timing(plan, results, system.name) for system in systems},

@@ -43,17 +43,19 @@ class Gain(NamedTuple):
     untouched: tuple[float, float]
 
 
-def parts_of(n: int, seed: int, clusters: Sequence[str] | None = None) -> IntArray:
-    """Return the part of each of n questions, from 0 to 9; questions of one cluster share it.
+def parts_of(
+    n: int, seed: int, clusters: Sequence[str] | None = None, n_parts: int = _PARTS
+) -> IntArray:
+    """Return the part of each of n questions, from 0; questions of one cluster share it.
 
-    Equal seeds give equal parts; all ten have about equal numbers of clusters, or of questions.
+    Equal seeds give equal parts; all have about equal numbers of clusters, or of questions.
     """
     # Questions of a cluster rise and fall together. In two parts, one of them would choose and the
     # other confirm almost the same question.
     units = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     order = np.random.default_rng(seed).permutation(int(units.max(initial=-1)) + 1)
     # Parts of a permutation differ by one unit at most; independent draws could leave a part empty.
-    parts: IntArray = order[units] % _PARTS
+    parts: IntArray = order[units] % n_parts
     return parts
 
 

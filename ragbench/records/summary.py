@@ -375,6 +375,21 @@ class SelectedSystem(Record):
     run: Annotated[Prose, Meaning("Folder of the run that decided.")]
 
 
+class FoldChoice(Record):
+    """Combination of a sweep that ranks the queries of a fold, as it is best on the others."""
+
+    sweep: Annotated[str, Meaning("Name of the swept retriever.")]
+    fold: Annotated[int, Meaning("Number of the fold, from 1.")]
+    folds: Annotated[int, Meaning("Number of folds.")]
+    seed: Annotated[int, Meaning("Seed by which the queries were cut into folds.")]
+    queries: Annotated[int, Meaning("Number of queries of the fold.")]
+    system: Annotated[str, Meaning("The chosen combination.")]
+    combinations: Annotated[int, Meaning("Number of combinations.")]
+    measure: Annotated[str, Meaning("Measure that decided.")]
+    mean: Annotated[float, Meaning("Mean of the combination over the queries that decided.")]
+    n: Annotated[int, Meaning("Number of queries of the other folds that decided.")]
+
+
 class Summary(Record):
     """A whole run: `summary.json`.
 
@@ -437,6 +452,10 @@ class Summary(Record):
     selected: Annotated[
         tuple[SelectedSystem, ...],
         Meaning("Combinations of sweeps that were chosen on another split."),
+    ] = optional(())
+    folds: Annotated[
+        tuple[FoldChoice, ...],
+        Meaning("Combinations of sweeps that were chosen for the folds of the queries."),
     ] = optional(())
     gates: Annotated[tuple[Decision, ...], Meaning("Decisions on gates.")] = ()
     audit: Annotated[

@@ -7,6 +7,7 @@ RETRIEVERS = Family(
     "ragbench.retrievers",
     table={
         "bm25": "ragbench.retrieve.bm25:BM25",
+        "cross_validated": "ragbench.retrieve.cross_validated:CrossValidated",
         "dense": "ragbench.retrieve.dense:Dense",
         "fusion": "ragbench.retrieve.fusion:Fusion",
         "haystack": "ragbench.retrieve.frameworks:HaystackRetriever",

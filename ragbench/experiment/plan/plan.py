@@ -22,10 +22,12 @@ from ragbench.experiment.plan.queries import (
     config_slicings,
     coverage_warnings,
     document_id,
+    fold_labels,
 )
 from ragbench.experiment.plan.records import LiveComponents, Plan, PlanInputs, System
 from ragbench.experiment.plan.scores import (
     DEFAULT_MEASURES,
+    check_deciding_measure,
     choose_answer_scores,
     choose_scores,
     fit_measures,
@@ -45,6 +47,8 @@ from ragbench.generate.base import App, Generator
 from ragbench.records.causes import LEAK_READ
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON
+from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.types import Collection, Document, Qrels
@@ -139,6 +143,7 @@ def make_plan(
     warnings += coverage_warnings("retriever", retrievers, collection.queries, queries)
     warnings += coverage_warnings("generator", generators, collection.queries, queries)
     baseline = choose_baseline(inputs, systems)
+    _check_folds(inputs, retrievers, fold_labels(queries, clusters))
     plan = Plan(
         config=config,
         choices=choices,
@@ -166,6 +171,21 @@ def make_plan(
         answering = [system.name for system in plan.answering_systems if system.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
+
+
+def _check_folds(
+    inputs: PlanInputs, retrievers: Mapping[str, Retriever], labels: Sequence[str]
+) -> None:
+    """Raise a DataError for more folds than labels of queries, or a measure that data lack."""
+    for name, retriever in retrievers.items():
+        if not isinstance(retriever, CrossValidated):
+            continue
+        place, n = f"retrievers.{name}.select", len(set(labels))
+        if retriever.folds > n:
+            units = "queries" if n == len(labels) else "groups of queries"
+            allowed = f"folds: 2 to {n}" if n > 1 else "two queries or more"
+            raise inputs.error(f"{retriever.folds} folds of {n} {units}", place, allowed)
+        check_deciding_measure(inputs, retriever.measure, place)
 
 
 def _check_repeats(plan: Plan) -> None:

@@ -114,6 +114,17 @@ def cluster_labels(
     return labels, [text] if n_without else []
 
 
+def fold_labels(queries: Sequence[Query], clusters: Sequence[str] | None) -> list[str]:
+    """Return the label of each query; those of one label share a fold of a cross-validation.
+
+    It is the cluster, or else the question, since a repeated question has been seen; a query
+    without a text has its id.
+    """
+    if clusters is not None:
+        return list(clusters)
+    return [query.text.strip() or query.id for query in queries]
+
+
 def clusters_by(
     path: str,
     query_ids: Sequence[str],

@@ -121,6 +121,21 @@ def _found_measures(inputs: PlanInputs, fills: bool) -> tuple[str, ...]:
     return (config.causes.found_measure(config.metrics.retrieval.top_k),)
 
 
+def check_deciding_measure(inputs: PlanInputs, name: str, place: str) -> None:
+    """Check that people's judgements have what the measure of a `select` reads.
+
+    `place` is its path in the config. Errors are those of measures of the config.
+    """
+    [measure] = parse_measures([name])
+    rules = inputs.config.metrics.retrieval
+    if rules.ties == "average" and not measure.spec.averages_ties:
+        raise no_average(measure.spec.name)
+    lacks, allowed = _missing_data(measure, inputs.collection, False)
+    if lacks:
+        problem = f"{measure.label} needs {lacks}, and the data set has none"
+        raise inputs.error(problem, place, allowed)
+
+
 def _check_needs(measure: Measure, inputs: PlanInputs, fills: bool, no_fill: str) -> None:
     """Check that the data have what a measure of the config reads."""
     rules, reads = inputs.config.metrics.retrieval, measure.spec.reads

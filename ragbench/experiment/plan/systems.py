@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, product
 
 from ragbench.comparison.systems import baseline_of
-from ragbench.config.components import is_opaque
+from ragbench.config.components import is_opaque, unscored_combinations
 from ragbench.config.schema import Sweep
 from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError
@@ -19,6 +19,7 @@ from ragbench.generate.base import Generator
 from ragbench.records.summary import SystemType
 from ragbench.registry import PYTHON, check_allowed
 from ragbench.retrieve.base import Retriever
+from ragbench.retrieve.cross_validated import CrossValidated
 
 
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
@@ -40,7 +41,9 @@ def user_systems(plan: Plan) -> tuple[str, ...]:
 
 def _is_users(plan: Plan, retriever: str) -> bool:
     """Return True for a live object, `python:` code, or a class with `is_opaque`."""
-    component = plan.component("retriever", retriever)
+    component, sources = plan.component("retriever", retriever), plan.retrievers[retriever].sources
+    if isinstance(plan.retrievers[retriever], CrossValidated):
+        return any(_is_users(plan, source) for source in sources)
     # a live object has no entry in the config
     return component is None or component.type.startswith(PYTHON) or is_opaque(component.cls)
 
@@ -141,6 +144,13 @@ def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str,
                 "a data set with documents (corpus: in the YAML, documents= in Python), or "
                 "a retriever that brings its own",
             )
+    for name, retriever in built.items():
+        sources = [built[source] for source in retriever.sources]
+        if isinstance(retriever, CrossValidated):
+            retriever.ranks_by_score = all(source.ranks_by_score for source in sources)
+        if retriever.borrows and any(isinstance(source, CrossValidated) for source in sources):
+            problem = f"'{name}' searches the index of a retriever that differs between folds"
+            raise inputs.error(problem, f"retrievers.{name}", "a source without folds")
     return built
 
 
@@ -159,7 +169,11 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
     sources = {name: component.retrievers for name, component in config.generators.items()}
     sources |= dict.fromkeys(live.generators)
     systems: list[System] = []
+    unscored = unscored_combinations(config.retrievers)
+    only = {name.partition("/")[0] for name in inputs.choices.only}
     for name in (*config.retrievers, *live.retrievers):
+        if name in unscored and name not in only:
+            continue
         systems.append(System(name, name, None, type="retriever", ranking_of=name))
         for generator, retrievers in sources.items():
             if retrievers is None or name in retrievers:
@@ -248,6 +262,8 @@ def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
     name = config.statistics.baseline
     if name is not None:
         allowed = dict.fromkeys((*config.retrievers, *config.apps, *candidates, *recorded))
+        for combination in unscored_combinations(config.retrievers).difference(candidates):
+            del allowed[combination]
         check_allowed("statistics", "baseline", [name], [*allowed])
     return name if name in candidates else candidates[0]
 

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import chain
@@ -30,6 +30,7 @@ from ragbench.experiment.stages.base import Outputs, Stage, Step, in_random_orde
 from ragbench.experiment.stages.causes import find_causes
 from ragbench.experiment.stages.comparison import Compare
 from ragbench.experiment.stages.engine import Engine
+from ragbench.experiment.stages.folds import ChooseByFold, RetrieveByFold
 from ragbench.experiment.stages.judging import JudgeAnswers, count_alike
 from ragbench.experiment.stages.model_judgements import (
     Judgements,
@@ -45,6 +46,7 @@ from ragbench.experiment.summary import costs_of, run_cost, spending_of
 from ragbench.files import cache_folder
 from ragbench.llm import CountedRequests, Estimate, Replies
 from ragbench.report.progress import Progress
+from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.text.columns import TextScorer
 from ragbench.store.database import REPLIES_FILE
 from ragbench.store.items import StageStore
@@ -70,13 +72,13 @@ class Graph:
 def stages_of(resources: Resources) -> Graph:
     """Return the graph of all stages of a plan."""
     plan, top_k = resources.plan, resources.plan.config.metrics.retrieval.top_k
-    by_depth = dict[tuple[str, int, int], Retrieve]()
+    retrievals = _Retrievals(resources)
     # cached: a scorer keeps its models loaded for the next system
     scorer_of = cache(partial(TextScorer, executor=resources.executor))
     retrieve = {}
     for name in plan.scored_retrievers:
         numbers = range(plan.n_rankings(name))
-        retrieve[name] = [_retrieve(resources, name, top_k, by_depth, n) for n in numbers]
+        retrieve[name] = [retrievals.stage(name, top_k, number) for number in numbers]
     answers = {s.name: _answer(resources, s, retrieve) for s in plan.answering_systems}
     ranks = dict[str, list[BuildRanking]]()
     stages: list[Stage[Any]] = []
@@ -86,9 +88,9 @@ def stages_of(resources: Resources) -> Graph:
             rank = BuildRanking(plan, name, stage, number)
             ranks[name].append(rank)
             # a source that is not scored itself has place 0, and may serve several retrievers
-            unscored = [source for source in stage.sources if source.place == 0]
-            stages += [source for source in unscored if source not in stages]
+            stages += [source for source in _unscored(stage) if source not in stages]
             stages += [stage, rank]
+    stages += retrievals.choices.values()
     for name, answer in answers.items():
         if answer.system.ranking_of == name:
             ranks[name] = []
@@ -125,23 +127,55 @@ def _answer_stages(
                 yield JudgeAnswers(resources, answer, name)
 
 
-def _retrieve(
-    resources: Resources,
-    name: str,
-    top_k: int,
-    stages: dict[tuple[str, int, int], Retrieve],
-    number: int,
-) -> Retrieve:
-    """Return the stage of a repetition of a retriever; add it and its sources to `stages`."""
-    # Each retriever is asked once for each depth, whoever reads its hits.
-    plan = resources.plan
-    number %= plan.n_rankings(name)
-    if (name, top_k, number) not in stages:
-        retriever = plan.retrievers[name]
-        depth = max(retriever.depth or top_k, top_k)
-        sources = [_retrieve(resources, s, depth, stages, number) for s in retriever.sources]
-        stages[name, top_k, number] = Retrieve(resources, name, top_k, sources, number)
-    return stages[name, top_k, number]
+def _unscored(stage: Retrieve) -> Iterator[Retrieve]:
+    """Yield the stages below a stage whose rankings are not scored themselves, sources first."""
+    for source in stage.sources:
+        yield from _unscored(source)
+        if source.place == 0:
+            yield source
+
+
+@dataclass(slots=True)
+class _Retrievals:
+    """Stages that retrieve: each retriever once for each depth and repetition, for all readers.
+
+    Attributes:
+        resources: Components and plan of the run.
+        stages: Retriever, number of hits and number of the repetition -> stage.
+        choices: Sweep with folds -> the stage that chooses its combinations.
+    """
+
+    resources: Resources
+    stages: dict[tuple[str, int, int], Retrieve] = field(default_factory=dict)
+    choices: dict[str, ChooseByFold] = field(default_factory=dict)
+
+    def stage(self, name: str, top_k: int, number: int = 0) -> Retrieve:
+        """Return the stage of a repetition of a retriever, after those of its sources."""
+        plan = self.resources.plan
+        number %= plan.n_rankings(name)
+        key = name, top_k, number
+        if key not in self.stages:
+            retriever = plan.retrievers[name]
+            depth = max(retriever.depth or top_k, top_k)
+            sources = [self.stage(source, depth, number) for source in retriever.sources]
+            parts = self.resources, name, top_k, sources
+            if isinstance(retriever, CrossValidated):
+                choose = self._choose(name, retriever)
+                self.stages[key] = RetrieveByFold(*parts, choose, number)
+            else:
+                self.stages[key] = Retrieve(*parts, number)
+        return self.stages[key]
+
+    def _choose(self, name: str, retriever: CrossValidated) -> ChooseByFold:
+        """Return the stage that chooses the combinations of a sweep with folds."""
+        if name not in self.choices:
+            plan, candidates = self.resources.plan, list[list[Retrieve]]()
+            top_k = plan.config.metrics.retrieval.top_k
+            for source in retriever.sources:
+                numbers = range(plan.n_rankings(source))
+                candidates.append([self.stage(source, top_k, number) for number in numbers])
+            self.choices[name] = ChooseByFold(plan, name, retriever, candidates)
+        return self.choices[name]
 
 
 def _answer(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 from msgspec import structs
@@ -247,10 +248,12 @@ class Retrieve(base.Stage[HitOutcomes]):
         number: Number of the repetition, from 0.
         retriever: Retriever.
         sources: Stages whose hits it combines; empty for a retriever over the corpus.
+        signed: Parts that it adds to the signatures of scores of its ranking.
     """
 
     kind, version = "retrieve", 2
     by_query = is_free = has_notes = True
+    signed: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,

@@ -171,7 +171,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         keep: Keep,
     ) -> None:
         """Score a ranking by the measures of its slots, and keep each column."""
-        scorer = _RankingScorer(self.plan, ranking, judgements)
+        scorer = RankingScorer(self.plan, ranking, judgements)
         names = [self.plan.measures[position % len(self.plan.measures)] for position in positions]
         measures = parse_measures(names)
         columns, counts, warnings = scorer.score(measures)
@@ -234,6 +234,9 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         results.add_scores(self.system, {}, "retrieval", scores[0].counts)
         for name in scores[0].columns:
             columns = [of_ranking.columns[name] for of_ranking in scores]
+            parts = {} if self._ranks[0].retrieve is None else self._ranks[0].retrieve.signed
+            if parts:
+                columns = [replace(c, signature=c.signature.with_parts(**parts)) for c in columns]
             results.add_samples(self.system, name, columns, "retrieval")
         results.warnings += scores[0].warnings
 
@@ -248,7 +251,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
 
 
 @dataclass(frozen=True, slots=True)
-class _RankingScorer:
+class RankingScorer:
     """Scores of one ranking by the measures of each kind."""
 
     plan: Plan

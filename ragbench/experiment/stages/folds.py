@@ -1,0 +1,173 @@
+"""Stages of a sweep with folds: a combination for each fold, and the rankings that it gives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ragbench.errors import DataError
+from ragbench.experiment.calls import Outcome, without_value
+from ragbench.experiment.plan.queries import fold_labels
+from ragbench.experiment.plan.records import Plan
+from ragbench.experiment.records import Results, Work, mean_over_samples, with_failures
+from ragbench.experiment.stages import base
+from ragbench.experiment.stages.model_judgements import TakeJudgements
+from ragbench.experiment.stages.resources import Resources
+from ragbench.experiment.stages.retrieval import BuildRanking, HitOutcomes, Retrieve
+from ragbench.experiment.stages.scores import RankingScorer
+from ragbench.fixes.cross_fitting import parts_of
+from ragbench.records.summary import FoldChoice
+from ragbench.retrieve.cross_validated import CrossValidated
+from ragbench.score.retrieval.notation import parse_measure
+from ragbench.types import FloatArray, IntArray, ScoreColumn
+from ragbench.types.score_column import aggregate
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """Folds of the queries, and the combination of each.
+
+    Attributes:
+        fold_of: Fold of each query, from 0.
+        winners: Number of the combination of each fold.
+        choices: Record of each fold.
+    """
+
+    fold_of: IntArray
+    winners: Sequence[int]
+    choices: Sequence[FoldChoice]
+
+
+class ChooseByFold(base.Stage[Folds]):
+    """Stage that chooses the combination of each fold, by a measure over the other folds.
+
+    The judgements are those of people: a choice asks no judge.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        name: str,
+        retriever: CrossValidated,
+        candidates: Sequence[Sequence[Retrieve]],
+    ) -> None:
+        """Create the stage; `candidates` has the stages of each combination, one per repeat."""
+        self._judgements, self._ranks = TakeJudgements(plan), list[list[BuildRanking]]()
+        inputs: list[base.Stage[Any]] = [self._judgements]
+        for stages in candidates:
+            self._ranks.append([BuildRanking(plan, s.name, s, s.number) for s in stages])
+            inputs += self._ranks[-1]
+        super().__init__(plan, inputs=inputs)
+        self.name, self.retriever = name, retriever
+
+    def output(self, inputs: base.Outputs, values: Sequence[Any]) -> Folds:
+        """Return the folds with their choices; of equal means the first combination wins.
+
+        Raises:
+            DataError: No query outside of a fold has a value by the measure.
+        """
+        columns = [self._score(ranks, inputs) for ranks in self._ranks]
+        scores, seed = _comparable_values(columns), self.plan.config.seed
+        labels = fold_labels(self.plan.queries, self.plan.clusters)
+        fold_of = parts_of(len(labels), seed, labels, self.retriever.folds)
+        sign = -1.0 if columns[0].direction == "lower" else 1.0
+        winners, choices = [], list[FoldChoice]()
+        for fold in range(self.retriever.folds):
+            decides = (fold_of != fold) & ~np.isnan(scores[0])
+            if not decides.any():
+                problem = f"no query outside fold {fold + 1} has a value of"
+                raise DataError(
+                    f"{self.name}: {problem} {self.retriever.measure}", allowed="fewer folds"
+                )
+            means = [aggregate(row[decides], columns[0].aggregate) for row in scores]
+            best = max(range(len(means)), key=lambda number: sign * means[number])
+            winners.append(best)
+            choices.append(
+                FoldChoice(
+                    sweep=self.name,
+                    fold=fold + 1,
+                    folds=self.retriever.folds,
+                    seed=seed,
+                    queries=int((fold_of == fold).sum()),
+                    system=self.retriever.sources[best],
+                    combinations=len(means),
+                    measure=self.retriever.measure,
+                    mean=means[best],
+                    n=int(decides.sum()),
+                )
+            )
+        return Folds(fold_of, winners, choices)
+
+    def _score(self, ranks: Sequence[BuildRanking], inputs: base.Outputs) -> ScoreColumn:
+        """Return the values of one combination, for each query the mean of its repeats."""
+        measure, columns = parse_measure(self.retriever.measure), []
+        for rank in ranks:
+            if (ranking := inputs[rank]) is None:
+                raise ValueError(f"{self.name}: {rank.name} has no ranking")
+            scorer = RankingScorer(self.plan, ranking, inputs[self._judgements])
+            column = scorer.score([measure])[0][measure.label]
+            columns.append(with_failures(column, dict(without_value(ranking.outcomes))))
+        return mean_over_samples(columns)
+
+    def add(self, outputs: base.Outputs, results: Results) -> None:
+        """Add the choice of each fold."""
+        results.fold_choices += outputs[self].choices
+
+
+def _comparable_values(columns: Sequence[ScoreColumn]) -> FloatArray:
+    """Return the values, shape (combinations, queries): NaN where no combination has one.
+
+    A combination without a value where another has one gets the worst value: it failed there, or
+    has no hits.
+    """
+    values: FloatArray = np.stack([column.values for column in columns])
+    worst = columns[0].high if columns[0].direction == "lower" else columns[0].low
+    if not math.isfinite(worst):
+        worst = float(np.nanmax(values, initial=0.0))
+    has_value = ~np.isnan(values).all(axis=0)
+    return np.where(np.isnan(values) & has_value, worst, values)
+
+
+class RetrieveByFold(Retrieve):
+    """Stage that takes the hits of each query from the combination of its fold."""
+
+    has_notes = False
+
+    def __init__(
+        self,
+        resources: Resources,
+        name: str,
+        top_k: int,
+        sources: Sequence[Retrieve],
+        choose: ChooseByFold,
+        number: int = 0,
+    ) -> None:
+        super().__init__(resources, name, top_k, sources, number)
+        self.choose, retriever = choose, choose.retriever
+        self.inputs = (*self.inputs, choose)
+        seed = self.plan.config.seed
+        self.signed = {"folds": f"{retriever.folds},seed={seed},by={retriever.measure}"}
+
+    def items(self, inputs: base.Outputs) -> list[base.Slot | None]:
+        """Return no slots: the hits are those of the combinations."""
+        return []
+
+    def output(self, inputs: base.Outputs, values: Sequence[Any]) -> HitOutcomes:
+        """Return the outcome of each query; pending before the combinations are chosen."""
+        if self.choose not in inputs:
+            return [Outcome(None) for _ in self.plan.queries]
+        folds = inputs[self.choose]
+        return [
+            inputs[self.sources[folds.winners[fold]]][row]
+            for row, fold in enumerate(folds.fold_of.tolist())
+        ]
+
+    def step(self, outputs: base.Outputs, work: Work | None) -> base.Step:
+        """Return a step with the number of folds; all are done if the combinations are stored."""
+        n = self.choose.retriever.folds
+        title = f"choose {self.name} by {self.choose.retriever.measure}"
+        return base.Step(title, n, n if self.choose in outputs else 0, "folds")
