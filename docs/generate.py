@@ -57,9 +57,10 @@ A metric is between 0 and 1 unless its range says otherwise. It treats several r
 reference implementation does. An empty answer scores 0 (TER: the value of sacrebleu). An item
 without a reference has no score, and is counted. Neither holds for `abstention.*`: an empty answer
 refuses, and no reference is needed ([refusals](explain.md#scores-of-refusals)). `citation_gold.*`
-read gold documents in place of references. An answer that a system lacks is failed, and is counted
-by cause. Two numbers can be compared only if their
-signatures are equal; `gold` is a hash of the gold answers.
+read gold documents in place of references, `citation_support.*`, `nuggets.*` and `words_over_limit`
+the [judgements of answers](data.md#trec-rag). An answer that a system lacks is failed, and is
+counted by cause. Two numbers can be compared only if their signatures are
+equal; `gold` is a hash of the gold answers.
 """
 
 

@@ -40,6 +40,8 @@ def nothing_to_score(
 
 def _missing(collection: Collection) -> str:
     """Return the parts that a score needs and the data lack, as a phrase."""
+    if _are_of_track(collection):
+        return "answers without qrels, support or assigned nuggets, and no judge"
     if collection.qrels is not None:
         return "gold documents, and neither retrieved ids nor passages to compare them with"
     if not collection.answers:
@@ -50,10 +52,18 @@ def _missing(collection: Collection) -> str:
     return "gold answers, and neither answers nor texts of passages to compare them with"
 
 
+def _are_of_track(collection: Collection) -> bool:
+    """Return True for answers of a track that are known by their limit of words alone."""
+    records = chain.from_iterable(collection.recorded_answers.values())
+    return collection.qrels is None and any(record.judgements for record in records)
+
+
 def _allowed(collection: Collection) -> str:
     """Return the columns and lines that give a score, those for columns without a part first."""
     parts = "a column reference (gold answers), relevant (ids of gold documents) or "
     parts += "reference_contexts (gold passages)"
+    if _are_of_track(collection):
+        return "a file qrels, support or nuggets beside answers in dataset; or metrics.judge"
     if collection.qrels is not None or collection.answers:
         parts = (
             "a column answer, contexts (passages) or retrieved (ids); or a corpus and retrievers"

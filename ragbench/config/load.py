@@ -609,7 +609,7 @@ def brings_systems(loader: str | None) -> bool:
     """
     from ragbench.data import LOADERS
 
-    return loader not in LOADERS.table or loader in ("records", "traces", "huggingface")
+    return loader not in LOADERS.table or loader in ("records", "traces", "huggingface", "trec_rag")
 
 
 def _complete(

@@ -67,9 +67,9 @@ def scaffold_records(
     """Return (YAML that reads a file of records, notes on columns and corpus, next command).
 
     The command is `run`, or `validate` if the user has to add the corpus first. An export of
-    traces, told by its keys, gets a config of type `traces`. Columns are guessed from names and
-    contents. With a corpus, the config retrieves from it; gold and corpus are compared at once, so
-    that mistakes of the data are errors here.
+    traces and answers of TREC RAG, told by their keys, get a config of their type. Columns are
+    guessed from names and contents. With a corpus, the config retrieves from it; gold and corpus
+    are compared at once, so that mistakes of the data are errors here.
 
     Args:
         file: Path of the config; the paths in it are relative to its folder.
@@ -91,6 +91,8 @@ def scaffold_records(
     source = _find_source(records)
     corpus = corpus or (find_table(records, "corpus") if os.path.isdir(records) else None)
     entries = list(source.rows())
+    if _are_track_answers(entries):
+        return _scaffold_track(file, source.path)
     published = read_published(entries, chosen or {})
     if not published.notes and not chosen and _are_traces(source.path):
         return _scaffold_traces(file, source.path, corpus)
@@ -232,6 +234,26 @@ def _scaffold_traces(
         .replace("@SLICES@\n", _template("weeks") if has_times else "\n")
     )
     return text, [*collection.notes, *collection.warnings], "run"
+
+
+def _are_track_answers(entries: Sequence[Entry]) -> bool:
+    """Return True for answers of TREC RAG, told by the first one: sentences with citations."""
+    first = entries[0].values.get("answer") if entries else None
+    sentence = first[0] if isinstance(first, list) and first else None
+    return isinstance(sentence, dict) and sentence.keys() >= {"text", "citations"}
+
+
+def _scaffold_track(file: Path, answers: Path) -> tuple[str, Sequence[str], str]:
+    """Return (YAML that reads answers of TREC RAG, notes on how they were read, next command)."""
+    from ragbench.data.loaders.trec_rag import TrecRag
+
+    collection = TrecRag(answers=answers).load()
+    text = (
+        _template("trec_rag")
+        .replace("@FILE@", str(file))
+        .replace("@PATH@", _scalar(_relative(answers, file)))
+    )
+    return text, [f"runs: {', '.join(collection.recorded_answers)}", *collection.notes], "run"
 
 
 def _guess_columns(

@@ -12,5 +12,6 @@ LOADERS = Family(
         "records": "ragbench.data.loaders.records:Records",
         "traces": "ragbench.data.loaders.traces:Traces",
         "trec": "ragbench.data.loaders.trec:Trec",
+        "trec_rag": "ragbench.data.loaders.trec_rag:TrecRag",
     },
 )

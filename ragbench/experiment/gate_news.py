@@ -143,6 +143,8 @@ def _moved(config: ExperimentConfig, places: Mapping[Path, Path]) -> ExperimentC
     """Return a config whose data set is read from the base."""
 
     def move(value: object) -> object:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(move, value))
         if isinstance(value, (str, Path)) and Path(value).is_absolute():
             for head, base in places.items():
                 if Path(value).is_relative_to(head):

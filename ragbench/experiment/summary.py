@@ -212,10 +212,10 @@ def _describe_dataset(plan: Plan) -> records.Dataset:
     collection = plan.collection
     # the name is that of its folder or file, with the split if the config names one
     options = plan.config.dataset.options
-    path = options.get("path") or options.get("qrels")
+    path = options.get("path") or options.get("answers") or options.get("qrels")
     kind = plan.config.dataset.type
     name = "data of Python" if kind == PASSED else kind
-    if path is not None:
+    if isinstance(path, (str, Path)):  # a list of files has no name of its own
         name = Path(path).stem
     split = options.get("split")
 

@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import structs
@@ -260,6 +260,58 @@ class Prediction(AnswerFields, kw_only=False):
     __repr__ = short_repr
 
 
+# Importance of a nugget; a good answer contains every vital one.
+Importance = Literal["vital", "okay"]
+IMPORTANCES: tuple[Importance, ...] = get_args(Importance)
+# Degree to which an answer contains a nugget.
+Assignment = Literal["support", "partial_support", "not_support"]
+ASSIGNMENTS: tuple[Assignment, ...] = get_args(Assignment)
+
+
+class Nugget(Record, kw_only=False):
+    """Fact that a good answer to a question contains.
+
+    Attributes:
+        text: Fact in a few words.
+        importance: `vital` or `okay`.
+        assignment: Degree to which one answer contains it: `support`, `partial_support` or
+            `not_support`; None if no answer was judged.
+    """
+
+    text: str
+    importance: Importance
+    assignment: Assignment | None = None
+
+
+class AnswerLength(NamedTuple):
+    """Words of an answer, and the largest number of words that its task allows."""
+
+    words: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerJudgements:
+    """Judgements of one recorded answer, which metrics count without any call.
+
+    Attributes:
+        support: Level of support of each judged sentence by its first citation (`full_support`,
+            `partial_support` or `no_support`), None for a sentence without a citation; None for an
+            answer without judgements of support.
+        nuggets: Nuggets of the question with their assignments to the answer; None without any.
+        length: Length of the answer and its limit; None without a limit.
+    """
+
+    support: tuple[str | None, ...] | None = None
+    nuggets: tuple[Nugget, ...] | None = None
+    length: AnswerLength | None = None
+
+    def to_list(self) -> list[Any]:
+        """Return the judgements as JSON values, for fingerprints."""
+        nuggets = self.nuggets and [structs.astuple(nugget) for nugget in self.nuggets]
+        return [self.support, nuggets, self.length]
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Answered:
     """Answer and passages of a recorded system for one query of a data set.
@@ -276,6 +328,7 @@ class Answered:
         reasoning: Reasoning that `without_reasoning` cut from the answer; empty if it cut none.
         further: Hits that were ranked below the passages and not read; often ids without a text.
         metadata: Further columns of the answer's row in a table; not part of its fingerprint.
+        judgements: Judgements of the answer that the data set holds; None without any.
     """
 
     query_id: str
@@ -289,6 +342,7 @@ class Answered:
     reasoning: str = ""
     further: list[Document] = field(default_factory=list)
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    judgements: AnswerJudgements | None = None
 
     __repr__ = short_repr
 
@@ -361,7 +415,7 @@ class Collection:
         recorded_answers: Answers of each system that the data set holds, by its name.
         fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
             `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`, `excluded`,
-            `forbidden`.
+            `forbidden`, `nuggets`.
         notes: Sentences on how the data were read, such as counts and duplicates.
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
         gold_spans: Gold spans by query id, of documents of the corpus; empty for a query with gold
@@ -370,6 +424,8 @@ class Collection:
             several and no gold document is named: the query then has no gold document.
         excluded: Documents by query id that are dropped from its rankings before they are scored.
         forbidden: Documents, metadata and spans that must never come up, by query id.
+        nuggets: Facts of a good answer by query id, without assignments; a query without a list of
+            nuggets is absent.
         alternatives: Query id -> id of a gold document -> judged document that it stands for, of
             gold of which any is enough; of several such hits the first one counts.
         unread: Column of a table that holds no known part -> (part that it may hold, its first
@@ -397,6 +453,7 @@ class Collection:
     table_columns: Mapping[str, str] = field(default_factory=dict)
     table_rows: Mapping[str, int] = field(default_factory=dict)
     forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
+    nuggets: Mapping[str, tuple[Nugget, ...]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         parts = {
@@ -411,26 +468,3 @@ class Collection:
     def fingerprint(self, part: Part) -> str | None:
         """Return the content hash of a part; None if the data set lacks it."""
         return self.fingerprints.get(part)
-
-
-# Importance of a nugget; a good answer contains every vital one.
-Importance = Literal["vital", "okay"]
-IMPORTANCES: tuple[Importance, ...] = get_args(Importance)
-# Degree to which an answer contains a nugget.
-Assignment = Literal["support", "partial_support", "not_support"]
-ASSIGNMENTS: tuple[Assignment, ...] = get_args(Assignment)
-
-
-class Nugget(Record, kw_only=False):
-    """Fact that a good answer to a question contains.
-
-    Attributes:
-        text: Fact in a few words.
-        importance: `vital` or `okay`.
-        assignment: Degree to which one answer contains it: `support`, `partial_support` or
-            `not_support`; None if no answer was judged.
-    """
-
-    text: str
-    importance: Importance
-    assignment: Assignment | None = None

@@ -468,3 +468,25 @@ def test_columns_need_a_table(workplace, assert_message):
 
     assert result.exit_code == 2
     assert_message(result.stderr)
+
+
+@pytest.mark.parametrize("year", [2024, 2026])
+def test_answers_of_trec_rag(workplace, assert_message, year):
+    ids = {"run_id": "r1", "topic_id": "t1", "topic": "When did it open?"}
+    if year == 2026:
+        metadata = {"run_id": "r1", "narrative_id": "rag2026-1", "narrative": "When?"}
+        ids = {"metadata": {**metadata, "run_desc": "BM25"}}
+    sentences = [{"text": "It opened in 1932.", "citations": [0]}]
+    row = {**ids, "references": ["doc_1"], "answer": sentences}
+    (workplace / "run.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+
+    result = invoke("--from", "run.jsonl")
+
+    assert_message(result.stderr)
+    assert yaml.safe_load((workplace / "ragbench.yaml").read_text())["dataset"] == {
+        "type": "trec_rag",
+        "answers": "run.jsonl",
+    }
+    result = invoke("ragbench.yaml", "-q", command=run_command)
+    assert result.exit_code == 0
+    assert "words_over_limit: r1 has 0.00" in result.stdout

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -318,6 +318,18 @@ def trec_id(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
+# Keys of a topic: those of nuggets and of the TREC RAG track.
+_TOPIC_KEYS = ("query_id", "qid", "topic_id", "narrative_id")
+
+
+def topic_of(entry: Entry, usual: str = "qid") -> str:
+    """Return the id of the topic of a line, under any key of TREC RAG.
+
+    A DataError if there is none names the key `usual`.
+    """
+    return entry.id(next((key for key in _TOPIC_KEYS if key in entry.values), usual))
+
+
 def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
     """Read the nuggets of each query from JSON lines, as query id -> nuggets.
 
@@ -332,21 +344,31 @@ def read_nuggets(path: Path) -> dict[str, tuple[Nugget, ...]]:
             differ.
     """
     nuggets_by_query: dict[str, tuple[Nugget, ...]] = {}
-    for entry in read_jsonl(path):
-        query = entry.id("query_id" if "query_id" in entry.values else "qid")
+    for _, query, nuggets in read_nugget_lines([path]):
+        nuggets_by_query.setdefault(query, nuggets)
+    return nuggets_by_query
+
+
+def read_nugget_lines(paths: Iterable[Path]) -> Iterator[tuple[Entry, str, tuple[Nugget, ...]]]:
+    """Yield (line, query id, nuggets) of each line of nuggets, as `read_nuggets` reads them.
+
+    All lines of a query, also in several files, have the same nuggets; else a DataError.
+    """
+    facts_by_query: dict[str, list[tuple[str, str]]] = {}
+    for entry in chain.from_iterable(map(read_jsonl, paths)):
+        query = topic_of(entry)
         nuggets = entry.as_record(NuggetLine).nuggets
         # without the assignment, which differs from answer to answer
-        facts = [(nugget.text, nugget.importance) for nugget in nuggets]
+        facts: list[tuple[str, str]] = [(nugget.text, nugget.importance) for nugget in nuggets]
         counts = Counter(text.strip() for text, _ in facts)
         if (text := next((t for t, n in counts.items() if not t or n > 1), None)) is not None:
             problem = f"nugget {shown(text)} is empty or repeated"
             raise entry.error(problem, allowed="each nugget once, as text")
-        first = nuggets_by_query.setdefault(query, nuggets)
-        if facts != [(nugget.text, nugget.importance) for nugget in first]:
+        if facts != facts_by_query.setdefault(query, facts):
             allowed = "the same nuggets, in the same order, on every line of a query"
             problem = f"query '{query}' has other nuggets on an earlier line"
             raise entry.error(problem, allowed=allowed)
-    return nuggets_by_query
+        yield entry, query, nuggets
 
 
 class NuggetLine(Record):

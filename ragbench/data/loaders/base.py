@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Protocol, TypeVar
 
+from msgspec.structs import astuple
+
 from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
 from ragbench.signature import fingerprint, fingerprint_json, fingerprint_unordered
@@ -169,6 +171,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         ambiguous_gold=select(collection.ambiguous_gold),
         excluded=select(collection.excluded),
         forbidden=select(collection.forbidden),
+        nuggets=select(collection.nuggets),
         expected_tool_calls=select(collection.expected_tool_calls),
         recorded_answers={name: rows for name, rows in answers.items() if rows},
         notes=[*collection.notes, note],
@@ -193,7 +196,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
 
     A fingerprint has 12 hexadecimal digits. Metadata of queries and grades of subtopics do not
     count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `excluded`,
-    `forbidden`, `expected_tool_calls` and `given`; none depends on the order of the records.
+    `forbidden`, `nuggets`, `expected_tool_calls` and `given`; none depends on the order of records.
     `queries` is always there; the others only if the part is not None (corpus, qrels) or not empty.
     """
     # without metadata of queries: the same data in CSV have text where JSON has numbers
@@ -215,6 +218,11 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         prints["excluded"] = fingerprint_unordered([q, *sorted(names)] for q, names in documents)
     if collection.forbidden:
         prints["forbidden"] = forbidden_print(collection.forbidden)
+    if collection.nuggets:
+        lists = collection.nuggets.items()
+        prints["nuggets"] = fingerprint_unordered(
+            [query, fingerprint_json([*map(astuple, facts)], _WHOLE)] for query, facts in lists
+        )
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
         digests = ([query, *_digests(gold)] for query, gold in calls)
@@ -238,7 +246,7 @@ def document_digest(document: Document) -> str:
 
 
 def _answered(answered: Answered) -> str:
-    """Return a hash of a recorded answer, with its passages, queries, tool calls and error."""
+    """Return a hash of a recorded answer, with its passages, queries, tool calls and judgements."""
     # a missing answer is not an empty one, nor are missing passages an empty list
     answer = ["none"] if answered.answer is None else ["answer", answered.answer]
     contexts = answered.contexts
@@ -250,4 +258,6 @@ def _answered(answered: Answered) -> str:
         pieces.append(fingerprint(_digests(answered.tool_calls), _WHOLE))
     if answered.error is not None:
         pieces.append(fingerprint(["error", answered.error], _WHOLE))
+    if answered.judgements is not None:
+        pieces.append(fingerprint_json(answered.judgements.to_list(), _WHOLE))
     return fingerprint([answered.query_id, *pieces], _WHOLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,8 +19,9 @@ from ragbench.score.judge.judge import load_rubrics
 from ragbench.score.retrieval.base import no_average
 from ragbench.score.retrieval.notation import Measure, parse_measure, parse_measures
 from ragbench.score.retrieval.score_run import SUBTOPICS_ALLOWED
-from ragbench.score.text import DEFAULT_METRICS
+from ragbench.score.text import DEFAULT_METRICS, GROUPS
 from ragbench.score.text.base import Metric
+from ragbench.score.text.judged_rows import JUDGED_PARTS, judged_parts
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Answered, Collection
 from ragbench.types.documents import record_ids
@@ -52,6 +53,13 @@ ONLY_REFUSALS = (
     "no gold and no judge: of the answers, refusals are counted, and nothing is scored; name gold "
     "answers (dataset.gold) or a judge (metrics.judge)"
 )
+
+# Part of the judgements of answers -> its description in messages.
+_JUDGED_NOUNS = {
+    "support": "judgements of support",
+    "nuggets": "nuggets that are assigned to answers",
+    "length": "a limit of words",
+}
 
 # Default metrics of data with gold tool calls.
 DEFAULT_CALL_METRICS = ("tool_call_correctness", "tool_call_f1")
@@ -212,9 +220,11 @@ def choose_answer_scores(
             problem = f"{citation_metric.name} needs gold documents, and the data set has none"
             allowed = "records with a column relevant, or metrics of texts"
             raise inputs.error(problem, "metrics.generation", allowed)
+        _check_judged(metrics, inputs)
     else:
         names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
         names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
+        names += _judged_metrics(collection)
         metrics = tuple(map(parse_metric, names))
     # causes decide `right`, by a judge where there is one
     metrics = tuple(metric for metric in metrics if metric.canonical != "right")
@@ -226,12 +236,36 @@ def choose_answer_scores(
     blocks, build = config.metrics.judges, partial(components.build_judge, calls=inputs.calls)
     planned_judges = components.make_all(build, blocks.values())
     for name, planned in zip(blocks, planned_judges, strict=True):
+        if planned.nuggets is None and collection.nuggets:
+            planned = replace(planned, nuggets=collection.nuggets)
         reason = components.unavailable(planned, replay=choices.judge_replay)
         if reason is not None:
             skipped[name] = reason
         else:
             judges[name] = planned
     return metrics, judges, skipped
+
+
+def _judged_metrics(collection: Collection) -> tuple[str, ...]:
+    """Return the default metrics of answers that the data set holds with their judgements."""
+    parts = judged_parts(collection)
+    names: tuple[str, ...] = GROUPS["nuggets"] if "nuggets" in parts else ()
+    names += GROUPS["citation_support"] if "support" in parts else ()
+    if "length" in parts and collection.qrels is not None:
+        names += GROUPS["citation_gold"]
+    # the length of an answer alone says nothing of its quality
+    return (*names, "words_over_limit") if "length" in parts and names else names
+
+
+def _check_judged(metrics: Sequence[Metric], inputs: PlanInputs) -> None:
+    """Raise a DataError for a metric of the config that reads judgements the data set lacks."""
+    parts = judged_parts(inputs.collection)
+    for metric in metrics:
+        reads = metric.declaration.reads
+        if reads in JUDGED_PARTS and reads not in parts:
+            problem = f"{metric.name} needs {_JUDGED_NOUNS[reads]}, and the data set has none"
+            allowed = "dataset: {type: trec_rag, ...} with such a file, or other metrics"
+            raise inputs.error(problem, "metrics.generation", allowed)
 
 
 def plan_fill(

@@ -46,6 +46,7 @@ from ragbench.score.retrieval.score_run import (
 from ragbench.score.text.base import AnswerSources, CallRows, Metric
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.gold_words import GoldWords
+from ragbench.score.text.judged_rows import JUDGED_PARTS, JudgedRows
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn
@@ -460,6 +461,12 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             questions = [query.text for query in self.plan.queries]
             parts = [_texts_key(_texts_of(sample), self._gold()), fingerprint_json(questions)]
             parts.append(fingerprint_json(answerable))
+        elif reads in JUDGED_PARTS:
+            judged = self._judged(sample.name)
+            rows = [answer and answer.to_list() for answer in judged.answers]
+            texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
+            nuggets = [[*map(structs.astuple, facts)] for facts in judged.nuggets]
+            parts = [texts, fingerprint_json([rows, [*map(sorted, judged.judged)], nuggets])]
         elif sources is not None:
             rows = [[s.documents, s.gold and sorted(s.gold), s.has_known_ids] for s in sources]
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
@@ -485,6 +492,10 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             [None if o.value is None else o.value.tool_calls for o in answers.outcomes],
             [*map(expected.get, self.plan.ids)],
         )
+
+    def _judged(self, system: str) -> JudgedRows:
+        """Return the judgements of the answers, which the data set holds."""
+        return JudgedRows.of_system(self.plan.collection, system, self.plan.ids)
 
     def _sources(self, inputs: Outputs, sample: int) -> list[AnswerSources] | None:
         """Return the documents that each answer may cite, beside the gold; None if none is read."""
@@ -536,8 +547,9 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             answers = samples[sample]
             texts, calls = [*_texts_of(answers)], self._calls(answers)
             sources = self._sources(inputs, sample)
+            judged = self._judged(self._answer.system.name)
             columns = scorer.score(
-                texts, self._gold(), advance, calls, answerable, questions, sources
+                texts, self._gold(), advance, calls, answerable, questions, sources, judged
             )
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * len(self.plan.metrics) + number, column)

@@ -8,6 +8,8 @@ DEFAULT_METRICS = ("right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1")
 # Name that a config may write for several metrics -> these metrics.
 GROUPS = {
     "abstention": ("abstention.precision", "abstention.recall", "abstention.over_refusal"),
+    "citation_support": ("citation_support.precision", "citation_support.recall"),
+    "nuggets": ("nuggets.strict_vital", "nuggets.strict_all", "nuggets.vital", "nuggets.all"),
     "citation_gold": ("citation_gold.precision", "citation_gold.recall", "citation_gold.f1"),
 }
 
@@ -42,6 +44,15 @@ METRICS = Family(
             f"citation_gold.{name}": f"{_PACKAGE}.citation_gold:citation_{name}_of_gold"
             for name in ("precision", "recall", "f1")
         },
+        **{
+            f"citation_support.{name}": f"{_PACKAGE}.judged_answers:support_{name}"
+            for name in ("precision", "recall")
+        },
+        **{
+            f"nuggets.{name}": f"{_PACKAGE}.judged_answers:nuggets_{name}"
+            for name in ("strict_vital", "strict_all", "vital", "all")
+        },
+        "words_over_limit": f"{_PACKAGE}.judged_answers:words_over_limit",
         "bertscore": f"{_PACKAGE}.bertscore:bertscore",
         "semantic_similarity": f"{_PACKAGE}.semantic_similarity:semantic_similarity",
     },

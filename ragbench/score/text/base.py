@@ -248,7 +248,17 @@ _REPORTED_AT_ONCE = 50  # rows per progress report: a report may cost more than 
 # Prediction and references; for metrics of tool calls, actual and gold calls.
 Row = tuple[str, Sequence[str]]
 # Data that a metric reads, as `Declaration` explains them.
-MetricReads = Literal["texts", "tool_calls", "answerable", "questions", "citations", "repetitions"]
+MetricReads = Literal[
+    "texts",
+    "tool_calls",
+    "answerable",
+    "questions",
+    "citations",
+    "support",
+    "nuggets",
+    "length",
+    "repetitions",
+]
 # Option -> value, defaults included.
 Options = Mapping[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -467,8 +477,9 @@ class Declaration:
         reads: `texts`: answers and references; `tool_calls`: actual and gold calls; `answerable`:
             whether the answer refuses, and whether the question has an answer; `questions`: the
             answer, and the question with its gold answers; `citations`: the answer, its passages
-            and the gold documents of the question; `repetitions`: `right` of all answers to a
-            question, which a run alone knows.
+            and the gold documents of the question; `support`, `nuggets`, `length`: this part of
+            the judgements of the answer (`AnswerJudgements`); `repetitions`: `right` of all answers
+            to a question, which a run alone knows.
         open: Function that creates a scorer of many rows; None: the function is called per row.
         facts: Further parts of the signature, or a function of the options that returns them.
         unsigned: Options without effect on values, or that `facts` has in another form.

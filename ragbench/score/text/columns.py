@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
+from msgspec.structs import astuple
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.score.base import ROUNDING
 from ragbench.score.text import base
 from ragbench.score.text.gold_words import has_no_answer
+from ragbench.score.text.judged_rows import JUDGED_PARTS, JudgedRows
 from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered
 from ragbench.text.refusals import refuses
@@ -84,6 +86,7 @@ class TextScorer:
         answerable: Sequence[bool | None] | None = None,
         questions: Sequence[str] | None = None,
         sources: Sequence[base.AnswerSources] | None = None,
+        judged: JudgedRows | None = None,
     ) -> list[ScoreColumn]:
         """Score predictions against their references; return a column per metric, in order.
 
@@ -94,13 +97,14 @@ class TextScorer:
         whether its question has an answer, None if nothing tells. `questions` are the texts of the
         questions, for the metric `right`; without `answerable`, gold answers that all decline stand
         for a question without an answer. `sources` are the passages and gold documents for metrics
-        of citations. A row whose computation ended its
-        worker twice, or is too long for its metric, has no value, with the cause `error`.
+        of citations, `judged` the judgements of the answers for metrics that count them. A row
+        whose computation ended its worker twice, or is too long for its metric, has no value, with
+        the cause `error`.
 
         Raises:
             DataError: The lists differ in length, or a member is no text.
             OptionError: A metric of tool calls, without `calls`, of abstention, without
-                `answerable`, or of citations, without `sources`.
+                `answerable`, of citations, without `sources`, or of judgements, without `judged`.
             AdapterError: A metric of the user fails, or returns no number.
             ValueError: `calls`, `answerable` or `sources` has another length than the predictions.
 
@@ -117,7 +121,9 @@ class TextScorer:
             self._gold, self._print_of_gold = gold, gold_print(gold)
         report: base.Advance = advance or (lambda n: None)
         columns: dict[base.Metric, ScoreColumn] = {}
-        facts = _ItemFacts(texts, self._print_of_gold, calls, answerable, questions, sources)
+        facts = _ItemFacts(
+            texts, self._print_of_gold, calls, answerable, questions, sources, judged
+        )
         for group, scorer in self._groups:
             print_of_gold, inputs = facts.inputs_of(group[0])
             outcomes = list(inputs)
@@ -264,7 +270,7 @@ def shared_signature(metric: base.Metric, gold: str) -> Signature:
     if declaration.needs_reference:
         # gold answers may be the same where the gold calls are others
         # gold documents are those of the judgements
-        names = {"tool_calls": "tool_calls", "citations": "qrels"}
+        names = {"tool_calls": "tool_calls", "citations": "qrels", "nuggets": "nuggets"}
         parts[names.get(declaration.reads, "gold")] = gold
     return Signature.of("", **parts, v=declaration.version)
 
@@ -283,6 +289,7 @@ class _ItemFacts:
     answerable: Sequence[bool | None] | None
     questions: Sequence[str] | None
     sources: Sequence[base.AnswerSources] | None
+    judged: JudgedRows | None
     # several metrics read the refusals
     refuses: Callable[[str], bool | None] = field(default_factory=lambda: functools.cache(refuses))
 
@@ -308,6 +315,10 @@ class _ItemFacts:
         if declaration.reads == "citations" and self.sources is not None:
             relevant = fingerprint_unordered(sorted(s.relevant) for s in self.sources)
             return relevant, _citation_inputs(metric, predictions, self.sources)
+        if declaration.reads in JUDGED_PARTS and self.judged is not None:
+            lists = ([*map(astuple, nuggets)] for nuggets in self.judged.nuggets)
+            facts = fingerprint_unordered([fingerprint_json(nuggets)] for nuggets in lists)
+            return facts, _judged_inputs(declaration.reads, predictions, self.judged)
         allowed = "metrics of texts; this one reads more: it is scored in a run over records"
         raise OptionError("metric", "name", metric.name, allowed)
 
@@ -416,6 +427,24 @@ def _citation_inputs(
             yield Cause.NO_CITATIONS
         else:
             yield cast("base.Row", (prediction, source))
+
+
+def _judged_inputs(
+    part: str, predictions: Sequence[str | None], judged: JudgedRows
+) -> Iterator[_Inputs]:
+    """Yield prediction and judgements of each row, or the cause of its missing value."""
+    rows = zip(predictions, judged.answers, judged.judged, strict=True)
+    for prediction, judgements, parts in rows:
+        value = getattr(judgements, part, None)
+        # causes that lie in the question come before those of the answer
+        if part not in parts:
+            yield Cause.NO_JUDGEMENTS
+        elif prediction is None:
+            yield Cause.NO_ANSWER
+        elif value is None:
+            yield Cause.NO_JUDGEMENTS
+        else:
+            yield cast("base.Row", (prediction, value))
 
 
 def _score_column(

@@ -49,7 +49,9 @@ OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1")
 OF_REFUSALS = GROUPS["abstention"]
 # Those that read gold documents; see `test_citation_gold.py`
 OF_CITATIONS = GROUPS["citation_gold"]
-OF_OTHERS = (*OF_MODELS, *OF_CALLS, *OF_REFUSALS, *OF_CITATIONS)
+# Those that read judgements of answers; see `test_judged_answers.py`
+OF_JUDGEMENTS = (*GROUPS["citation_support"], *GROUPS["nuggets"], "words_over_limit")
+OF_OTHERS = (*OF_MODELS, *OF_CALLS, *OF_REFUSALS, *OF_CITATIONS, *OF_JUDGEMENTS)
 OF_WORDS = [name for name in METRICS.names() if name not in OF_OTHERS]
 
 
