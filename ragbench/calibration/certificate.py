@@ -120,13 +120,13 @@ def probe_report(
     rubrics = {}
     for score in scores:
         of_score = probes[score.name]
-        rubrics[score.name] = certificate.ProbedRubric(**_facts(score), probes=of_score)
+        rubrics[score.name] = certificate.ProbedRubric(**rubric_facts(score), probes=of_score)
     return certificate.ProbeReport(
         run=run.name, data=run.data, systems=run.systems, confidence=confidence, rubrics=rubrics
     )
 
 
-def _facts(score: JudgedScore) -> dict[str, Any]:
+def rubric_facts(score: JudgedScore) -> dict[str, Any]:
     """Return the fields of a `JudgedRubric` for a score: rubric, judge, model and signature."""
     return {
         "rubric": score.rubric.name,
@@ -169,12 +169,12 @@ def _certify_score(
     groups, groups_mean = group_agreements(ratings, calibration.groups, rare=rare, **options)
     people = judge_against_people(ratings, good=good, confidence=confidence)
     return certificate.CertifiedRubric(
-        **_facts(score),
+        **rubric_facts(score),
         scale=(scale.low, scale.high),
         good=words,
         labels=facts,
         agreement=people | statistic_records(levels),
-        ceiling=people_against_people(ratings, confidence=confidence),
+        ceiling=_ceiling(ratings, score, labels, confidence),
         correlations=correlations(ratings, confidence=confidence),
         probes=calibration.probes.get(score.name, {}),
         corrected=corrected,
@@ -220,6 +220,15 @@ def _read_labels(
         random=random,
         why=why,
     )
+
+
+def _ceiling(
+    ratings: Ratings, score: JudgedScore, labels: Labels, confidence: float
+) -> dict[str, certificate.AgreementFound]:
+    """Return the agreement of the raters with each other, also of those behind a joint label."""
+    if labels.ceiling:
+        ratings = Ratings.of(score, replace(labels, by_rater=labels.ceiling), ratings.scale)
+    return people_against_people(ratings, confidence=confidence)
 
 
 def _edited_queries(design: Draw, labels: Labels) -> list[str]:

@@ -42,6 +42,9 @@ class JudgedScore:
         scores: Answer -> score from 0 to 1; answers without a score are absent.
         unscored: Answer without a score -> cause.
         reasons: Answer -> reason that the judge gave; answers without a reason may be absent.
+        units: Query id -> unit of sampling; a query without one is a unit of its own.
+        orders: Answer -> scores of the preferred answer of a pair where it stands first, and where
+            it stands second; empty for rubrics that judge no pairs.
     """
 
     name: str
@@ -52,6 +55,8 @@ class JudgedScore:
     scores: Mapping[Key, float]
     unscored: Mapping[Key, str]
     reasons: Mapping[Key, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    orders: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,15 @@ class Labels:
             a label included.
         probabilities: Answer -> number in the cell `probability` on its sheet; NaN without one.
         groups: Answer -> text in the column of groups that was asked for; empty without one.
+        ceiling: The same as `by_rater` for the raters behind a joint label, who are compared with
+            each other alone; empty if `by_rater` has the labels of each rater.
     """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
     rows: dict[Key, str] = field(default_factory=dict)
     probabilities: dict[Key, float] = field(default_factory=dict)
     groups: dict[Key, str] = field(default_factory=dict)
+    ceiling: dict[str, dict[Key, float]] = field(default_factory=dict)
 
     @property
     def labelled(self) -> set[Key]:
@@ -321,6 +324,7 @@ class Ratings:
         judge: Shape (n,): scores of the judge, 0 to 1.
         people: Shape (n, raters): labels as scores from 0 to 1; NaN for a missing label.
         raters: Names of the raters, in the order of the columns.
+        units: Query id -> unit of sampling; a query without one is a unit of its own.
     """
 
     keys: Sequence[Key]
@@ -328,6 +332,7 @@ class Ratings:
     judge: FloatArray
     people: FloatArray
     raters: Sequence[str]
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, score: JudgedScore, labels: Labels, scale: LabelScale) -> Ratings:
@@ -340,7 +345,8 @@ class Ratings:
         for column, of_rater in enumerate(labels.by_rater.values()):
             people[:, column] = [of_rater.get(key, np.nan) for key in keys]
         judge = np.array([score.scores[key] for key in keys], dtype=np.float64)
-        return cls(keys, scale, judge, scale.score(people), list(labels.by_rater))
+        raters = list(labels.by_rater)
+        return cls(keys, scale, judge, scale.score(people), raters, score.units)
 
     @property
     def mean_labels(self) -> FloatArray:
@@ -350,8 +356,9 @@ class Ratings:
 
     @property
     def queries(self) -> np.ndarray[Any, Any]:
-        """Query id of each answer, as clusters: answers to one query are not independent."""
-        return np.array([query for _, query in self.keys], dtype=object).astype(str)
+        """Unit of each answer, mostly its query: answers of one unit are not independent."""
+        units = [self.units.get(query, query) for _, query in self.keys]
+        return np.array(units, dtype=object).astype(str)
 
     @property
     def between(self) -> int:
@@ -430,7 +437,7 @@ def read_ratings(
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
-    judged = _judged_scores(scores, [*answers], rubric, model)
+    judged = judged_scores(scores, [*answers], rubric, model)
     fingerprints = {}
     for name, score in judged.items():
         fingerprints[name] = sorted([*key, value] for key, value in score.scores.items())
@@ -469,7 +476,7 @@ def _scale_of_words(entries: Sequence[Entry], raters: Sequence[str]) -> LabelSca
     return scale
 
 
-def _judged_scores(
+def judged_scores(
     scores: Mapping[str, dict[Key, float]], answers: Sequence[Key], rubric: str | None, model: str
 ) -> dict[str, JudgedScore]:
     """Return name -> scores of each judge of a table; answers without a rating are unscored."""

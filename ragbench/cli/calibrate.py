@@ -14,20 +14,30 @@ _SAMPLE = 50  # answers that a probe judges again
 # Parameters that only some uses of the command accept -> these uses.
 _USES = {
     ("systems", "unit", "where"): {"--draw"},
-    ("seed",): {"--draw", "--probe"},
+    ("seed",): {"--draw", "--probe", "--on"},
     ("sample", "trusted"): {"--probe"},
-    ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings"},
-    ("judge_scale", "model"): {"--ratings"},
-    ("good", "own_columns", "by", "random", "verbose", "disagreements"): {"--labels", "--ratings"},
+    ("limit", "overrides", "only_plan"): {"--on"},
+    ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings", "--on"},
+    ("judge_scale", "model"): {"--ratings", "--on"},
+    ("good", "own_columns", "by", "verbose", "disagreements"): {"--labels", "--ratings", "--on"},
+    ("random",): {"--labels", "--ratings"},
 }
 _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
 
 
+class _CalibrateCommand(output.NamesCommand):
+    """Command whose `--on` takes several files: `--on response.jsonl source_info.jsonl`."""
+
+    names_option = "--on"
+
+
 @output.command(
     name="calibrate",
+    cls=_CalibrateCommand,
     examples=(
         "ragbench calibrate runs/my --draw 100 -o sheet.html",
         "ragbench calibrate runs/my --labels sheet.csv -o judge.json",
+        "ragbench calibrate my.yaml --on response.jsonl source_info.jsonl --limit 200",
     ),
 )
 @click.argument("run", type=click.Path(path_type=Path), required=False)
@@ -50,6 +60,17 @@ _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
     help="A table with the ratings of a judge and of people, without a RUN. One row "
     "per answer: query_id, system, judge, label (or label_1, label_2 ...).",
 )
+@output.path_option(
+    "--on",
+    multiple=True,
+    metavar="FILE...",
+    help="Judge a published set of judged answers, with the judges of a CONFIG in place of RUN; "
+    "several files of one set may follow. --column judge=COLUMN takes predictions that FILE "
+    "holds, without a CONFIG.",
+)
+@output.number_option("--limit", help="With --on: draw N rows by seed, by strata of the label.")
+@output.flag("--plan", "only_plan", help="With --on: print calls and cost, and ask nothing.")
+@output.overrides_option
 @click.option(
     "--probe",
     "probe",
@@ -117,7 +138,8 @@ _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
     metavar="NAME=COLUMN",
     help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a "
     "rubric; repeatable, one per rater; question=, query_id=, system= or answer=COLUMN. With "
-    "--ratings: query_id=, system=, answer=, judge= or label=COLUMN.",
+    "--ratings: query_id=, system=, answer=, judge= or label=COLUMN. With --on: id=, unit=, "
+    "system=, question=, contexts=, answer=, label= or judge=COLUMN, or a path as metadata.gpt_4o.",
 )
 @click.option(
     "--by",
@@ -146,6 +168,7 @@ def command(
     n: int | None,
     labels: tuple[Path, ...],
     ratings: Path | None,
+    on: tuple[Path, ...],
     probe: str | None,
     target: Path | None,
     **options: Any,
@@ -157,18 +180,17 @@ def command(
     judge.json` prints the agreement of the judge with people, and writes the certificate.
     `--probe position` judges again with the passages reversed and reports the shift of the scores;
     it needs no labels. `--ratings table.csv` needs no run: the table has the ratings of both.
+    `CONFIG --on FILE` judges a published set, such as LLM-AggreFact, RAGTruth or FaithBench, and
+    compares the judge with its labels.
     """
     rubrics: tuple[str, ...] = options.pop("rubrics")
-    choices = {}
-    for name, value in options.items():
-        # by identity: 0 == False, but a seed or a label of 0 is a choice
-        if value is not None and value is not False and value != ():
-            choices[name] = value
+    choices = _choices(options)
     is_used = {
         "--draw": n is not None,
         "--labels": bool(labels),
         "--ratings": ratings is not None,
         "--probe": probe is not None,
+        "--on": bool(on),
     }
     _check_uses(is_used, run, choices)
     if choices.pop("as_json", False):
@@ -183,6 +205,9 @@ def command(
     for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):
         if name in choices:
             choices[name] = LabelScale.parse(choices[name], option)
+    if on:
+        _certify_on(run, on, target, rubrics, choices)
+        return
     if run is None:
         _certify_ratings(cast("Path", ratings), target, rubrics, choices)
         return
@@ -203,6 +228,63 @@ def command(
         certificate.probe_judge(request)
 
 
+def _choices(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that the user passed."""
+    choices = {}
+    for name, value in options.items():
+        # by identity: 0 == False, but a seed or a label of 0 is a choice
+        if value is not None and value is not False and value != ():
+            choices[name] = value
+    return choices
+
+
+def _certify_on(
+    config: Path | None,
+    files: tuple[Path, ...],
+    target: Path | None,
+    rubrics: tuple[str, ...],
+    choices: dict[str, Any],
+) -> None:
+    """Compare judges, or predictions, with the labels of a published set."""
+    from ragbench.cli import certificate, published
+
+    names = choices.keys() & {"form", "disagreements", "verbose"}
+    request = published.SetRequest(
+        files=files,
+        columns=output.parse_pairs("--column", choices.pop("columns", ())),
+        target=certificate.Target(target, **{name: choices.pop(name) for name in names}),
+        rubrics=rubrics,
+        limit=choices.pop("limit", None),
+        seed=choices.pop("seed", None),
+        scale=choices.pop("scale", None),
+        by=choices.pop("by", ""),
+        options={name: choices.pop(name) for name in choices.keys() & {"good", "confidence"}},
+    )
+    has_predictions = published.JUDGE in request.columns
+    output.refuse(
+        (config and has_predictions, "--column judge= asks no judge, and takes no CONFIG"),
+        (
+            not config and not has_predictions,
+            "Missing argument 'CONFIG' with the judge, or --column judge=COLUMN with predictions "
+            "that FILE holds",
+        ),
+        (
+            config and choices.keys() & {"judge_scale", "model"},
+            "--judge-scale and --model are for --column judge=COLUMN",
+        ),
+        (
+            has_predictions and choices.keys() & {"overrides", "only_plan"},
+            "--set and --plan are for the judge of a CONFIG",
+        ),
+    )
+    if config is None:
+        judge_scale, model = choices.get("judge_scale"), choices.get("model", "not named")
+        published.certify_predictions(request, judge_scale, model)
+    else:
+        overrides, only_plan = choices.get("overrides", ()), choices.get("only_plan", False)
+        published.certify_set(config, request, overrides, only_plan=only_plan)
+
+
 def _certify_ratings(
     ratings: Path, target: Path | None, rubrics: tuple[str, ...], choices: dict[str, Any]
 ) -> None:
@@ -216,24 +298,26 @@ def _certify_ratings(
 
 def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Mapping[str, Any]) -> None:
     """Raise a usage error for uses that exclude each other, and for options of other uses."""
-    is_drawing, has_labels, has_ratings, is_probing = is_used.values()
+    is_drawing, has_labels, has_ratings, is_probing, is_on = is_used.values()
     output.refuse(
         (
-            is_drawing + (has_labels or is_probing) + has_ratings != 1,
-            "pass one of --draw N, --labels FILE, --probe position and --ratings FILE; --probe may "
-            "stand beside --labels",
+            is_drawing + (has_labels or is_probing) + has_ratings + is_on != 1,
+            "pass one of --draw N, --labels FILE, --probe position, --ratings FILE and --on FILE; "
+            "--probe may stand beside --labels",
         ),
         (has_ratings and run, "--ratings takes no RUN: the table has the judge's ratings"),
         (
-            not (has_ratings or run),
+            not (has_ratings or is_on or run),
             "Missing argument 'RUN', a run folder (none with --ratings FILE)",
         ),
     )
+    from ragbench.report.text import listed
+
     options = {str(option.name): option.opts[0] for option in command.params}
     for names, allowed in _USES.items():
         for name in names:
             is_refused = name in choices and not any(is_used[use] for use in allowed)
-            output.refuse((is_refused, f"{options[name]} is for {' and '.join(sorted(allowed))}"))
+            output.refuse((is_refused, f"{options[name]} is for {listed(sorted(allowed))}"))
     output.refuse(
         (
             "where" in choices and "unit" in choices,

@@ -41,6 +41,7 @@ from ragbench.records import codec
 from ragbench.records.certificate import (
     CERTIFICATE_SCHEMA,
     JudgeCertificate,
+    PairCertificate,
     ProbeFound,
     ProbeReport,
     RequiredCertificate,
@@ -59,7 +60,7 @@ from ragbench.score.base import Advance
 from ragbench.types import Collection
 from ragbench.types.display import counted
 
-Result = TypeVar("Result", JudgeCertificate, ProbeReport)
+Result = TypeVar("Result", JudgeCertificate, PairCertificate, ProbeReport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +114,19 @@ class Request:
     verbose: bool = False
 
 
-def _write(
+def write_record(
     noun: str,
     record: Result,
     build: Callable[[Result], TableReport],
     notes: Sequence[str],
-    output: Path | None,
-    form: str,
+    target: Target,
 ) -> None:
-    """Write a certificate or probe report to `output`, if not None, and print it."""
+    """Write a certificate or probe report to the file of the target, if any, and print it.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    output, form = target.output, target.form
     text = to_json(codec.to_json(record))
     if output is not None:
         write_file(output, text)
@@ -223,10 +228,10 @@ def certify_judge(
     target = Target(request.output, request.form, request.disagreements, request.verbose)
     disagreements = find_disagreements(run, chosen, labels_by_rubric, scale)
     changes = _changes(request, chosen, labels_by_rubric, certificate)
-    _write_certificate(certificate, disagreements, notes, target, changes)
+    write_certificate(certificate, disagreements, notes, target, changes)
 
 
-def _write_certificate(
+def write_certificate(
     certificate: JudgeCertificate,
     disagreements: Sequence[Disagreement],
     notes: Sequence[str],
@@ -245,7 +250,7 @@ def _write_certificate(
     build = partial(
         certificate_report, disagreements=disagreements, changes=changes, verbose=target.verbose
     )
-    _write("certificate", certificate, build, notes, target.output, target.form)
+    write_record("certificate", certificate, build, notes, target)
 
 
 def _changes(
@@ -331,7 +336,7 @@ def certify_ratings(
     calibration = Calibration(scale=scale, by=by, groups=groups, **options)
     certificate = certify(run, run.scores, labels, calibration)
     disagreements = find_disagreements(run, run.scores, labels, scale)
-    _write_certificate(certificate, disagreements, (), target)
+    write_certificate(certificate, disagreements, (), target)
 
 
 def probe_judge(request: Request) -> None:
@@ -349,7 +354,7 @@ def probe_judge(request: Request) -> None:
     chosen = request.run.select_scores(request.rubrics)
     probe_results, notes = _probe_judges(request, chosen)
     report = probe_report(request.run, chosen, probe_results, confidence=request.confidence)
-    _write("probes", report, probes_report, notes, request.output, request.form)
+    write_record("probes", report, probes_report, notes, Target(request.output, request.form))
 
 
 def _probe_judges(

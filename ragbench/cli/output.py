@@ -27,7 +27,8 @@ from ragbench.secrets import printed
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from ragbench.llm.usage import Totals
+    from ragbench.config.schema import BudgetLimits
+    from ragbench.llm.usage import Estimate, Totals
     from ragbench.records.summary import Summary
     from ragbench.report.formats.base import Screen
     from ragbench.report.progress import Progress, StageProgress
@@ -101,6 +102,31 @@ run_argument = click.argument("run", type=click.Path(path_type=Path))
 config_argument = click.argument("config", type=click.Path(path_type=Path), default="ragbench.yaml")
 no_judge_option = flag("--no-judge", help="Call no judge.")
 json_option = partial(flag, "--json", "as_json")
+
+
+class NamesCommand(click.Command):
+    """Command with an option that takes several names, or files: `--only bm25 exact`.
+
+    Attributes:
+        names_option: The option.
+    """
+
+    names_option: str
+
+    # the names end at the next option, or at the path of a config (`.yaml` or `.yml`)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, with the option before each of its names."""
+        expanded: list[str] = []
+        option, names_follow = self.names_option, False
+        for arg in args:
+            names_follow = arg == option or (
+                names_follow and not arg.startswith("-") and not arg.endswith((".yaml", ".yml"))
+            )
+            if names_follow and arg != option and expanded[-1] != option:
+                expanded.append(option)
+            expanded.append(arg)
+        return super().parse_args(ctx, expanded)
 
 
 class FiniteRange(click.FloatRange):
@@ -326,6 +352,26 @@ def spent(totals: Totals, *, tokens: bool = False) -> str:
     usd = "cost unknown" if totals.unknown_cost else f"{totals.cost_usd:.2g} USD"
     stored = counted(totals.stored, "stored replies")
     return f"{counted(totals.calls, 'calls')}, {stored}, {sent}{usd}"
+
+
+def number_range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
+    """Return a low and a high number as text: `20 to 40`, or `20` if both print alike."""
+    low, high = (format(number, number_format) for number in numbers)
+    return low if low == high else f"{low} to {high}"
+
+
+def estimated(cost: Estimate) -> str:
+    """Return estimated calls, tokens and cost as text: `20 calls, 5,000 tokens, 0.002 USD`."""
+    usd = "of unknown price" if cost.usd is None else f"{number_range(cost.usd, '.2g')} USD"
+    return f"{number_range(cost.calls)} calls, {number_range(cost.tokens)} tokens, {usd}"
+
+
+def short_budgets(budget: BudgetLimits, cost: Estimate) -> Iterator[str]:
+    """Yield a line for each limit of a budget that an estimated cost may exceed."""
+    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
+        yield f"budget: {budget.usd:g} USD may not be enough"
+    if budget.tokens is not None and cost.tokens[1] > budget.tokens:
+        yield f"budget: {budget.tokens:,} tokens may not be enough"
 
 
 class Door:

@@ -31,22 +31,10 @@ _NAMES = 44  # columns for the names of stages
 limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
 
 
-class _Command(click.Command):
+class _Command(output.NamesCommand):
     """Command whose `--only` takes several names: `--only bm25 exact`."""
 
-    # the names end at the next option, or at the path of a config (`.yaml` or `.yml`)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        expanded: list[str] = []
-        names_follow = False
-        for arg in args:
-            names_follow = arg == "--only" or (
-                names_follow and not arg.startswith("-") and not arg.endswith((".yaml", ".yml"))
-            )
-            if names_follow and arg != "--only" and expanded[-1] != "--only":
-                expanded.append("--only")
-            expanded.append(arg)
-        return super().parse_args(ctx, expanded)
+    names_option = "--only"
 
 
 @output.command(
@@ -339,7 +327,7 @@ def _state(node: Step) -> str:
         return "stored"
     items = counted(1, node.unit) if node.items == 1 else f"{node.items:,} {node.unit}"
     share = f"{n_open:,} of " if node.stored else ""
-    calls = "" if node.cost is None else f", {_range(node.cost.calls)} calls"
+    calls = "" if node.cost is None else f", {output.number_range(node.cost.calls)} calls"
     most = "at most " if node.at_most else ""
     return f"{most}{share}{items} to do{calls}"
 
@@ -353,8 +341,7 @@ def _cost(planned: PlannedRun) -> Iterator[str]:
         yield "models: no calls"
         return
     cost = planned.cost
-    usd = "of unknown price" if cost.usd is None else f"{_range(cost.usd, '.2g')} USD"
-    yield f"models: {_range(cost.calls)} calls, {_range(cost.tokens)} tokens, {usd}"
+    yield f"models: {output.estimated(cost)}"
     unpriced: dict[str, str] = {}
     for models in unpriced_models(planned.plan).values() if cost.usd is None else ():
         unpriced |= models
@@ -363,16 +350,7 @@ def _cost(planned: PlannedRun) -> Iterator[str]:
     if cost.usd is not None and cost.usd[1] > 0:
         most = format(cost.usd[1], ".2g")
         yield f"gate: further looks at a loss that is not sure cost at most {most} USD a side"
-    budget = planned.plan.config.budget
-    if budget.usd is not None and cost.usd is not None and cost.usd[1] > budget.usd:
-        yield f"budget: {budget.usd:g} USD may not be enough"
-    if budget.tokens is not None and cost.tokens[1] > budget.tokens:
-        yield f"budget: {budget.tokens:,} tokens may not be enough"
-
-
-def _range(numbers: tuple[float, float], number_format: str = ",.0f") -> str:
-    low, high = (format(number, number_format) for number in numbers)
-    return low if low == high else f"{low} to {high}"
+    yield from output.short_budgets(planned.plan.config.budget, cost)
 
 
 def _power(plan: Plan) -> Iterator[str]:

@@ -40,6 +40,7 @@ from ragbench.config.secret_values import (
 from ragbench.config.tree import KeyEntry, Node, PythonReader, Report
 from ragbench.config.variables import interpolate
 from ragbench.config.yaml_reader import read_file
+from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options, looking_in
@@ -224,6 +225,22 @@ def _refuse_baseline_files(
         for gate in () if config is None else config.gates:
             if isinstance(gate, PairGate) and gate.file is not None:
                 report.add(gate.place, ("gates",), "'against' a file, of one data set", allowed)
+
+
+def load_judges(path: Path, overrides: Sequence[str] = ()) -> schema.ExperimentConfig:
+    """Return a config of which the judges and the budget are used; it may lack a data set.
+
+    Args:
+        path: The YAML file.
+        overrides: `dotted.key=value` texts, as `--set` takes them.
+
+    Raises:
+        ConfigError: The file cannot be read, or the config has problems.
+    """
+    tree = read_file(path, Report())
+    if tree is not None and not {"dataset", "datasets"} & tree.entries.keys():
+        overrides = (*overrides, f"dataset.type={PASSED}")
+    return load_config(path, overrides=overrides)
 
 
 def load_saved(path: Path, judges: Collection[str] | None = None) -> schema.ExperimentConfig:

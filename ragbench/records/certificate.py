@@ -9,6 +9,7 @@ from ragbench.types.json_fields import ABSENT, Record, optional
 
 CERTIFICATE_SCHEMA = "ragbench.certificate/1"
 PROBES_SCHEMA = "ragbench.probes/1"
+PAIRS_SCHEMA = "ragbench.certificate_of_pairs/1"
 
 # Start of `LabelsRead.why` for a sheet with unequal probabilities.
 DRAWN_UNSURE = "drawn where the judge is unsure"
@@ -345,6 +346,47 @@ class JudgeCertificate(JudgedRunRecord):
     schema: str = CERTIFICATE_SCHEMA
     rubrics: Mapping[str, CertifiedRubric]
     pairs: tuple[JudgePair, ...] = optional(())
+
+
+class PreferredShare(Record):
+    """Mean over pairs of answers, or over the rows that they come from.
+
+    Attributes:
+        value: The mean.
+        interval: Its confidence limits.
+        n: Number of pairs or rows.
+    """
+
+    value: float
+    interval: Ends
+    n: int
+
+
+class CertifiedPairs(JudgedRubric):
+    """Agreement of a judge of pairs with the answers that people prefer.
+
+    Attributes:
+        pairs: Number of pairs with a verdict.
+        unscored: Cause -> pairs without a verdict.
+        shares: Name -> share: `both_orders`, `together`, `first`, `second`, `same_side`, and
+            `whole_rows` where a row has several pairs; `position` is the mean shift of the score
+            of an answer that stands first, -0.5 to 0.5.
+    """
+
+    pairs: int
+    unscored: Mapping[str, int]
+    shares: Mapping[str, PreferredShare]
+
+
+class PairCertificate(JudgedRunRecord):
+    """Agreement of judges of pairs with people.
+
+    Attributes:
+        rubrics: Score -> its agreement.
+    """
+
+    schema: str = PAIRS_SCHEMA
+    rubrics: Mapping[str, CertifiedPairs]
 
 
 class ProbeReport(JudgedRunRecord):

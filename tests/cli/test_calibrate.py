@@ -159,8 +159,8 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path, assert_messa
     [
         ([], "pass one of --draw N, --labels FILE"),
         (["--draw", "5", "--labels", "x.csv"], "pass one of --draw N, --labels FILE"),
-        (["--draw", "5", "--scale", "1..5"], "--scale is for --labels and"),
-        (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw and --probe"),
+        (["--draw", "5", "--scale", "1..5"], "--scale is for --labels, --on, --probe and"),
+        (["--labels", "x.csv", "--seed", "3"], "--seed is for --draw, --on and --probe"),
         (["--draw", "5", "--probe", "position"], "pass one of --draw N, --labels FILE"),
         (["--draw", "5", "--sample", "3"], "--sample is for --probe"),
         (["--draw", "5", "--trust", "http://x"], "--trust is for --probe"),

@@ -44,6 +44,14 @@ class Form:
     columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     convert: Callable[[Values], Content] | None = None
 
+    def fits(self, values: Values) -> bool:
+        """Return True if a row has all keys of the form."""
+        return not self.missing_keys(values)
+
+    def missing_keys(self, values: Values) -> list[str]:
+        """Return the keys of the form that a row lacks, in the order of the form."""
+        return [key for key in self.keys if not _has(values, key)]
+
 
 def find_form(values: Values) -> Form | None:
     """Return the first form whose keys a row has; None for any other row.
@@ -53,7 +61,7 @@ def find_form(values: Values) -> Form | None:
         'TriviaQA'
     """
     for form in FORMS:
-        if all(_has(values, key) for key in form.keys):
+        if form.fits(values):
             return form
     return None
 
@@ -80,7 +88,7 @@ def _without(values: Values, *keys: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in keys}
 
 
-def _parsed(value: Any) -> Any:
+def parsed(value: Any) -> Any:
     """Return the value of a JSON text that begins like a list or an object; else the value."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
@@ -90,7 +98,7 @@ def _parsed(value: Any) -> Any:
         return value
 
 
-def _is_true(value: Any) -> bool:
+def is_true(value: Any) -> bool:
     """Return True or False for a flag: a truth value, 0 or 1, or one of these as a text."""
     flag = _FLAGS.get(str(value).strip().casefold())
     if flag is None:
@@ -152,7 +160,7 @@ def _with_context(values: Values) -> Content:
 
 def _with_facts(values: Values) -> Content:
     """Return a row of HotpotQA with the titles of its facts, and a document per title."""
-    context, facts = _parsed(values["context"]), _parsed(values["supporting_facts"])
+    context, facts = parsed(values["context"]), parsed(values["supporting_facts"])
     if isinstance(context, Mapping):
         context = zip(context["title"], context["sentences"], strict=True)
     if isinstance(facts, Mapping):
@@ -181,7 +189,7 @@ def _with_support(values: Values) -> Content:
     for paragraph in paragraphs:
         document = _passage(paragraph["paragraph_text"], paragraph["title"])
         documents.append(document)
-        if _is_true(paragraph["is_supporting"]):
+        if is_true(paragraph["is_supporting"]):
             relevant.append(document["id"])
     gold = {"reference": [values["answer"], *_listed(values.get("answer_aliases"))]}
     row = _without(values, "paragraphs", "answer", "answer_aliases")
@@ -194,7 +202,7 @@ def _with_selection(values: Values) -> Content:
     documents = [_passage(text) for text in passages["passage_text"]]
     relevant = []
     for document, is_selected in zip(documents, passages["is_selected"], strict=True):
-        if _is_true(is_selected):
+        if is_true(is_selected):
             relevant.append(document["id"])
     answers = [text for text in _listed(values.get("answers")) if text != _NO_ANSWER]
     row = _without(values, "passages", "answers", "wellFormedAnswers")
@@ -292,7 +300,7 @@ def _langfuse_item(values: Values) -> Content:
 
 def _text_in(value: Any, part: str) -> Any:
     """Return the value of a part in an object by its usual names, or else its only value."""
-    value = _parsed(value)
+    value = parsed(value)
     if not isinstance(value, Mapping):
         return value
     names = (*PARTS[part].sure, *PARTS[part].likely, "answer", "output")

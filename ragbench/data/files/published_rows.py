@@ -60,7 +60,7 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     if form.convert is not None:
         rows = []
         for entry in entries:
-            new_rows, new_documents = _converted(form, entry)
+            new_rows, new_documents = convert_row(form, entry)
             rows += [replace(entry, values=dict(values)) for values in new_rows]
             documents += [replace(entry, values=dict(values)) for values in new_documents]
     for column in filter(None, columns.values()):
@@ -73,7 +73,7 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
 
 
-def _converted(form: Form, entry: Entry) -> Content:
+def convert_row(form: Form, entry: Entry) -> Content:
     """Return the rows and documents of a row; raise a `DataError` for a row of another form."""
     if form.convert is None:
         return [entry.values], []

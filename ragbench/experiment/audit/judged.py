@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 
@@ -22,7 +22,7 @@ from ragbench.records.audit import Finding
 from ragbench.records.manifest import Choices
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
-from ragbench.score.judge.verdicts import judge_all
+from ragbench.score.judge.verdicts import numbered_verdicts
 from ragbench.types import Cause, Collection, Document, Query, Verdict
 from ragbench.types.documents import documents_by_id
 
@@ -100,14 +100,8 @@ def judge_labels(
     # `metrics.retrieval.fill` names one rubric, so that a passage has one verdict
     judge, rubric = fill.judge.judge, fill.rubric
     with open_models({fill.name: fill.judge}, config, budget=Budget(**asdict(config.budget))):
-        # by number: replies of a model come in any order, and a stopped judge leaves gaps
         verdicts = {}
-        replies: Iterable[tuple[int, Mapping[str, Verdict]]]
-        if judge.asks:
-            replies = judge.judge_each(items, [rubric])
-        else:
-            replies = enumerate(judge_all(judge, items, [rubric]))
-        for number, by_rubric in replies:
+        for number, by_rubric in numbered_verdicts(judge, items, [rubric]):
             verdicts[number] = by_rubric[rubric.name]
             advance(1)
         totals = judge_totals(fill.judge)

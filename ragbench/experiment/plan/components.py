@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -651,3 +651,21 @@ def check_startup(
     make_all(lambda check: check(), checks)
     if (executor := build_executor(config)) is not None:
         executor.check()
+
+
+@contextmanager
+def stored_replies(
+    config: schema.ExperimentConfig, *, retry_failed: bool = False
+) -> Iterator[Replies | None]:
+    """Open the stored replies of a config to read them; None where a run would read none.
+
+    With `retry_failed`, failed items are asked again, whatever is stored.
+    """
+    replies = None
+    paths = [folder / REPLIES_FILE for folder in (cache_folder(config.cache), *config.cache_also)]
+    if paths[0].is_file() and not retry_failed:
+        # of a damaged file, which a run sets aside, all calls are counted
+        with suppress(errors.DataError):
+            replies = Replies(paths[0], also=paths[1:], replay=True)
+    with nullcontext() if replies is None else replies:
+        yield replies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -15,8 +15,8 @@ from typing import Any
 
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import TOKEN_FILE
-from ragbench.errors import DataError
 from ragbench.experiment.kept_results import kept_token
+from ragbench.experiment.plan.components import stored_replies
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.stages.answers import (
@@ -44,11 +44,10 @@ from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.experiment.summary import costs_of, run_cost, spending_of
 from ragbench.files import cache_folder
-from ragbench.llm import CountedRequests, Estimate, Replies
+from ragbench.llm import CountedRequests, Estimate
 from ragbench.report.progress import Progress
 from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.text.columns import TextScorer
-from ragbench.store.database import REPLIES_FILE
 from ragbench.store.items import StageStore
 
 # Rounds of a run with a budget: each adds a tenth of the queries.
@@ -325,20 +324,6 @@ def unfinished_token(folder: Path) -> str | None:
     return None
 
 
-@contextmanager
-def _stored_replies(plan: Plan) -> Iterator[Replies | None]:
-    """Open the stored replies of a plan to read them; None where a run would read none."""
-    config, replies = plan.config, None
-    paths = [folder / REPLIES_FILE for folder in (cache_folder(config.cache), *config.cache_also)]
-    # failed items are asked again, whatever is stored
-    if paths[0].is_file() and not plan.choices.retry_failed:
-        # of a damaged file, which a run sets aside, all calls are counted
-        with suppress(DataError):
-            replies = Replies(paths[0], also=paths[1:], replay=True)
-    with nullcontext() if replies is None else replies:
-        yield replies
-
-
 def plan_run(plan: Plan) -> PlannedRun:
     """Return the numbers of stored items and the cost of the others, without making or sending any.
 
@@ -350,7 +335,7 @@ def plan_run(plan: Plan) -> PlannedRun:
     config = plan.config
     with (
         closing(StageStore(cache_folder(config.cache), config.cache_also)) as store,
-        _stored_replies(plan) as stored,
+        stored_replies(config, retry_failed=plan.choices.retry_failed) as stored,
     ):
         token = unfinished_token(Path(config.output) / config.name) or kept_token(plan) or "none"
         counted, prompts = CountedRequests(stored=stored), PromptWords(plan, store)

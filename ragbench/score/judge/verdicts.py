@@ -58,6 +58,19 @@ def judge_all(
     return verdicts
 
 
+def numbered_verdicts(
+    judge: RubricJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
+) -> Iterator[tuple[int, Mapping[str, Verdict]]]:
+    """Yield the position of each item with its verdicts, as they arrive.
+
+    Replies of a model come in any order, and a judge whose time is up leaves gaps.
+    """
+    if judge.asks:
+        yield from judge.judge_each(items, rubrics)
+    else:
+        yield from enumerate(judge_all(judge, items, rubrics))
+
+
 async def ajudge_all(
     judge: RubricJudge,
     items: Iterable[JudgedItem],

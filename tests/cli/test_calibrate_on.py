@@ -1,0 +1,213 @@
+"""`ragbench calibrate CONFIG --on FILE`: judges on published sets, by scripted models."""
+
+import re
+
+import pytest
+
+from ragbench.json_yaml import load_json
+from tests.chat_server import ChatServer
+from tests.commands import run_command
+from tests.data import judged_sets as sets
+from tests.score.judge.scripted import Script
+
+
+def level_of(text):
+    """Return 1, not supported, for the claims with a wrong fact, and for one that is right."""
+    answer = text.rpartition("<answer")[2]
+    return 1 if any(word in answer for word in ("1942", "large", "small", "Subway")) else 2
+
+
+def outcome_of(text):
+    """Prefer the answer with 1932; where neither or both have it, the one that stands first."""
+    _, first, second = re.split(r"<answer-[AB]-\w+>\n", text)
+    return "B" if "1932" in second and "1932" not in first else "A"
+
+
+@pytest.fixture
+def server():
+    with ChatServer(Script(level=level_of, outcome=outcome_of)) as server:
+        yield server
+
+
+@pytest.fixture
+def on(server, tmp_path, monkeypatch):
+    """Call `calibrate --on` in a folder with the config c.yaml of the judge."""
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    rubrics = "[supported, answer_relevancy, pairwise]"
+    judge = f"{{type: openai, model: m, base_url: '{server.url}', rubrics: {rubrics}}}"
+    (tmp_path / "c.yaml").write_text(f"metrics:\n  judge: {judge}\n")
+    for name, rows in sets.SETS.items():
+        sets.write_jsonl(tmp_path / f"{name.split()[0]}.jsonl", rows)
+    sets.write_jsonl(tmp_path / "response.jsonl", sets.RESPONSES)
+    sets.write_jsonl(tmp_path / "source_info.jsonl", sets.SOURCES)
+
+    def call(*arguments):
+        return run_command("calibrate", *arguments, cwd=tmp_path)
+
+    call.server = server
+    return call
+
+
+def certificate_of(done):
+    assert done.returncode == 0, done.stderr
+    return load_json(done.stdout)["rubrics"]
+
+
+def test_a_claim_and_its_document_are_judged_without_a_question(on):
+    # three claims, all as people say; answer_relevancy needs a question
+    done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--json")
+    rubrics = certificate_of(done)
+    assert list(rubrics) == ["supported"]
+    assert rubrics["supported"]["agreement"]["raw"]["value"] == 1
+    assert rubrics["supported"]["labels"]["queries"] == 2  # documents
+    assert list(rubrics["supported"]["groups"]) == ["ExpertQA", "RAGTruth"]
+    assert on.server.counters.requests == 3
+
+
+def test_the_plan_stands_before_the_first_call_and_sends_nothing(on, assert_message):
+    done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--plan", "--set", "budget.tokens=10")
+    assert (done.returncode, done.stdout, on.server.counters.requests) == (0, "", 0)
+    assert_message(done.stderr)
+
+
+def test_a_second_call_reads_the_stored_replies(on):
+    first = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "-o", "first.json")
+    again = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "-o", "second.json")
+    assert on.server.counters.requests == 3
+    assert "0 calls, 3 stored replies" in again.stderr
+    assert first.stdout == again.stdout
+
+
+def test_a_budget_ends_the_judging_and_the_next_call_goes_on(on, assert_message):
+    done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--set", "budget.tokens=1")
+    assert (done.returncode, on.server.counters.requests) == (2, 0)
+    assert_message(done.stderr)
+    rubrics = certificate_of(on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--json"))
+    assert rubrics["supported"]["labels"]["n"] == 3
+
+
+def test_ragtruth_is_two_files_and_its_sources_are_the_units(on):
+    # four responses: people reject the second, the judge also the last two
+    done = on("c.yaml", "--on", "source_info.jsonl", "response.jsonl", "--rubric", "supported")
+    assert "supported agrees with people on 2 of 4 answers" in done.stdout
+    done = on("--on", "response.jsonl", "source_info.jsonl", "c.yaml", "--json")
+    of = certificate_of(done)["supported"]
+    assert of["agreement"]["raw"]["value"] == 0.5
+    assert of["labels"]["queries"] == 3
+
+
+def test_limit_draws_rows_by_label(on):
+    done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--limit", "2", "--json")
+    assert certificate_of(done)["supported"]["labels"]["n"] == 2
+    assert on.server.counters.requests == 2
+
+
+def test_a_column_or_a_path_gives_the_groups(on, assert_message):
+    columns = ["--column", "judge=metadata.gpt_4o", "--by"]
+    done = on("--on", "FaithBench.jsonl", *columns, "metadata.summarizer", "--json")
+    (of,) = certificate_of(done).values()
+    assert {name: group["n"] for name, group in of["groups"].items()} == {
+        "model/0": 2,
+        "model/1": 2,
+    }
+    done = on("--on", "FaithBench.jsonl", *columns, "summarizer")
+    assert done.returncode == 2
+    assert_message(done.stderr)
+
+
+def test_predictions_in_a_file_are_certified_without_a_call(on):
+    # people 1 1 0 0, gpt_4o 1 1 0 1: 3 of 4; the score .9 .8 .7 .2 at 0.5: 1 1 1 0, 3 of 4
+    for column, value in (("metadata.gpt_4o", 0.75), ("metadata.hhem-2.1", 0.75)):
+        done = on("--on", "FaithBench.jsonl", "--column", f"judge={column}", "--json")
+        (of,) = certificate_of(done).values()
+        assert of["agreement"]["raw"]["value"] == value
+        # passes right and fails right: 2 of 2 and 1 of 2, or 2 of 2 and 1 of 2
+        assert of["agreement"]["balanced_accuracy"]["value"] == 0.75
+        # two annotators who differ on the third and fourth sample alone: ann 1 1 1 1, bob 1 1 0 0
+        assert of["ceiling"]["raw"]["value"] == 0.5
+    assert on.server.counters.requests == 0
+
+
+def test_a_table_of_its_own_names_its_columns(on, tmp_path):
+    rows = [{"query_id": "q", "answer": f"d{n}", "grade": n, "model": n // 2} for n in range(4)]
+    sets.write_jsonl(tmp_path / "own.jsonl", rows)
+    columns = ["--column", "label=grade", "--column", "judge=model", "--scale", "0..3"]
+    (of,) = certificate_of(on("--on", "own.jsonl", *columns, "--json")).values()
+    assert of["agreement"]["raw"]["value"] == 0.25  # 0 0 1 1 against 0 1 2 3
+    assert of["labels"]["queries"] == 1
+
+
+def test_pairs_are_judged_in_both_orders(on):
+    # 1932 is right in p0 and p2; in p1 people prefer 1942
+    done = on("c.yaml", "--on", "JudgeBench.jsonl", "--json")
+    shares = certificate_of(done)["pairwise"]["shares"]
+    values = {name: share["value"] for name, share in shares.items()}
+    assert values == {
+        "both_orders": pytest.approx(2 / 3),
+        "together": pytest.approx(2 / 3),
+        "first": pytest.approx(2 / 3),
+        "second": pytest.approx(2 / 3),
+        "same_side": 1,
+        "position": 0,
+    }
+
+
+def test_rows_with_several_pairs_are_right_if_all_pairs_are(on, assert_message):
+    # r0: 1932 beats both; r1: 1932 beats 1952 twice
+    done = on("c.yaml", "--on", "RewardBench.jsonl", "--json")
+    shares = certificate_of(done)["pairwise"]["shares"]
+    assert (shares["whole_rows"]["value"], shares["whole_rows"]["n"]) == (1, 2)
+    assert shares["both_orders"]["n"] == 4
+    assert_message(on("c.yaml", "--on", "RewardBench.jsonl").stdout)
+
+
+def test_a_judge_that_takes_the_first_answer_has_a_position_bias(tmp_path, on):
+    script = Script(outcome=lambda text: "A")
+    with ChatServer(script) as server:
+        overrides = ["--set", f"metrics.judge.base_url={server.url}", "--json"]
+        done = on("c.yaml", "--on", "ContextualJudgeBench.jsonl", *overrides)
+    shares = certificate_of(done)["pairwise"]["shares"]
+    assert [shares[name]["value"] for name in ("both_orders", "first", "second")] == [0, 1, 0]
+    assert shares["position"]["value"] == 0.5
+    assert "does not read the passages" in done.stderr
+
+
+def test_uses_that_do_not_fit_are_refused(on, assert_message):
+    for arguments in (
+        ["--on", "JudgeBench.jsonl"],
+        ["c.yaml", "--on", "FaithBench.jsonl", "--column", "judge=metadata.gpt_4o"],
+        ["c.yaml", "--on", "FaithBench.jsonl", "--ratings", "x.csv"],
+        ["c.yaml", "--on", "FaithBench.jsonl", "--model", "m"],
+        ["--on", "FaithBench.jsonl", "--column", "judge=metadata.gpt_5"],
+        ["--on", "FaithBench.jsonl", "--column", "judges=metadata.gpt_4o"],
+        ["c.yaml", "--on", "JudgeBench.jsonl", "--rubric", "supported"],
+    ):
+        done = on(*arguments)
+        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert_message(done.stderr)
+    assert on.server.counters.requests == 0
+
+
+def test_a_config_of_an_experiment_lends_its_judge(on, tmp_path):
+    text = (tmp_path / "c.yaml").read_text()
+    sets.write_jsonl(tmp_path / "q.jsonl", [{"question": "When?", "answer": "1932"}])
+    text += "dataset: {type: records, path: q.jsonl}\nretrievers: {bm25: {type: bm25}}\n"
+    (tmp_path / "whole.yaml").write_text(text)
+    done = on("whole.yaml", "--on", "LLM-AggreFact.jsonl", "--json")
+    assert certificate_of(done)["supported"]["labels"]["n"] == 3
+
+
+def test_a_judge_in_python_judges_a_set(tmp_path, on):
+    code = "def supported(answer: str, contexts: list) -> bool:\n    return '1932' in answer\n"
+    (tmp_path / "own_judge.py").write_text(code)
+    (tmp_path / "own.yaml").write_text("metrics:\n  judge: {type: 'python:own_judge:supported'}\n")
+    done = on("own.yaml", "--on", "LLM-AggreFact.jsonl", "--json")
+    assert certificate_of(done)["supported"]["agreement"]["raw"]["value"] == 1
+    assert "no calls" in done.stderr
+
+
+def test_the_format_csv_has_all_numbers_of_pairs(on):
+    done = on("c.yaml", "--on", "JudgeBench.jsonl", "--format", "csv")
+    assert len(done.stdout.splitlines()) == 1 + 6
+    assert "both_orders" in done.stdout
