@@ -1,13 +1,15 @@
-"""Answers on which a judge and people disagree, with all that shows which of them is right."""
+"""Answers on which a judge and people disagree, or on which their agreement flipped."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from ragbench.calibration.judged_run import JudgedRun, JudgedScore
+from ragbench.calibration.earlier_agreement import ChangedAgreement
+from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels, Ratings
 from ragbench.calibration.sheet import LabelScale
 
@@ -15,9 +17,15 @@ from ragbench.calibration.sheet import LabelScale
 _FAR = 0.25
 
 
+# An answer on which judge and people agree only since the judge changed, or no longer.
+Flip = Literal["", "gained", "lost"]
+
+
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Answer whose level by the judge is not the level of people; `find_disagreements` returns it.
+    """Answer whose level by the judge is not that of people, or was not before the judge changed.
+
+    `find_disagreements` and `find_flips` return it.
 
     Attributes:
         score: Name of the judge's score.
@@ -30,6 +38,9 @@ class Disagreement:
         judge: Score of the judge on the scale of the labels.
         difference: Score of the judge minus the mean label, both from 0 to 1.
         reason: Reason of the judge; empty without one.
+        flip: `gained` if judge and people agree only since a change of the judge, `lost` if they no
+            longer agree; empty for other answers, and without an earlier judge.
+        judge_before: Level of the judge before the change, if agreement flipped; else None.
     """
 
     score: str
@@ -42,6 +53,8 @@ class Disagreement:
     judge: float
     difference: float
     reason: str
+    flip: Flip = ""
+    judge_before: float | None = None
 
 
 def find_disagreements(
@@ -65,6 +78,41 @@ def find_disagreements(
     return sorted(disagreements, key=lambda of: -round(abs(of.difference), 12))
 
 
+def find_flips(
+    run: JudgedRun,
+    scores: Mapping[str, JudgedScore],
+    labels: Mapping[str, Labels],
+    changes: Sequence[ChangedAgreement],
+    scale: LabelScale | None = None,
+) -> list[Disagreement]:
+    """Return the answers whose agreement flipped, lost ones first, by falling size of the flip."""
+    flips = []
+    for change in changes:
+        score = scores[change.score]
+        own_scale = scale or LabelScale.of_rubric(score.rubric)
+        ratings = Ratings.of(score, labels[score.rubric.name], own_scale)
+        places = {key: place for place, key in enumerate(ratings.keys)}
+        for key in change.flipped:
+            is_gain = change.shares[key] > change.earlier_shares[key]
+            answer = _answer(
+                run, change.score, score, labels[score.rubric.name], ratings, places[key]
+            )
+            _, earlier_level, _ = change.levels[key]
+            flips.append(
+                replace(answer, flip="gained" if is_gain else "lost", judge_before=earlier_level)
+            )
+    return flips
+
+
+def mark_flips(
+    disagreements: Sequence[Disagreement], flips: Sequence[Disagreement]
+) -> list[Disagreement]:
+    """Return the disagreements with their flips, then the flipped answers that agree now."""
+    by_answer = {(of.score, of.system, of.query_id): of for of in flips}
+    marked = [by_answer.pop((of.score, of.system, of.query_id), of) for of in disagreements]
+    return [*marked, *by_answer.values()]
+
+
 def _of_score(
     run: JudgedRun, name: str, score: JudgedScore, labels: Labels, scale: LabelScale
 ) -> list[Disagreement]:
@@ -76,23 +124,31 @@ def _of_score(
         disagrees = np.not_equal(*levels)
     else:
         disagrees = np.abs(differences) >= _FAR - 1e-9
-    disagreements = []
-    for place in np.flatnonzero(disagrees).tolist():
-        key = ratings.keys[place]
-        item = run.answers[key]
-        by_rater = {r: of[key] for r, of in labels.by_rater.items() if key in of}
-        width = scale.high - scale.low
-        disagreement = Disagreement(
-            score=name,
-            system=key[0],
-            query_id=key[1],
-            question=item.question or "",
-            passages=tuple(item.contexts or ()),
-            answer=item.answer or "",
-            labels=by_rater,
-            judge=scale.low + float(ratings.judge[place]) * width,
-            difference=float(differences[place]),
-            reason=score.reasons.get(key, ""),
-        )
-        disagreements.append(disagreement)
-    return disagreements
+    places = np.flatnonzero(disagrees).tolist()
+    return [_answer(run, name, score, labels, ratings, place) for place in places]
+
+
+def _answer(
+    run: JudgedRun,
+    name: str,
+    score: JudgedScore,
+    labels: Labels,
+    ratings: Ratings,
+    place: int,
+) -> Disagreement:
+    """Return an answer with its texts, labels and the verdict of the judge."""
+    key: Key = ratings.keys[place]
+    item, scale = run.answers[key], ratings.scale
+    judge = float(ratings.judge[place])
+    return Disagreement(
+        score=name,
+        system=key[0],
+        query_id=key[1],
+        question=item.question or "",
+        passages=tuple(item.contexts or ()),
+        answer=item.answer or "",
+        labels={r: of[key] for r, of in labels.by_rater.items() if key in of},
+        judge=scale.low + judge * (scale.high - scale.low),
+        difference=judge - float(ratings.mean_labels[place]),
+        reason=score.reasons.get(key, ""),
+    )

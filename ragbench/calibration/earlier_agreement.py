@@ -28,8 +28,8 @@ class ChangedAgreement:
 
     Attributes:
         score: Name of the judge's score.
-        run: Id of the run before the change.
-        parts: What changed: `rubric`, `prompt`, `model`.
+        run: Id of the run before the change; empty for a result of `evaluate`.
+        parts: What changed: `rubric`, `prompt`, `model`; empty if the signature tells no change.
         earlier_shares: Answer -> share of raters with the level of the judge before the change.
         shares: Answer -> that share after the change.
         levels: Answer -> labels of people, and levels of the judge before and after the change.
@@ -82,6 +82,38 @@ def changed_agreements(
                     yield replace(change, run=folder.name)
                 break
             folder = previous_run(folder)
+
+
+def agreement_since(
+    earlier: JudgedRun,
+    run: JudgedRun,
+    scores: Mapping[str, JudgedScore],
+    labels: Mapping[str, Labels],
+    *,
+    scale: LabelScale | None,
+    confidence: float,
+) -> Iterator[ChangedAgreement]:
+    """Yield the change of each score since another judgement of the same answers.
+
+    The earlier score has the same name; the only score of a run may have any. Answers that differ,
+    and scores without levels, are left out.
+    """
+    for name, score in scores.items():
+        earlier_score = earlier.scores.get(name)
+        if earlier_score is None and len(scores) == len(earlier.scores) == 1:
+            (earlier_score,) = earlier.scores.values()
+        of_rubric = labels.get(score.rubric.name)
+        if earlier_score is None or of_rubric is None:
+            continue
+        equal = {}
+        for key, value in earlier_score.scores.items():
+            if key in run.answers and _equal(earlier.answers[key], run.answers[key]):
+                equal[key] = value
+        same_rubric = replace(earlier_score, scores=equal, rubric=score.rubric)
+        own_scale = scale or LabelScale.of_rubric(score.rubric)
+        change = _change(name, score, same_rubric, of_rubric, own_scale, confidence)
+        if change is not None:
+            yield change
 
 
 def _earlier_score(folder: Path, run: JudgedRun, score: JudgedScore) -> JudgedScore | None:

@@ -76,14 +76,14 @@ class LabelTable:
     The constructor checks nothing.
 
     Attributes:
-        name: Name of the table, for messages and raters.
+        name: Name of the table, for messages.
         rows: Rows that name the answer, with the labels.
-        column: Column of the labels, which is the rater.
+        columns: Columns of the labels, which are the raters; empty: those of a file.
     """
 
     name: str
     rows: Sequence[Entry]
-    column: str
+    columns: Sequence[str] = ()
 
 
 def read_labels(
@@ -102,7 +102,8 @@ def read_labels(
     scale, or words (see `label_words`). Labels of a rubric are in the columns that `columns` names,
     else in a column with the rubric's name, else in `label`, `label_1`, `label_2` ... of the rubric
     in the column `rubric`, or of the only rubric. Each column of each file is a rater: `column`, or
-    `file:column` if there are several files. `file` is the name without its ending, or the path if
+    `file:column` if there are several files; in a file with a column `rater`, each of its names is
+    one, with a row per answer and rater. `file` is the name without its ending, or the path if
     several files have this name. Empty cells and rows of other rubrics are skipped.
 
     Args:
@@ -154,6 +155,14 @@ def _probability(entry: Entry) -> float:
         return math.nan
 
 
+def _check_clear(entry: Entry, column: str, values: Sequence[object], scale: LabelScale) -> None:
+    """Raise a DataError for a column of 1 alone that may mean either level."""
+    if is_unclear(values, scale):
+        problem = f"column '{column}' has 1 without 0 or 2"
+        allowed = "--scale 1..2 (the lower level) or --scale 0..1 (the upper)"
+        raise entry.error(problem, allowed=allowed)
+
+
 def _add_group(labels: Labels, key: Key, entry: Entry, by: str) -> None:
     """Add the group of an answer to its labels; an empty or missing cell adds none."""
     value = entry.values.get(by)
@@ -178,16 +187,15 @@ class _LabelReader:
         labels: Mapping[str, Labels],
     ) -> None:
         """Add the labels of a source to `labels`; `prefix` stands before its columns in raters."""
-        own_column = ""
-        if isinstance(source, LabelTable):
-            rows, own_column = source.rows, source.column
-        else:
-            rows = list(read_rows(source, "labels"))
+        rows = source.rows if isinstance(source, LabelTable) else list(read_rows(source, "labels"))
+        own_columns = source.columns if isinstance(source, LabelTable) else ()
         scales: dict[tuple[str, str], LabelScale] = {}
         places: dict[str, Entry] = {}
         for entry in rows:
+            rater = str(entry.values.get("rater") or "")
             for rubric, key in self.answers_of(entry):
-                check_unique(f"{rubric} of {key[1]}, {key[0]}", "answer", entry, places)
+                name = ", ".join(filter(None, (f"{rubric} of {key[1]}", key[0], rater)))
+                check_unique(name, "answer", entry, places)
                 is_sheet = "item" in entry.values
                 draw = str(entry.values.get("draw") or "") if is_sheet else ""
                 # the first file counts: several raters fill copies of one sheet
@@ -196,20 +204,19 @@ class _LabelReader:
                 _add_group(labels[rubric], key, entry, self.by)
                 judged = self.scores[rubric].rubric
                 rubric_scale = scale or LabelScale.of_rubric(judged)
-                names = [own_column] if own_column else self.label_columns(entry, rubric)
+                names = own_columns or self.label_columns(entry, rubric)
                 for column in names:
                     if (rubric, column) not in scales:
                         values = [row.values.get(column) for row in rows]
-                        if scale is None and is_unclear(values, rubric_scale):
-                            problem = f"column '{column}' has 1 without 0 or 2"
-                            allowed = "--scale 1..2 (the lower level) or --scale 0..1 (the upper)"
-                            raise entry.error(problem, allowed=allowed)
+                        if scale is None:
+                            _check_clear(entry, column, values, rubric_scale)
                         scales[rubric, column] = scale_of_column(values, rubric_scale)
                     cell_scale = scales[rubric, column]
                     label = read_rating(entry, column, cell_scale, "--scale", judged)
                     if label is not None:
                         label += rubric_scale.low - cell_scale.low
-                        labels[rubric].by_rater.setdefault(f"{prefix}{column}", {})[key] = label
+                        name = rater or column
+                        labels[rubric].by_rater.setdefault(f"{prefix}{name}", {})[key] = label
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:

@@ -37,7 +37,7 @@ def metadata_labels(collection: Collection, run: JudgedRun, column: str) -> Labe
         problem = f"the answers of the data set have no column '{column}'"
         allowed = ", ".join(columns) or "a table whose answers have further columns"
         raise DataError(problem, file="--labels", allowed=allowed, nearest=nearest(column, columns))
-    return LabelTable(name, rows, column)
+    return LabelTable(name, rows, [column])
 
 
 def answer_groups(

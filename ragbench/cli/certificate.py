@@ -14,8 +14,13 @@ import click
 
 from ragbench.calibration import sheet
 from ragbench.calibration.certificate import Calibration, certify, probe_report
-from ragbench.calibration.disagreements import Disagreement, find_disagreements
-from ragbench.calibration.earlier_agreement import changed_agreements
+from ragbench.calibration.disagreements import (
+    Disagreement,
+    find_disagreements,
+    find_flips,
+    mark_flips,
+)
+from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.labels import Labels, LabelTable, read_labels, read_ratings
 from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
@@ -227,8 +232,10 @@ def certify_judge(
     certificate = certify(run, chosen, labels_by_rubric, calibration)
     target = Target(request.output, request.form, request.disagreements, request.verbose)
     disagreements = find_disagreements(run, chosen, labels_by_rubric, scale)
-    changes = _changes(request, chosen, labels_by_rubric, certificate)
-    write_certificate(certificate, disagreements, notes, target, changes)
+    changes = _changes(request, chosen, labels_by_rubric)
+    lines = _change_lines(request, changes, certificate)
+    flips = find_flips(run, chosen, labels_by_rubric, changes, scale)
+    write_certificate(certificate, mark_flips(disagreements, flips), notes, target, lines)
 
 
 def write_certificate(
@@ -243,10 +250,13 @@ def write_certificate(
     if path is not None:
         if path.suffix == ".html":
             with naming_unwritable(path):
-                write_disagreement_page(path, disagreements, certificate)
+                write_disagreement_page(path, disagreements, certificate, changes)
         else:
             write_file(path, to_csv(COLUMNS, disagreement_rows(disagreements)))
-        notes = [*notes, f"{counted(len(disagreements), 'disagreements')}: {path}"]
+        n_gained = sum(of.flip == "gained" for of in disagreements)
+        text = counted(len(disagreements) - n_gained, "disagreements")
+        gained = f" and {counted(n_gained, 'answers')} that came to agree" if n_gained else ""
+        notes = [*notes, f"{text}{gained}: {path}"]
     build = partial(
         certificate_report, disagreements=disagreements, changes=changes, verbose=target.verbose
     )
@@ -254,22 +264,26 @@ def write_certificate(
 
 
 def _changes(
-    request: Request,
-    scores: Mapping[str, JudgedScore],
-    labels: Mapping[str, Labels],
-    certificate: JudgeCertificate,
-) -> list[str]:
-    """Return lines on the judges that changed since an earlier run, or else the old certificate."""
-    run = request.run
-    questions = {key: item.question or "" for key, item in run.answers.items()}
+    request: Request, scores: Mapping[str, JudgedScore], labels: Mapping[str, Labels]
+) -> list[ChangedAgreement]:
+    """Return the changes of the judges since an earlier run; a damaged run is a note."""
     options: dict[str, Any] = {"scale": request.scale, "confidence": request.confidence}
-    lines: list[str] = []
     try:
-        for change in changed_agreements(run, scores, labels, **options):
-            lines += change_lines(change, questions)
+        return [*changed_agreements(request.run, scores, labels, **options)]
     except DataError as error:
         # the agreement of this run needs no earlier one
         write_notes([f"no comparison with an earlier run: {error}"])
+        return []
+
+
+def _change_lines(
+    request: Request, changes: Sequence[ChangedAgreement], certificate: JudgeCertificate
+) -> list[str]:
+    """Return lines on the changes of the judges; without changes, since the old certificate."""
+    questions = {key: item.question or "" for key, item in request.run.answers.items()}
+    lines: list[str] = []
+    for change in changes:
+        lines += change_lines(change, questions)
     file = request.output
     if lines or file is None or not file.is_file():
         return lines

@@ -18,7 +18,7 @@ _LISTED, _CHARACTERS = 5, 300
 
 COLUMNS = (
     *("rubric", "system", "query_id", "question", "passages", "answer"),
-    *("labels", "judge", "difference", "reason"),
+    *("labels", "judge", "difference", "reason", "flip", "judge_before"),
 )
 
 
@@ -87,7 +87,8 @@ def change_lines(change: ChangedAgreement, questions: Mapping[Key, str]) -> Iter
     verdict = "no difference is shown"
     if of_change.lower > 0 or of_change.upper < 0:
         verdict = "surely better" if of_change.mean > 0 else "surely worse"
-    sizes = f"{len(flipped) - n_lost} answers came to agree, {n_lost} no longer do"
+    gained = counted(len(flipped) - n_lost, "answers")
+    sizes = f"{gained} came to agree, {n_lost} no longer {'does' if n_lost == 1 else 'do'}"
     answers = counted(len(change.shares), "answers")
     start = _change_start(change.score, shares[0], change.parts, change.run)
     share = _share(shares[1], None)
@@ -116,8 +117,10 @@ def certificate_change_lines(
 
 def _change_start(score: str, share: float, parts: Sequence[str], place: str) -> str:
     """Return the agreement of a judge before a change in words."""
-    agreement = f"{printable(score)} agreed on {_share(share, None)}"
-    return f"{agreement} before its {' and '.join(parts)} changed ({printable(place)})"
+    agreement = f"{printable(score)} agreed on {_share(share, None)} before"
+    if parts:
+        agreement += f" its {' and '.join(parts)} changed"
+    return f"{agreement} ({printable(place)})" if place else agreement
 
 
 def _hundredfold(ends: Ends) -> Ends:
@@ -128,6 +131,7 @@ def _hundredfold(ends: Ends) -> Ends:
 
 def disagreement_blocks(disagreements: Sequence[Disagreement]) -> Iterator[Block]:
     """Yield the largest disagreements, each with texts, both labels and the reason of the judge."""
+    disagreements = [of for of in disagreements if of.flip != "gained"]
     if not disagreements:
         return
     n = len(disagreements)
@@ -162,12 +166,12 @@ def _cut(text: str) -> str:
     return line if len(line) <= _CHARACTERS else f"{line[: _CHARACTERS - 4]} ..."
 
 
-def disagreement_rows(disagreements: Sequence[Disagreement]) -> list[list[str | float]]:
+def disagreement_rows(disagreements: Sequence[Disagreement]) -> list[list[str | float | None]]:
     """Return the cells of all disagreements, in the order of `COLUMNS`."""
-    rows: list[list[str | float]] = []
+    rows: list[list[str | float | None]] = []
     for of in disagreements:
         labels = ", ".join(f"{rater}: {label:g}" for rater, label in of.labels.items())
         passages = "\n\n".join(f"[{n}] {text}" for n, text in enumerate(of.passages, start=1))
         head = [of.score, of.system, of.query_id, of.question, passages, of.answer]
-        rows.append([*head, labels, of.judge, of.difference, of.reason])
+        rows.append([*head, labels, of.judge, of.difference, of.reason, of.flip, of.judge_before])
     return rows

@@ -74,6 +74,29 @@ def test_a_new_rubric_is_compared_with_the_run_before(folder, calibrate, assert_
     assert change.difference.lower > 0
 
 
+def test_flipped_answers_are_in_the_file_and_on_the_page(folder, calibrate, assert_message):
+    _run(folder, "Old.")
+    run = _run(folder, "New.")
+    options = (run, "--labels", folder / "labels.csv", "--disagreements")
+
+    code, _, notes = calibrate(*options, folder / "d.csv")
+
+    assert code == 0
+    assert_message(notes)
+    with (folder / "d.csv").open(encoding="utf-8", newline="") as stream:
+        rows = {row["query_id"]: row for row in csv.DictReader(stream)}
+    flips = {query: row["flip"] for query, row in rows.items()}
+    # wrong before: 12 to 23; now: 18 to 20
+    gained = dict.fromkeys([f"q{n}" for n in (*range(12, 18), *range(21, 24))], "gained")
+    assert flips == dict.fromkeys(["q18", "q19", "q20"], "") | gained
+    assert (rows["q12"]["judge_before"], rows["q12"]["judge"]) == ("1.0", "2.0")
+    code, _, _ = calibrate(*options, folder / "d.html")
+    page = (folder / "d.html").read_text(encoding="utf-8")
+    assert page.count("came to agree</p>") == 9
+    assert page.count("<h2>") == 12
+    assert "before its rubric changed" in page
+
+
 def test_the_same_rubric_and_a_first_run_have_no_change(folder):
     for _ in range(2):
         judged = read_judged_run(_run(folder, "Old."))

@@ -12,14 +12,19 @@ from ragbench.report.page.html import render_page, write_text
 
 
 def write_disagreement_page(
-    path: Path, disagreements: Sequence[Disagreement], certificate: JudgeCertificate
+    path: Path,
+    disagreements: Sequence[Disagreement],
+    certificate: JudgeCertificate,
+    changes: Sequence[str] = (),
 ) -> None:
-    """Write the page of disagreements under the sentences on the judges; it makes no request.
+    """Write the page of disagreements and flipped answers; it makes no request.
+
+    The sentences on the judges stand first, then `changes`, the lines on judges that changed.
 
     Raises:
         OSError: The page cannot be written.
     """
-    sentences = certificate_sentences(certificate)
+    sentences = [*certificate_sentences(certificate), *changes]
     page = render_page(
         "disagreements", name=certificate.run, sentences=sentences, disagreements=disagreements
     )

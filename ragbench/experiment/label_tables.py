@@ -1,0 +1,179 @@
+"""Labels of people as `calibrate` takes them in Python, as tables; and groups of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from ragbench.calibration.answer_rows import ANSWER_PARTS
+from ragbench.calibration.judged_run import JudgedRun, Key
+from ragbench.calibration.labels import ONE_SYSTEM, Labels, LabelTable
+from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
+from ragbench.comparison.evaluation import Evaluation
+from ragbench.config.load import load_saved
+from ragbench.data.files.rows import Entry
+from ragbench.errors import DataError, OptionError
+from ragbench.experiment.plan.plan import load_collection
+from ragbench.experiment.result import Experiment
+from ragbench.registry import nearest
+from ragbench.types.tables import PARTS, columns_named, is_table, plain, rows_of
+
+# Columns of a frame of labels that are no rater; `rater` names the rater of a row.
+_RATER, _LABEL = "rater", "label"
+
+
+def label_table(
+    result: Evaluation | Experiment, run: JudgedRun, labels: Any, by: str | None = None
+) -> LabelTable:
+    """Return labels in any form as a table with a row for each answer, or answer and rater.
+
+    `by` is a column of groups, which is no rater.
+
+    Raises:
+        OptionError: There is no such column, an id is unknown, or there is another number of labels
+            than answers.
+        DataError: A frame has no column with labels.
+    """
+    index = result.table.index if isinstance(result, Evaluation) else None
+    if isinstance(labels, str):
+        return _column_labels(result, run, labels)
+    keys = _keys_of(result)
+    ids = {} if index is None else dict(zip(index, [query for _, query in keys], strict=True))
+    if is_table(labels):
+        return _frame_labels(run, labels, ids, by)
+    if hasattr(labels, "index") and hasattr(labels, "to_dict"):
+        labels = {ids.get(name, name): label for name, label in labels.to_dict().items()}
+    return _labels_by_key(labels, keys)
+
+
+def _column_labels(result: Evaluation | Experiment, run: JudgedRun, column: str) -> LabelTable:
+    """Return the labels in a column of the scored table, or of the data set of an experiment."""
+    if isinstance(result, Evaluation):
+        return _label_table(column, _keys_of(result), _column(result, "labels", column))
+    return metadata_labels(
+        load_collection(load_saved(result.path / "config.yaml", ())), run, column
+    )
+
+
+def _keys_of(result: Evaluation | Experiment) -> list[Key]:
+    """Return the answers of a result, in the order of the rows of `to_pandas`."""
+    if isinstance(result, Evaluation):
+        return [(ONE_SYSTEM, query) for query in result.query_ids]
+    keys = []
+    for system, by_score in result.per_query.items():
+        keys += [(system, query) for query in next(iter(by_score.values()), {})]
+    return keys
+
+
+def _frame_labels(run: JudgedRun, frame: Any, ids: Mapping[Any, str], by: str | None) -> LabelTable:
+    """Return a frame, or a list of rows, with a column per rater or a column `rater`.
+
+    `ids` is the index of the scored frame -> query id; it names the answers of a frame that has
+    neither ids nor questions.
+    """
+    cells = rows_of(frame, "calibrate")
+    columns = list(dict.fromkeys(chain.from_iterable(cells)))
+    names = [*ANSWER_PARTS["query_id"], *ANSWER_PARTS["question"]]
+    if not columns_named(columns, names) and hasattr(frame, "index"):
+        for row, place in zip(cells, frame.index, strict=True):
+            if place not in ids:
+                allowed = "a column id or question, or the index of the scored frame"
+                raise OptionError("calibrate", "labels", place, allowed)
+            row["query_id"] = ids[place]
+    rows = []
+    for number, values in enumerate(cells, start=1):
+        record = f"row {number}"
+        rows.append(Entry(file="labels", line=None, values=values, record=record, number=number))
+    return LabelTable("labels", rows, _rater_columns(run, columns, by))
+
+
+def _rater_columns(run: JudgedRun, columns: Sequence[str], by: str | None) -> list[str]:
+    """Return the columns of the raters; [] if they are named as in a file of labels.
+
+    Parts of an answer and scores of the judge are no labels.
+    """
+    if any(column == _LABEL or column.startswith(f"{_LABEL}_") for column in columns):
+        return []
+    parts = chain.from_iterable((*of.sure, *of.likely) for of in PARTS.values())
+    no_raters = {
+        *columns_named(columns, [*parts, *ANSWER_PARTS["query_id"]]),
+        _RATER,
+        by,
+        *run.scores,
+    }
+    raters = [column for column in columns if column not in no_raters]
+    if not raters:
+        problem = f"no column with labels (columns: {', '.join(columns)})"
+        allowed = "a column per rater, or columns rater and label"
+        raise DataError(problem, file="labels", allowed=allowed)
+    return raters
+
+
+def _labels_by_key(labels: Any, keys: Sequence[Key]) -> LabelTable:
+    """Return a mapping, or a list of labels in the order of the answers, as a table."""
+    if isinstance(labels, Mapping):
+        one_system = len({system for system, _ in keys}) == 1
+        by_key = {}
+        for name, label in labels.items():
+            key = (keys[0][0], str(name)) if one_system and not isinstance(name, tuple) else name
+            by_key[key] = label
+        if strays := [name for name in by_key if name not in set(keys)]:
+            first = strays[0][1] if one_system else strays[0]
+            allowed = f"query ids, such as {keys[0][1]!r}"
+            if not one_system:
+                allowed = f"(system, query id), such as {keys[0]}"
+            raise OptionError("calibrate", "labels", first, allowed)
+        return _label_table(_LABEL, list(by_key), list(by_key.values()))
+    values = list(labels)
+    if len(values) != len(keys):
+        allowed = f"{len(keys)}, one for each row of result.to_pandas()"
+        raise OptionError("calibrate", "labels", f"{len(values)} labels", allowed)
+    return _label_table(_LABEL, keys, values)
+
+
+def _label_table(column: str, keys: Sequence[Key], labels: Sequence[Any]) -> LabelTable:
+    """Return the table of the labels of some answers; missing values are empty."""
+    rows = []
+    for (system, query), value in zip(keys, labels, strict=True):
+        label = plain(value)
+        values = {"query_id": query, "system": system, column: label}
+        rows.append(Entry(file="labels", line=None, values=values, record=query))
+    return LabelTable("labels", rows, [column])
+
+
+def groups_of(
+    result: Evaluation | Experiment, run: JudgedRun, labels: Mapping[str, Labels], by: str | None
+) -> dict[Key, str]:
+    """Return answer -> its group: the value of a column of the labels or of the scored table.
+
+    The result is {} for None. An experiment has groups by `system` and by metadata, too.
+
+    Raises:
+        OptionError: Nothing has such a column.
+    """
+    if by is None:
+        return {}
+    if isinstance(result, Experiment):
+        load = partial(load_collection, load_saved(result.path / "config.yaml", ()))
+        name = by if by == "system" or by.startswith(METADATA) else f"{METADATA}{by}"
+        return answer_groups(run, labels, name, load)
+    if any(of.groups for of in labels.values()):
+        return answer_groups(run, labels, by)
+    values = _column(result, "by", by)
+    pairs = zip(_keys_of(result), values, strict=True)
+    return {key: str(value) for key, value in pairs if plain(value) is not None}
+
+
+def _column(evaluation: Evaluation, option: str, name: str) -> Sequence[Any]:
+    """Return the cells of a column of the scored table.
+
+    Raises:
+        OptionError: The table has no such column.
+    """
+    columns = evaluation.table.columns
+    if name not in columns:
+        allowed = ", ".join(columns) or "a table with further columns"
+        raise OptionError("calibrate", option, name, allowed, nearest(name, columns))
+    return columns[name]
