@@ -104,7 +104,7 @@ class _Miss(NamedTuple):
     hits: Collection[str]
 
 
-def pair_ids(questions: Sequence[QuestionIds], corpus: Collection[str] = ()) -> IdPairs:
+def pair_ids(questions: Iterable[QuestionIds], corpus: Collection[str] = ()) -> IdPairs:
     """Return the pairs of gold ids and hits of other spellings that stand at the same question.
 
     Time grows with the hits of questions that miss a gold id; the other ids are read only if there
@@ -189,7 +189,7 @@ class _Table:
     """All ids of a table and its corpus, to sort pairs into one-to-one ones and others."""
 
     def __init__(
-        self, questions: Sequence[QuestionIds], corpus: Collection[str], pairs: Sequence[IdPair]
+        self, questions: Iterable[QuestionIds], corpus: Collection[str], pairs: Sequence[IdPair]
     ) -> None:
         """Index the ids that are like an id of the pairs."""
         self._questions, self._pairs = questions, pairs

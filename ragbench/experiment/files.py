@@ -75,6 +75,7 @@ from ragbench.report.page.html import write_page
 from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, Query, ScoreColumn, ScoredDocument
+from ragbench.types.byte_ids import TextIds
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -190,6 +191,10 @@ def write_run(
     def finish(folder: Path) -> None:
         # from the files, as `ragbench report` reads them: both write the same page
         views = QueryViews(folder, bare=True)
+        for name, ranking in results.rankings.items():
+            # packed ids are those of a file: written and read again, the ranking is the same
+            if isinstance((run := ranking.run).documents, TextIds):
+                views.keep_run(name, run)
         fixes = list_fixes_of_page(views)
         write_page(folder / "report.html", summary, results.comparisons, views, fixes)
 

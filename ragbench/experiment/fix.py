@@ -344,7 +344,8 @@ class RunReader:
     def _failures(self, name: str, ids: Sequence[str]) -> BoolArray:
         """Return True for each query of `ids` on which the retriever `name` failed, in order."""
         rows = self.causes.get(name, {})
-        return np.array([q in rows and rows[q].cause == "failed" for q in ids], bool)
+        failed = {query for query, row in rows.items() if row.cause == "failed"}
+        return np.array([query in failed for query in ids], bool)
 
     def _check_causes(self, rankings: StoredRankings) -> None:
         """Raise DataError unless as many questions are found as `causes.csv` has as found."""

@@ -48,13 +48,16 @@ class StoredGold:
         It is 0 if nothing tells of any hit, as for a question without gold; `NEVER` if all is
         known.
         """
-        causes, with_gold = self.causes.get(name, {}), self.queries_with_gold(name)
-        doubts = np.zeros(len(self.questions), np.int64)
-        for place, row in enumerate(self.questions):
-            if row.query_id in with_gold:
-                cause = causes[row.query_id].cause if row.query_id in causes else "unknown"
-                hits = self.hits[name].get(row.query_id, _NO_HITS) if name in self.hits else None
-                doubts[place] = _first_doubt(hits, cause)
+        with_gold = self.queries_with_gold(name)
+        has_gold = np.array([row.query_id in with_gold for row in self.questions], bool)
+        # in a ranking of documents, ids tell of each hit whether it is gold
+        doubts = np.where(has_gold, NEVER, 0)
+        if name in self.hits:
+            causes, stored = self.causes.get(name, {}), self.hits[name]
+            for place in np.flatnonzero(has_gold).tolist():
+                query = self.questions[place].query_id
+                cause = causes[query].cause if query in causes else "unknown"
+                doubts[place] = _first_doubt(stored.get(query, _NO_HITS), cause)
         return doubts
 
     def queries_with_gold(self, name: str) -> set[str]:
@@ -62,10 +65,16 @@ class StoredGold:
 
         Questions judged without a relevant document have none.
         """
-        with_gold = {query for query, relevant in self.documents.by_query.items() if relevant}
-        rows = self.hits.get(name, {})
-        with_gold |= {q.query_id for q in self.questions if rows.get(q.query_id, _NO_HITS).needs}
-        return with_gold
+        if name not in self.hits:
+            return self._judged_relevant
+        rows = self.hits[name]
+        needs = {q.query_id for q in self.questions if rows.get(q.query_id, _NO_HITS).needs}
+        return self._judged_relevant | needs
+
+    @cached_property
+    def _judged_relevant(self) -> set[str]:
+        """Questions with a relevant document."""
+        return {query for query, relevant in self.documents.by_query.items() if relevant}
 
     @property
     def has_answers(self) -> bool:
@@ -109,9 +118,9 @@ class StoredGold:
 _NO_HITS = HitsRow(query_id="")
 
 
-def _first_doubt(hits: HitsRow | None, cause: AnswerCause) -> int:
-    """Return the first rank in doubt of a question with gold; None: a ranking of documents."""
+def _first_doubt(hits: HitsRow, cause: AnswerCause) -> int:
+    """Return the first rank in doubt of a question with gold, by its stored hits."""
     # such a question is lost, whatever its hits have
-    if hits is None or cause in ("failed", "not_in_corpus"):
+    if cause in ("failed", "not_in_corpus"):
         return NEVER
     return hits.unplaced or (0 if hits.gold_rank is None else NEVER)

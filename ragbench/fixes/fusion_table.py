@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -190,15 +190,19 @@ class FusionTable:
         """Return the id of a document; IndexError for an unknown number."""
         # many fusions compare the same documents
         if number not in self._ids:
-            for rows, numbers in zip(self._rankings, self._numbers, strict=True):
-                matches = np.flatnonzero(numbers == number)
-                if len(matches):
-                    self._ids[number] = rows.documents[int(rows.places[matches[0]])]
-                    break
-        try:
-            return self._ids[number]
-        except KeyError:
-            raise IndexError(number) from None
+            place, row = self._owners[:, number].tolist()
+            ranking = self._rankings[place]
+            self._ids[number] = ranking.documents[int(ranking.places[row])]
+        return self._ids[number]
+
+    @cached_property
+    def _owners(self) -> IntArray:
+        """Position of a ranking that has each document, and the row in it, shape (2, documents)."""
+        owners = np.zeros((2, len(self._query)), np.int64)
+        for place, numbers in enumerate(self._numbers):
+            rows = np.flatnonzero(numbers >= 0)
+            owners[:, numbers[rows]] = np.stack([np.full_like(rows, place), rows])
+        return owners
 
 
 def _number(hashes: HashArray, query: IntArray, is_near: BoolArray) -> tuple[IntArray, IntArray]:

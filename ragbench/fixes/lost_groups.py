@@ -177,10 +177,12 @@ def _language(question: str, vocabulary: frozenset[str]) -> str:
     """Return the language whose stop words a question has most; '' if none is sure."""
     if not is_latin(question):
         return "a script other than Latin"
-    counts = Counter({name: len(vocabulary & stops) for name, stops in _stop_words().items()})
+    counts = {name: len(vocabulary & stops) for name, stops in _stop_words().items()}
+    *_, second, most = sorted(counts.values())
     # A lead of one stop word: languages share some, such as `in`, and a tie tells nothing.
-    (first, most), (_, second) = counts.most_common(2)
-    return first.capitalize() if most >= max(_STOP_WORDS, second + 1) else ""
+    if most < max(_STOP_WORDS, second + 1):
+        return ""
+    return max(counts, key=counts.__getitem__).capitalize()
 
 
 @cache

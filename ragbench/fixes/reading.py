@@ -18,6 +18,7 @@ from ragbench.types import FloatArray, Run
 
 _SIMILAR = 0.8  # words in both texts / words in either, from which a passage repeats another
 _CHUNK = re.compile(r"(.*(?:#|::))(\d+)")  # id of a chunk: `guide.md#3`
+_SEPARATORS = (b"#", b"::")  # of which each such id has one
 _THRESHOLDS = 20
 
 
@@ -72,6 +73,11 @@ def join_neighbours(run: PricedRun) -> PricedChange | str | None:
     Chunks have ids such as `guide.md#3`. The result is None if no hit has such an id; a sentence if
     it is not stored which chunks have gold.
     """
+    if run.base not in run.rankings.hits:
+        # whole columns are searched in no time, which most runs without chunks end with
+        ids = run.rankings.runs[run.base].document_ids.data.tobytes()
+        if not any(separator in ids for separator in _SEPARATORS):
+            return None
     hits, has_chunks = [], False
     for query in run.query_ids:
         passages = islice(run.rankings.passages(run.base, query), run.read)

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 _FILE_TYPES = (
@@ -29,9 +30,10 @@ _POINT_ZERO = re.compile(r"\.0+$", re.MULTILINE)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 # zeros before a number, not those behind a point: 1.05 is not 1.5
 _ZEROS = re.compile(r"0(?<![0-9]0)(?<![0-9]\.0)0*(?=[0-9])")
+_SEPARATORS = "#:_-/"
 # a number with four digits is rather a year: report-2023 is no part of report
 _PART = re.compile(
-    r"(?P<separator>(?:#|::|:|_|-|/)(?:(?:chunk|part|passage)[_:#-]?)?)[0-9]{1,3}$",
+    r"(?P<separator>(?:::|[#:_/-])(?:(?:chunk|part|passage)[_:#-]?)?)[0-9]{1,3}$",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -64,7 +66,11 @@ def without_parts(ids: Iterable[str]) -> list[str]:
         ['plan.md', 'plan', 'plan-2023']
     """
     lines = [*ids]
-    return _PART.sub("", _joined(lines)).split("\n") if lines else []
+    joined = _joined(lines)
+    # ids without a separator, such as numbers, need no search, which looks at each character
+    if any(separator in joined for separator in _SEPARATORS):
+        joined = _PART.sub("", joined)
+    return joined.split("\n") if lines else []
 
 
 class PartForm(NamedTuple):
@@ -137,17 +143,18 @@ class Spelling(NamedTuple):
 
 def spell(ids: Iterable[str]) -> list[Spelling]:
     """Return the spelling of each id."""
-    return [Spelling(path, text[len(path) :]) for path, text in _paths(ids)]
+    return [Spelling(path, text[len(path) :]) for path, text in zip(*_paths(ids), strict=True)]
 
 
-def _paths(ids: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Return (path without file ending, normal text) of each id."""
+def _paths(ids: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return (path without file ending of each id, normal text of each id)."""
     lines = normal_texts(ids)
     joined = "\n".join(lines)
     if "/" in joined:  # most ids are no paths, and the search takes a third of the time
         joined = _LAST_SLASHES.sub("", joined)
-    paths = _ENDING.sub("", joined).split("\n")
-    return zip(paths, joined.split("\n"), strict=True) if lines else ()
+    if not lines:
+        return [], []
+    return _ENDING.sub("", joined).split("\n"), joined.split("\n")
 
 
 class SpellingIndex:
@@ -169,10 +176,11 @@ class SpellingIndex:
 
         The path of the text is that of an id, but for folders before one of them.
         """
-        for name, (path, text) in zip(names, _paths(texts), strict=True):
-            # most names end here, hence no object for each of them
-            if path.rpartition("/")[2] not in self._last_steps:
-                continue
+        paths, normal = _paths(texts)
+        steps = (path.rpartition("/")[2] for path in paths)
+        # most names are not near: `compress` drops them without a step of the loop
+        is_near = map(self._last_steps.__contains__, steps)
+        for name, path, text in compress(zip(names, paths, normal, strict=True), is_near):
             has_path = path in self._by_path or path in self._by_tail
             if has_path or not self._by_path.keys().isdisjoint(_tails(path)):
                 yield name, Spelling(path, text[len(path) :])

@@ -37,7 +37,7 @@ def test_the_name_of_alternatives_has_the_grade_of_the_first():
         spans = [Span(name, 0, 10, QUOTE) for name in names]
         (need,) = {piece.need for piece in gold_pieces(dict.fromkeys(names, 2), spans)}
         row = HitsRow(query_id="q1", needs=("z", need))
-        ranking = StoredRanking.of("bm25", [], row)
+        ranking = StoredRanking.of("bm25", {}, row)
 
         graded = gold_names({"z": 1, **dict.fromkeys(names, 2)}, spans, [ranking])
 

@@ -84,7 +84,7 @@ def list_stored(tmp_path, row, ranked, texts):
     """Return the hits of a ranking `chain` of passages."""
     write_jsonl(tmp_path / "texts.jsonl", map(to_json, texts))
     stored = Texts(Lines(tmp_path / "texts.jsonl", "id"), "q")
-    return list_hits(StoredRanking.of("chain", ranked, row), JUDGED, [GOLD], stored)
+    return list_hits(StoredRanking.of("chain", dict(ranked), row), JUDGED, [GOLD], stored)
 
 
 def test_a_hit_has_its_own_text_its_place_and_its_relation_to_the_gold(tmp_path):
@@ -156,7 +156,7 @@ def test_hits_of_equal_scores_stand_in_the_order_that_was_scored():
     # A run file sorts equal scores by id, descending: d, c, b, a
     row = HitsRow(query_id="q", hits=(StoredHit(rank=3, id="d"), StoredHit(rank=1, id="b")))
 
-    assert StoredRanking.of("s", [(name, 1.0) for name in "dcba"], row).ids == ["b", "c", "d", "a"]
+    assert StoredRanking.of("s", dict.fromkeys("dcba", 1.0), row).ids == ["b", "c", "d", "a"]
 
 
 def test_ranks_of_gold_are_those_of_the_first_hit_that_meets_it():
@@ -166,8 +166,8 @@ def test_ranks_of_gold_are_those_of_the_first_hit_that_meets_it():
         StoredHit(rank=12, id="u3", gold=needs),
     )
     row = HitsRow(query_id="q", needs=needs, hits=hits)
-    passages = StoredRanking.of("chain", [], row)
-    documents = StoredRanking.of("bm25", [("faq.md", 2.0), ("hr.md", 1.0)], None)
+    passages = StoredRanking.of("chain", {}, row)
+    documents = StoredRanking.of("bm25", {"faq.md": 2.0, "hr.md": 1.0}, None)
 
     names = gold_names(JUDGED, [GOLD], [documents, passages])
 

@@ -115,11 +115,8 @@ class StoredRanking(NamedTuple):
     row: HitsRow | None
 
     @classmethod
-    def of(
-        cls, source: str, hits: Sequence[tuple[str, float]], row: HitsRow | None
-    ) -> StoredRanking:
-        """Return the ranking of id and score of each hit in a run file, and its row in `hits/`."""
-        scores = dict(hits)
+    def of(cls, source: str, scores: Mapping[str, float], row: HitsRow | None) -> StoredRanking:
+        """Return the ranking of id -> score of a run file, best first, and its row in `hits/`."""
         if row is None:
             return cls(source, list(scores), scores, None)
         names = {hit.id for hit in row.hits}
@@ -178,8 +175,10 @@ def list_hits(
     stored = {} if ranking.row is None else {hit.id: hit for hit in ranking.row.hits}
     with_spans = {span.document for span in spans}
     has_texts = bool(texts)
+    # the first hits alone, unless a system read others: rankings may be long
+    ids = ranking.ids if depth is None or more else ranking.ids[:depth]
     hits = []
-    for rank, name in enumerate(ranking.ids, start=1):
+    for rank, name in enumerate(ids, start=1):
         if depth is not None and rank > depth and name not in more:
             continue
         passage = stored.get(name)

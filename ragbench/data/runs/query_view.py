@@ -186,6 +186,8 @@ class QueryViews:
         # (system of the ranking, number of the repetition) -> its run, and its lines in `hits/`
         self._runs: dict[Path, Run] = {}
         self._stored: dict[tuple[str, int], tuple[Run, run_lines.Lines]] = {}
+        # the same keys -> query -> its hits, for the queries of the last `read_ahead`
+        self._decoded: dict[tuple[str, int], Mapping[str, Mapping[str, float]]] = {}
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -320,6 +322,11 @@ class QueryViews:
         """System -> run file of its ranking, or of its retriever; absent without one."""
         return run_lines.ranking_files(self.folder, self.summary)
 
+    @property
+    def has_texts(self) -> bool:
+        """True if texts of documents are stored."""
+        return bool(self._lines(TEXTS_FILE, "id"))
+
     def texts_of(self, query: str) -> run_lines.Texts:
         """Return the stored texts of documents for one query, whose id is not checked.
 
@@ -431,18 +438,38 @@ class QueryViews:
         if number is None and self._has_repeats:
             number = self.shown_number(source, query)
         key = source, number or 0
-        if key not in self._stored:
-            self._stored[key] = self._stored_run(self.rankings[system], key[1])
-        run, lines = self._stored[key]
+        run, lines = self._stored_run(system, key)
+        scores = self._decoded.get(key, {}).get(query)
+        if scores is None:
+            scores = dict(run.ranking(query))
         rows = lines.read(manifest.HitsRow, query) if lines else []
-        return StoredRanking.of(source, run.ranking(query), next(iter(rows), None))
+        return StoredRanking.of(source, scores, next(iter(rows), None))
+
+    def read_ahead(self, queries: Sequence[str]) -> None:
+        """Decode the rankings of some queries, which `ranking` then returns in less time.
+
+        Their hits stay in memory until the next call. Rankings that are repeated are decoded one
+        query at a time. Raises a `DataError` for a damaged file.
+        """
+        self._decoded = {}
+        for system, source in ({} if self._has_repeats else self._source).items():
+            key = source, 0
+            if key not in self._decoded:
+                run, _ = self._stored_run(system, key)
+                self._decoded[key] = run.first(queries, len(run)).best_first().to_dict()
 
     @cached_property
     def _has_repeats(self) -> bool:
         """True if a ranking has stored repetitions."""
         return any((path.parent / REPEATS_FOLDER).is_dir() for path in self.rankings.values())
 
-    def _stored_run(self, path: Path, number: int) -> tuple[Run, run_lines.Lines]:
+    def _stored_run(self, system: str, key: tuple[str, int]) -> tuple[Run, run_lines.Lines]:
+        """Return a repetition of a ranking, which is read once, and its lines of hits."""
+        if key not in self._stored:
+            self._stored[key] = self._read_stored(self.rankings[system], key[1])
+        return self._stored[key]
+
+    def _read_stored(self, path: Path, number: int) -> tuple[Run, run_lines.Lines]:
         """Return a repetition of a ranking, or else the ranking itself, and its lines of hits."""
         name = path.stem
         if number and (repeat := path.parent / REPEATS_FOLDER / f"{name}.{number}.trec").is_file():
@@ -450,6 +477,13 @@ class QueryViews:
         lines = self._lines(f"{HITS_FOLDER}/{name}.jsonl")
         passages = self.folder / PASSAGES_FOLDER / f"{name}.trec"
         return self.read_run(passages if lines and passages.is_file() else path), lines
+
+    def keep_run(self, name: str, run: Run) -> None:
+        """Take a ranking from memory, so that its run file, which it was written to, is not read.
+
+        The ids have to be packed (`TextIds`): a file may change other ids.
+        """
+        self._runs[self.folder / "rankings" / f"{run_folder.file_name(name)}.trec"] = run
 
     def read_run(self, path: Path) -> Run:
         """Return the run of a run file, which is read once; DataError if it is damaged."""

@@ -9,7 +9,7 @@ import functools
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -40,6 +40,8 @@ CAUSES_FILE = "causes.csv"
 _COLUMNS = ("system", "query_id", "cause", "why", "unsupported")
 _SAMPLE = "sample"  # column of the number of a repetition, if any system is repeated
 R = TypeVar("R", bound=Record)
+# The cause of each text in the file
+_CAUSE_OF: Mapping[str, AnswerCause] = {cause: cause for cause in CAUSES}
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
 PARTS = ("question", "judgements", "subtopics", "answers", "spans", "tool_calls", "forbidden")
@@ -165,6 +167,8 @@ class Texts:
 
     def __call__(self, system: str | None, name: str) -> TextRow | None:
         """Return the text of a document as a system retrieved it, or the one of all systems."""
+        if not self._lines:
+            return None
         if name not in self._read:  # systems retrieve much the same documents
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]
@@ -319,7 +323,7 @@ def read_cause_rows(path: Path) -> dict[str, dict[str, tuple[CauseRow, ...]]]:
         row = CauseRow(
             system=system,
             query_id=query,
-            cause=cast("AnswerCause", cause),
+            cause=_CAUSE_OF[cause],
             why=why,
             unsupported=unsupported == "yes",
             sample=int(sample[0]) if sample and sample[0] else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, islice
@@ -34,6 +34,7 @@ from ragbench.types.rows import Mapped
 
 # Queries whose hits are in memory at a time.
 _BLOCK = 64
+_QUERIES = 512  # whose ids are decoded at a time
 # Usual separators between the id of a document and the number of its part.
 _SEPARATORS = ("#", "::", ":", "_", "-", "/")
 
@@ -477,7 +478,7 @@ def meet_gold(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         return ranking
     run = ranking.run
     corpus = {} if plan.collection.documents is None else plan.corpus
-    pairs = pair_ids(Mapped(partial(_question_ids, qrels, run), qrels.query_ids), corpus)
+    pairs = pair_ids(_QuestionIds(qrels, run), corpus)
     if level == "document":
         pairs = pairs.told_alone()
     names = pairs.gold_of_hit
@@ -501,11 +502,24 @@ def meet_gold(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     )
 
 
-def _question_ids(qrels: Qrels, run: Run, query: str) -> QuestionIds:
-    """Return the judged documents and the hits of a query."""
-    place = run.query_index.get(query)
-    rows = slice(0) if place is None else slice(*run.starts[place : place + 2].tolist())
-    return QuestionIds(qrels.by_query[query], run.documents[rows])
+class _QuestionIds(Iterable[QuestionIds]):
+    """Judged documents and hits of each query of the judgements, decoded at each pass."""
+
+    def __init__(self, qrels: Qrels, run: Run) -> None:
+        self._qrels, self._run = qrels, run
+
+    def __iter__(self) -> Iterator[QuestionIds]:
+        queries, n = self._qrels.query_ids, len(self._run)
+        # ids of many queries are decoded at once, and few of them are in memory
+        for start in range(0, len(queries), _QUERIES):
+            block = queries[start : start + _QUERIES]
+            part = self._run.first(block, n)
+            documents, starts = part.documents[:], part.starts.tolist()
+            hits = dict[str, Sequence[str]]()
+            for row, query in enumerate(part.query_ids):
+                hits[query] = documents[starts[row] : starts[row + 1]]
+            for query in block:
+                yield QuestionIds(self._qrels.by_query[query], hits.get(query, ()))
 
 
 def _chunks_of(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
