@@ -132,11 +132,14 @@ class PlainCall:
         self._loop = LoopThread("ragbench-own-code")
         weakref.finalize(self, self._loop.close)
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Return the result of the function, awaited and read to its end."""
+    def __call__(self, *arguments: Any, **by_name: Any) -> Any:
+        """Return the result of the function, awaited and read to its end.
+
+        `by_name` has arguments that are passed by name, whatever else the function takes.
+        """
         n_plain = len(arguments) - self._n_left_out - len(self._keywords)
         keywords = dict(zip(self._keywords, arguments[n_plain:], strict=False))
-        result = self._function(*arguments[:n_plain], **keywords)
+        result = self._function(*arguments[:n_plain], **keywords, **by_name)
         if inspect.isawaitable(result):
             result = self._loop.run(_awaited(result))
         if inspect.isasyncgen(result):

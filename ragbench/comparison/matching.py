@@ -36,6 +36,7 @@ _PARTS = {
     "spans": ("gold spans differ", "spans"),
     "tool_calls": ("gold tool calls differ", "tool_calls"),
     "forbidden": ("forbidden documents differ", "forbidden"),
+    "pool": ("pools differ", "pool"),
 }
 
 
@@ -93,8 +94,8 @@ class Matching:
         left_out: Name of a source -> number of its judged queries that another source lacks; only
             sources with some.
         differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`, `spans`,
-            `tool_calls`) -> common queries that were left out because the part differs between
-            sources.
+            `tool_calls`, `forbidden`, `pool`) -> common queries that were left out because the part
+            differs between sources.
         notes: Sentences for the reader of the numbers.
         unpaired: True if each source keeps its own queries.
         changes: Query changes of each source since the base, in the order of the sources, the base

@@ -39,6 +39,7 @@ _PART_DESCRIPTIONS = {
     "retrieved": "the ids of what a system retrieved, best first",
     "relevant": "the gold documents",
     "excluded": "documents that do not count",
+    "pool": "the documents that may be retrieved for the question",
     "forbidden": "what must never come up",
     "reference_contexts": "gold passages, found in the corpus by their words",
     "page": "the page of the gold document",
@@ -82,6 +83,7 @@ def scaffold_records(
             wrong.
         MissingExtra: A file needs a package that is not installed.
     """
+    from ragbench.data.files.pools import pool_corpus
     from ragbench.data.files.published_rows import read_published
     from ragbench.data.files.tables import find_table
     from ragbench.data.loaders.beir import is_beir
@@ -96,23 +98,36 @@ def scaffold_records(
     published = read_published(entries, chosen or {})
     if not published.notes and not chosen and _are_traces(source.path):
         return _scaffold_traces(file, source.path, corpus)
-    if published.documents and corpus is None:
+    user_columns, documents = published.mapping(chosen or {}), None
+    if corpus is None:
+        is_form = bool(published.notes)
+        documents = pool_corpus(published.entries, user_columns, is_published=is_form)
+    if published.documents and corpus is None and documents is None:
         corpus = source.path  # the passages stand beside the questions
-    return _scaffold_table(file, source, corpus, published, chosen or {})
+    return _scaffold_table(file, source, corpus, published, chosen or {}, documents)
 
 
 def _scaffold_table(
-    file: Path, source: _Source, corpus: Path | None, published: Published, chosen: PartMap
+    file: Path,
+    source: _Source,
+    corpus: Path | None,
+    published: Published,
+    chosen: PartMap,
+    documents: Corpus | None,
 ) -> tuple[str, Sequence[str], str]:
-    """Return (YAML that reads a table of questions, notes on columns and corpus, next command)."""
+    """Return (YAML that reads a table of questions, notes on columns and corpus, next command).
+
+    `corpus` is the path of the documents, `documents` those that stand in the pools of the rows.
+    """
     from ragbench.data.files.collection import read_corpus
 
-    documents = None if corpus is None else read_corpus(corpus)
     user_columns = published.mapping(chosen)
+    if corpus is not None:
+        documents = read_corpus(corpus)
     columns, doubts = _guess_columns(published.entries, source.path, documents, user_columns)
     is_system = not columns.keys().isdisjoint({"answer", "contexts", "retrieved"})
     systems, match, notes = "" if is_system else _template("corpus"), "", list[str]()
-    if corpus is not None and documents is not None:
+    if documents is not None:
         systems, match, notes = _systems_of_corpus(file, source, columns, corpus, documents)
     if columns.keys() >= {"retrieved", "relevant"}:
         match = match or _template("ids")
@@ -130,7 +145,7 @@ def _scaffold_table(
         .replace("@APP@\n", _template("app"))
         .replace("@MATCH@\n", match)
     )
-    needs_corpus = not is_system and corpus is None
+    needs_corpus = not is_system and documents is None
     command = "validate" if needs_corpus else "run"
     all_notes = [*_column_notes(columns, needs_corpus), *doubts, *published.notes, *notes]
     return text, list(dict.fromkeys(all_notes)), command
@@ -354,16 +369,20 @@ def _settle_answer(
 
 
 def _systems_of_corpus(
-    file: Path, source: _Source, columns: _PartColumns, corpus: Path, documents: Corpus
+    file: Path, source: _Source, columns: _PartColumns, corpus: Path | None, documents: Corpus
 ) -> tuple[str, str, list[str]]:
-    """Return (YAML of corpus and systems, the key `match` or '', notes)."""
+    """Return (YAML of corpus and systems, the key `match` or '', notes).
+
+    Without the path of a corpus (None) its documents stand in the rows.
+    """
     collection = source.loader(columns, corpus).load()
     lengths = [len(document.text.split()) for document in documents.documents]
     median = int(statistics.median(lengths)) if lengths else 0
     is_long = median > _LONG_DOCUMENT
     text = (
         _template("chunks" if is_long else "documents")
-        .replace("@CORPUS@", _scalar(_relative(corpus, file)))
+        .replace("  corpus: @CORPUS@\n", "" if corpus is None else "  corpus: @CORPUS@\n")
+        .replace("@CORPUS@", "" if corpus is None else _scalar(_relative(corpus, file)))
         .replace("@COUNT@", f"{len(lengths):,}")
         .replace("@WORDS@", f"{median:,}")
         .replace("@SIZE@", str(_CHUNK_SIZE))

@@ -82,14 +82,22 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
     rankings at once.
     """
 
-    def __init__(self, query_ids: Sequence[str], read: Callable[[], Run], top_k: int) -> None:
+    def __init__(
+        self,
+        query_ids: Sequence[str],
+        read: Callable[[], Run],
+        top_k: int,
+        n_outside: Callable[[], int] = lambda: 0,
+    ) -> None:
         """Create the outcomes of some queries, with at most `top_k` hits each.
 
         `read` returns the rankings of the file, the hits of each query best first. It is called at
-        each access, so it should keep what it has read.
+        each access, so it should keep what it has read. `n_outside` returns the number of hits of
+        the file that are outside the pool of their query, and are not in the rankings.
         """
         super().__init__(self._outcome, query_ids)
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
+        self.n_outside = n_outside
 
     def _outcome(self, query_id: str) -> Outcome[Retrieved]:
         """Return the hits of a query, at most `top_k`; none if the file lacks it."""

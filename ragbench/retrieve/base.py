@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragbench.embed.component import SearchComponent
 from ragbench.types import Document, IntArray, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.records import PoolStatistics
 
 # The hits of one query, best first.
 Hits = list[ScoredDocument] | Retrieved
@@ -61,6 +62,7 @@ class Retriever(SearchComponent):
         query_ids: Ids of the queries that it can rank, such as those of a run file; None ranks any
             query.
         unit: Plural noun for the indexed texts in notes.
+        pool_statistics: Documents whose statistics weigh the terms of a query with a pool.
         chunk_of: Document number of each indexed chunk; set before `index_search`, whose `top_k`
             then counts documents. None if each row of the index is a document.
         advance: Called while `index` runs with the number of further documents that are done.
@@ -75,6 +77,7 @@ class Retriever(SearchComponent):
     depth_option: str = ""
     query_ids: Collection[str] | None = None
     unit: Literal["documents", "chunks"] = "documents"
+    pool_statistics: PoolStatistics = "corpus"
     chunk_of: IntArray | None = None
     # staticmethod: a plain function as a class attribute would become a method
     advance: Callable[[int], None] = staticmethod(lambda n: None)
@@ -116,7 +119,8 @@ class Retriever(SearchComponent):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Sequence[Hits]:
         """Return at most `top_k` hits for each query, best first, in the order of the queries.
 
-        A query without hits has an empty list.
+        A query without hits has an empty list. Hits outside `query.pool` are dropped and counted,
+        so that a retriever should search the documents of the pool alone.
         """
         raise NotImplementedError
 

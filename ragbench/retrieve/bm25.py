@@ -99,6 +99,7 @@ class BM25(Retriever):
         self._ids: Sequence[str] = ()
         self._corpus: Sequence[Document] = ()
         self._rows: dict[str, int] = {}
+        self._of_pool: tuple[tuple[str, ...], BM25 | None] = ((), None)
         self._id_ranks: IntArray = np.empty(0, dtype=np.int64)
         self._index: bm25s.BM25 | None = None
         self._terms: _CorpusTerms | None = None
@@ -122,7 +123,7 @@ class BM25(Retriever):
         else:
             self._open(arrays)
         self._corpus, self._ids, self._rows = corpus, record_ids(corpus), {}
-        self._terms = None
+        self._terms, self._of_pool = None, ((), None)
 
     def _build(self, corpus: Sequence[Document], key: str) -> bm25s.BM25:
         """Return a new index of the words of all documents; raise `DataError` if there are none.
@@ -180,13 +181,13 @@ class BM25(Retriever):
         """Return the functions by which workers map the stored index and search it.
 
         They find at most `top_k` hits, with `chunk_of` the hits of `top_k` documents. The result is
-        None before `index`, and for an index that no cache has: the corpus is small, there is no
-        cache folder, or it is read-only.
+        None before `index`, for an index that no cache has (the corpus is small, there is no cache
+        folder, or it is read-only), and where each pool has statistics of its own.
 
         Raises:
             DataError: The table cannot be written, for example to a full disk, or a path is a link.
         """
-        if self._folder is None:
+        if self._folder is None or self.pool_statistics == "pool":
             return None
         chunks = None if self.chunk_of is None else self._stored_chunks(self.chunk_of)
         if self.chunk_of is not None and chunks is None:
@@ -201,7 +202,7 @@ class BM25(Retriever):
             _open_index,
             options,
             partial(_search_index, top_k),
-            lambda query, hits: query.text,
+            lambda query, hits: (query.text, self._pool_rows(query.pool)),
             lambda ranking, request: Retrieved(self._hits(*ranking)),
         )
 
@@ -250,12 +251,49 @@ class BM25(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return at most `top_k` hits for each query, best first; none if no term matches.
 
-        Equal scores are ordered by document id, largest first.
+        Equal scores are ordered by document id, largest first. A query with a pool has hits in its
+        pool only.
 
         Raises:
-            DataError: No corpus has been indexed.
+            DataError: No corpus has been indexed, or it lacks a document of a pool.
         """
-        return [self._hits(*self._rank(query.text, top_k)) for query in queries]
+        hits = []
+        for query in queries:
+            index, rows = self._index_for(query.pool)
+            hits.append(index._hits(*index._rank(query.text, top_k, rows)))
+        return hits
+
+    def _index_for(self, pool: Sequence[str] | None) -> tuple[BM25, IntArray | None]:
+        """Return (index to search for a pool, the rows of the pool in it or None for all)."""
+        if pool is None or self.pool_statistics == "corpus":
+            return self, self._pool_rows(pool)
+        if self._of_pool[0] != tuple(pool):
+            rows = self._pool_rows(pool)
+            documents = [] if rows is None else [self._corpus[row] for row in rows.tolist()]
+            index = None
+            if any(self._analyze(document.full_text) for document in documents):
+                index = type(self)(**options_of(self))
+                index.index(documents)
+            # the questions of one conversation share their pool
+            self._of_pool = (tuple(pool), index)
+        index = self._of_pool[1]
+        # no document of the pool has a word: there is nothing to find
+        return (self, np.empty(0, dtype=np.int64)) if index is None else (index, None)
+
+    def _pool_rows(self, pool: Sequence[str] | None) -> IntArray | None:
+        """Return the rows of the documents of a pool, ascending; None for the whole corpus."""
+        if pool is None:
+            return None
+        return np.unique(np.array([*map(self._row_of, pool)], dtype=np.int64))
+
+    def _row_of(self, document_id: str) -> int:
+        """Return the row of an indexed document; raise `DataError` for an unknown id."""
+        # on first use: only pools and relevance feedback look documents up by id
+        if not self._rows:
+            self._rows = dict(zip(self._ids, range(len(self._ids)), strict=True))
+        if document_id not in self._rows:
+            raise DataError(f"bm25: no document {document_id!r}", allowed="an indexed id")
+        return self._rows[document_id]
 
     def terms(self, text: str) -> list[str]:
         """Return the index terms of a text: its words, without stop words, as stems.
@@ -273,14 +311,11 @@ class BM25(Retriever):
             DataError: No indexed document has the id, as before `index`.
         """
         # counted from the text: stored counts would double the index, and feedback asks for few
-        # on first use: only relevance feedback looks documents up by id
-        if not self._rows:
-            self._rows = dict(zip(self._ids, range(len(self._ids)), strict=True))
-        if document_id not in self._rows:
-            raise DataError(f"bm25: no document {document_id!r}", allowed="an indexed id")
-        return Counter(self._analyze(self._corpus[self._rows[document_id]].full_text))
+        return Counter(self._analyze(self._corpus[self._row_of(document_id)].full_text))
 
-    def search(self, weights: Mapping[str, float], top_k: int) -> list[ScoredDocument]:
+    def search(
+        self, weights: Mapping[str, float], top_k: int, pool: Sequence[str] | None = None
+    ) -> list[ScoredDocument]:
         """Return at most `top_k` hits, best first, for a query of weighted terms.
 
         A term of weight w adds w times its score in a plain query; unknown terms add nothing. Only
@@ -289,25 +324,50 @@ class BM25(Retriever):
         Args:
             weights: Term -> weight; empty gives no hits.
             top_k: Largest number of hits.
+            pool: Ids of the documents that may be hits; None for the whole corpus.
 
         Raises:
-            DataError: No corpus has been indexed.
+            DataError: No corpus has been indexed, or it lacks a document of the pool.
         """
-        return self._hits(*self._rank_weighted(weights, top_k))
+        index, rows = self._index_for(pool)
+        return index._hits(*index._rank_weighted(weights, top_k, rows))
 
     def _rank_weighted(
-        self, weights: Mapping[str, float], top_k: int
+        self, weights: Mapping[str, float], top_k: int, pool: IntArray | None
     ) -> tuple[IntArray, FloatArray]:
         """Return rows and scores of the best documents for weighted terms, best first."""
         index = self._built()
         # documents without any query term have the floor as their score, see `_rank`
         absent, floor = index.nonoccurrence_array, 0.0
-        scores: FloatArray = np.zeros(len(self._id_ranks))
+        scores: FloatArray = np.zeros(len(self._id_ranks) if pool is None else len(pool))
         for term, weight in weights.items():
             for token in index.get_tokens_ids([term]):
-                scores += weight * index.get_scores_from_ids([token])
+                scores += weight * self._scores([token], pool)
                 floor += 0.0 if absent is None else weight * float(absent[token])
-        return self._best(scores, floor, top_k)
+        return self._best(scores, floor, top_k, pool)
+
+    def _scores(self, tokens: Sequence[int], pool: IntArray | None) -> FloatArray:
+        """Return the scores of the rows of a pool for some terms; of all rows without a pool."""
+        index = self._built()
+        if pool is None:
+            of_all: FloatArray = index.get_scores_from_ids(list(tokens))
+            return of_all
+        data, documents, starts = (index.scores[name] for name in _SCORES)
+        scores: FloatArray = np.zeros(len(pool))
+        # of one type, or NumPy would copy all postings
+        rows = pool.astype(documents.dtype)
+        for token in tokens:
+            postings = slice(starts[token], starts[token + 1])
+            # the rows of a term rise
+            places = np.searchsorted(documents[postings], rows)
+            in_range = np.flatnonzero(places < postings.stop - postings.start)
+            places = postings.start + places[in_range]
+            is_hit = documents[places] == rows[in_range]
+            # in the order of the terms, as in a search of all rows: equal to the last bit
+            scores[in_range[is_hit]] += data[places[is_hit]]
+        if index.nonoccurrence_array is not None:
+            scores += index.nonoccurrence_array[np.asarray(tokens)].sum()
+        return scores
 
     def _built(self) -> bm25s.BM25:
         """Return the index; raise `DataError` before `index`."""
@@ -315,26 +375,31 @@ class BM25(Retriever):
             raise DataError("bm25: there is no corpus to search", allowed="call index first")
         return self._index
 
-    def _rank(self, question: str, top_k: int) -> tuple[IntArray, FloatArray]:
-        """Return the corpus rows of the best documents and their scores, best first."""
+    def _rank(
+        self, question: str, top_k: int, pool: IntArray | None
+    ) -> tuple[IntArray, FloatArray]:
+        """Return the corpus rows of the best documents and their scores, best first.
+
+        `pool` has the rows that may be hits, ascending; None allows all.
+        """
         index = self._built()
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
             return np.empty(0, dtype=np.int64), np.empty(0)
-        scores = index.get_scores_from_ids(tokens)
+        scores = self._scores(tokens, pool)
         # bm25l and bm25+ give every document a score above 0 for a term that it lacks
         absent = index.nonoccurrence_array
         floor = 0.0 if absent is None else absent[np.asarray(tokens)].sum()
-        return self._best(scores, floor, top_k)
+        return self._best(scores, floor, top_k, pool)
 
     def _rank_chunks(
-        self, question: str, top_k: int, chunk_of: IntArray
+        self, question: str, top_k: int, chunk_of: IntArray, pool: IntArray | None
     ) -> tuple[IntArray, FloatArray]:
         """Return rows and scores of the best chunks, down to the first of the last document."""
         # deeper than top_k from the start: a document often has several of the best chunks
         depth = 2 * top_k
         while True:
-            rows, scores = self._rank(question, depth)
+            rows, scores = self._rank(question, depth, pool)
             first = np.sort(np.unique(chunk_of[rows], return_index=True)[1])
             if len(first) >= top_k:
                 return rows[: first[top_k - 1] + 1], scores[: first[top_k - 1] + 1]
@@ -342,15 +407,21 @@ class BM25(Retriever):
                 return rows, scores
             depth *= 2
 
-    def _best(self, scores: FloatArray, floor: float, top_k: int) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best documents above the floor, ties by id descending."""
-        rows = np.flatnonzero(scores > floor)
-        if len(rows) > top_k:
+    def _best(
+        self, scores: FloatArray, floor: float, top_k: int, pool: IntArray | None
+    ) -> tuple[IntArray, FloatArray]:
+        """Return rows and scores of the best documents above the floor, ties by id descending.
+
+        `scores` are those of the rows in `pool`; of all rows for None.
+        """
+        places = np.flatnonzero(scores > floor)
+        if len(places) > top_k:
             # all that tie with the k-th stay in, so that the id decides among them
-            kth = np.partition(scores[rows], -top_k)[-top_k]
-            rows = rows[scores[rows] >= kth]
-        best = rows[best_rows(rows, scores[rows], self._id_ranks, top_k)]
-        return best, scores[best]
+            kth = np.partition(scores[places], -top_k)[-top_k]
+            places = places[scores[places] >= kth]
+        rows = places if pool is None else pool[places]
+        best = best_rows(rows, scores[places], self._id_ranks, top_k)
+        return rows[best], scores[places[best]]
 
     def _hits(self, rows: IntArray, scores: FloatArray) -> list[ScoredDocument]:
         """Return the hits in some rows of the corpus with their scores."""
@@ -372,15 +443,18 @@ def _open_index(
 
 
 def _search_index(
-    top_k: int, index: tuple[BM25, IntArray | None], request: str | Mapping[str, float]
+    top_k: int,
+    index: tuple[BM25, IntArray | None],
+    request: tuple[str | Mapping[str, float], IntArray | None],
 ) -> tuple[IntArray, FloatArray]:
-    """Return the rows and scores of the best hits for a question, or for weighted terms."""
+    """Return the rows and scores of the best hits for a question or weighted terms, and a pool."""
     bm25, chunk_of = index
-    if not isinstance(request, str):
-        return bm25._rank_weighted(request, top_k)
+    question, pool = request
+    if not isinstance(question, str):
+        return bm25._rank_weighted(question, top_k, pool)
     if chunk_of is None:
-        return bm25._rank(request, top_k)
-    return bm25._rank_chunks(request, top_k, chunk_of)
+        return bm25._rank(question, top_k, pool)
+    return bm25._rank_chunks(question, top_k, chunk_of, pool)
 
 
 class RM3(Retriever):
@@ -447,11 +521,17 @@ class RM3(Retriever):
         search = None if self._bm25 is None else self._bm25.index_search(top_k)
         if search is None:
             return None
-        read = search.read
-        return search._replace(
-            request=self._expanded,
-            read=lambda ranking, weights: _with_query(read(ranking, weights).documents, weights),
-        )
+        read_hits, request_of = search.read, search.request
+
+        def request(query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> tuple[Any, Any]:
+            """Return the request for the expanded query, with the rows of its pool."""
+            return self._expanded(query, hits), request_of(query, hits)[1]
+
+        def read(ranking: Any, request: tuple[Mapping[str, float], Any]) -> Retrieved:
+            """Return the hits of a request, with its weighted terms."""
+            return _with_query(read_hits(ranking, request).documents, request[0])
+
+        return search._replace(request=request, read=read)
 
     def _expanded(self, query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> dict[str, float]:
         """Return the expanded query, term -> weight; `hits` has the hits of the only source."""
@@ -476,7 +556,8 @@ class RM3(Retriever):
         retrieved = []
         for query, hits in zip(queries, first_hits, strict=True):
             weights = self._expanded(query, [hits])
-            retrieved.append(_with_query(bm25.search(weights, top_k), weights))
+            hits_of_query = bm25.search(weights, top_k, query.pool)
+            retrieved.append(_with_query(hits_of_query, weights))
         return retrieved
 
     def _borrowed(self) -> BM25:

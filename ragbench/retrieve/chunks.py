@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -50,6 +53,7 @@ class Chunked(Retriever):
         self.asks_one_by_one = retriever.asks_one_by_one
         retriever.unit = "chunks"
         self._chunks: dict[str, tuple[Document, str]] = {}
+        self._chunks_of: dict[str, list[str]] = {}
         self._lost_text: list[str] = []
 
     @property
@@ -67,7 +71,7 @@ class Chunked(Retriever):
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Cut the documents into chunks and let the retriever index them."""
-        self._chunks = {}
+        self._chunks, self._chunks_of = {}, {}
         chunks, document_numbers = list[Document](), list[int]()
         for row, document in enumerate(corpus):
             for chunk in self._chunker.chunks_of(document):
@@ -88,7 +92,7 @@ class Chunked(Retriever):
         # only workers need the table: this process reads the document of a hit off `_chunks`
         if self.executor is not None:
             self.retriever.chunk_of = np.array(document_numbers, np.int64)
-        self.retriever.advance = advance
+        self.retriever.advance, self.retriever.pool_statistics = advance, self.pool_statistics
         self.retriever.index(chunks)
 
     def index_search(self, top_k: int) -> IndexSearch | None:
@@ -100,12 +104,29 @@ class Chunked(Retriever):
         if search is None:
             return None
 
+        def request(query: Query, hits: Sequence[Sequence[ScoredDocument]]) -> Any:
+            """Return the request of a query whose pool are chunks."""
+            return search.request(self._with_chunk_pool(query), hits)
+
         def read(result: Any, request: Any) -> Retrieved:
             """Return a result with the documents of its chunks."""
             hits = search.read(result, request)
             return structs.replace(hits, documents=list(map(self._with_text, hits.documents)))
 
-        return search._replace(read=read)
+        return search._replace(request=request, read=read)
+
+    def _with_chunk_pool(self, query: Query) -> Query:
+        """Return a query whose pool are the chunks of its documents; one without a pool as it is.
+
+        A document without text has no chunk.
+        """
+        if query.pool is None:
+            return query
+        if not self._chunks_of:
+            for chunk, document in self._chunks.values():
+                self._chunks_of.setdefault(document, []).append(chunk.id)
+        chunks = chain.from_iterable(self._chunks_of.get(name, ()) for name in query.pool)
+        return replace(query, pool=tuple(chunks))
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Retrieved]:
         """Return for each query the best chunks of at most `top_k` documents, best first.
@@ -114,6 +135,8 @@ class Chunked(Retriever):
         Replies are checked as by `read_hits`.
         """
         results: dict[int, Retrieved] = {}
+        queries = [*map(self._with_chunk_pool, queries)]
+        pools = [None if query.pool is None else frozenset(query.pool) for query in queries]
         open_positions, depth = list(range(len(queries))), top_k
         while open_positions:
             # at least twice as deep: a document often has several of the best chunks
@@ -122,9 +145,12 @@ class Chunked(Retriever):
             replies = self.retriever.retrieve(batch, depth)
             short = []
             for position, reply in zip(open_positions, replies, strict=True):
-                retrieved = read_hits(reply, depth)
+                pool = pools[position]
+                is_inside = None if pool is None else partial(_is_in, pool)
+                retrieved = read_hits(reply, depth, is_inside)
                 hits = list(map(self._with_text, retrieved.documents))
-                results[position] = Retrieved(first_documents(hits, top_k), retrieved.queries)
+                first, n_outside = first_documents(hits, top_k), retrieved.n_outside
+                results[position] = Retrieved(first, retrieved.queries, n_outside)
                 # a full ranking with too few documents: a deeper one may have more
                 if len(hits) >= depth and len({hit.document for hit in hits}) < top_k:
                     short.append(position)
@@ -156,3 +182,8 @@ class Chunked(Retriever):
         return structs.replace(
             hit, text=chunk.text, title=chunk.title, metadata=chunk.metadata, document=document
         )
+
+
+def _is_in(pool: frozenset[str], hit: ScoredDocument) -> bool:
+    """Return True for a hit of a pool."""
+    return hit.id in pool

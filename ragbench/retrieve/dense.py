@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -148,7 +147,7 @@ class Dense(Retriever):
             raise DataError("dense: there is no document", allowed="a corpus with text")
         self.check()  # before the corpus is encoded, which may take hours
         embedder = self._embedder = self._embedder or self._open()
-        self._ids = record_ids(corpus)
+        self._ids, self._rows = record_ids(corpus), dict[str, int]()
         longest: float | None = None
         matrix = self._stored_matrix(embedder, corpus)
         if matrix is None:
@@ -219,12 +218,13 @@ class Dense(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the `top_k` most similar documents of each query, best first.
 
-        Fewer if the corpus is smaller, or if the lists that faiss searches hold fewer. Equal
-        similarities are ordered by document id, largest first; no queries give an empty list.
+        Fewer if the corpus or the pool of the query is smaller, or if the lists that faiss searches
+        hold fewer. Equal similarities are ordered by document id, largest first; no queries give an
+        empty list. All documents of a pool are compared, also with faiss.
 
         Raises:
-            DataError: No corpus has been indexed, a vector of a query is not finite, or the cache
-                file cannot be read or written.
+            DataError: No corpus has been indexed, a vector of a query is not finite, the corpus
+                lacks a document of a pool, or the cache file cannot be read or written.
         """
         if self._index is None or self._embedder is None:
             raise DataError("dense: there is no corpus to search", allowed="call index first")
@@ -234,8 +234,24 @@ class Dense(Retriever):
         vectors = self._encode(self._embedder, texts, "query")
         # by id: a query that is asked twice counts once in the notes
         self._queries.update(zip(record_ids(queries), texts, strict=True))
-        candidates = self._index.candidates(vectors, top_k)
-        return list(map(self._rank, vectors, candidates, itertools.repeat(top_k, len(queries))))
+        pools = [self._pool_rows(query.pool) for query in queries]
+        whole = [row for row, pool in enumerate(pools) if pool is None]
+        searched = vectors if len(whole) == len(pools) else vectors[whole]
+        of_all = iter(self._index.candidates(searched, top_k) if whole else ())
+        hits = []
+        for vector, pool in zip(vectors, pools, strict=True):
+            hits.append(self._rank(vector, next(of_all) if pool is None else pool, top_k))
+        return hits
+
+    def _pool_rows(self, pool: Sequence[str] | None) -> IntArray | None:
+        """Return the rows of the documents of a pool; None for the whole corpus."""
+        if pool is None:
+            return None
+        if not self._rows:
+            self._rows = dict(zip(self._ids, range(len(self._ids)), strict=True))
+        if unknown := [name for name in pool if name not in self._rows]:
+            raise DataError(f"dense: no document {unknown[0]!r}", allowed="an indexed id")
+        return np.array([self._rows[name] for name in pool], dtype=np.int64)
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
         """Return the best of the candidate rows by exact similarity, best first."""

@@ -3,15 +3,19 @@
 `Name` is a class (called with the options of the YAML), an object with `retrieve(queries, top_k)`,
 or a plain function `(question, top_k)`, to which the options are passed as keywords. Objects of
 LangChain, LlamaIndex and Haystack are recognised by their methods.
+
+A function with a parameter `pool` gets the list of document ids of its question; a method
+`retrieve` gets a list of such lists, in the order of the queries. None stands for the whole corpus.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -23,6 +27,7 @@ from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 from ragbench.types.tables import Frame, cells_of, is_frame
 
+POOL = "pool"  # name of the parameter
 _FOREIGN = ("aretrieve", "invoke", "ainvoke", "similarity_search", "run", "run_async")
 # An object is a retriever if it has one of these methods; the last are those of libraries.
 RETRIEVER_METHODS = ("retrieve", "combine", *_FOREIGN)
@@ -39,10 +44,46 @@ class CallableRetriever(Retriever):
 
     def __init__(self, function: Any) -> None:
         self._call = PlainCall(function, "top_k")
+        self._pool = PoolParameter(function)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:
         """Return the result of the function for each question, unchecked; see `read_hits`."""
-        return [self._call(query.text, top_k) for query in queries]
+        answers = []
+        for query in queries:
+            pool = self._pool.keywords([query.pool])
+            keywords = {name: pools[0] for name, pools in pool.items()}
+            answers.append(self._call(query.text, top_k, **keywords))
+        return answers
+
+
+class PoolParameter:
+    """Parameter `pool` of a function of the user; `keywords(pools)` returns its argument.
+
+    A function that lacks the parameter, or whose parameter an option of the config sets, gets none.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self._parameter = None
+        bound = getattr(function, "keywords", {}) if isinstance(function, functools.partial) else {}
+        try:
+            parameter = inspect.signature(function).parameters.get(POOL)
+        except (TypeError, ValueError):
+            return
+        if parameter is not None and POOL not in bound:
+            is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            self._parameter = parameter if is_named else None
+
+    def keywords(self, pools: Sequence[Sequence[str] | None]) -> dict[str, list[list[str] | None]]:
+        """Return {"pool": list of the ids of each query}, None for a query without a pool.
+
+        Empty if the function takes none, or has a default and no query has a pool.
+        """
+        if self._parameter is None:
+            return {}
+        has_default = self._parameter.default is not self._parameter.empty
+        if has_default and not any(pool is not None for pool in pools):
+            return {}
+        return {POOL: [None if pool is None else [*pool] for pool in pools]}
 
 
 class OwnRetriever(OwnComponent, Retriever):
@@ -63,10 +104,13 @@ class OwnRetriever(OwnComponent, Retriever):
         self.borrows = callable(getattr(target, "borrow", None))
         search = getattr(target, "retrieve", super().retrieve)
         self._search = PlainCall(search) if callable(search) else search
+        self._pool = PoolParameter(search)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Any:
         """Return the hits of the object for each query, unchecked, also of an `async` method."""
-        return self._search(queries, top_k)
+        return self._search(
+            queries, top_k, **self._pool.keywords([query.pool for query in queries])
+        )
 
     def index(self, corpus: Sequence[Document]) -> None:
         """Let the object index the documents.
@@ -158,7 +202,9 @@ _HIT_COLUMNS = ("score", "text", "title")
 _SHAPES = "ids, documents, mappings with 'id', or pairs of one and a score"
 
 
-def read_hits(answer: Any, top_k: int) -> Retrieved:
+def read_hits(
+    answer: Any, top_k: int, is_inside: Callable[[ScoredDocument], bool] | None = None
+) -> Retrieved:
     """Convert a retriever's reply for one query to `Retrieved`, with at most `top_k` documents.
 
     Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
@@ -168,15 +214,16 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
     empty list gives no hits. Ids become text, with white space encoded as in a URL. Hits keep their
     order, a mapping's come largest score first, None as 0. A repeated id with
     another text is another chunk, with an id of its own (`separate_chunks`); any other repeated id
-    stays. With chunks, `top_k` counts documents, so that there may be more hits.
+    stays. With chunks, `top_k` counts documents, so that there may be more hits. Hits that are not
+    `is_inside` the pool of the query are dropped before, and counted in `n_outside`.
 
     Raises:
         AdapterError: The reply is no ranked list of hits or frame with ids, or a hit has no usable
             id or score.
     """
-    queries: list[str] = []
+    queries, n_outside = list[str](), 0
     if isinstance(answer, Retrieved):
-        queries, answer = list(answer.queries), answer.documents
+        queries, n_outside, answer = list(answer.queries), answer.n_outside, answer.documents
     if isinstance(answer, Mapping):  # its order is no ranking
         hits = list(map(_read_hit, answer.items(), itertools.count(1)))
         answer = sorted(hits, key=lambda hit: -(hit.score or 0.0))
@@ -189,8 +236,10 @@ def read_hits(answer: Any, top_k: int) -> Retrieved:
         )
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
-    hits = list(map(_read_hit, answer, itertools.count(1)))
-    return Retrieved(first_documents(separate_chunks(hits), top_k), queries)
+    hits = separate_chunks(list(map(_read_hit, answer, itertools.count(1))))
+    allowed = hits if is_inside is None else [*filter(is_inside, hits)]
+    n_outside += len(hits) - len(allowed)
+    return Retrieved(first_documents(allowed, top_k), queries, n_outside)
 
 
 def _hits_of_frame(frame: Frame) -> list[dict[str, Any]]:

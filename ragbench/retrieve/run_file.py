@@ -59,12 +59,18 @@ class RunFile(Retriever):
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[list[ScoredDocument]]:
         """Return the ranking of each query, cut at `top_k`; empty for a query that the file lacks.
 
+        The ranking of a query with a pool is whole: hits outside the pool are dropped before a cut.
+
         Raises:
             DataError: The file has changed since it was read, or cannot be read again.
         """
         run, _ = self._ranked()
-        hits = (run.ranking(query.id)[:top_k] for query in queries)
-        return [[*starmap(ScoredDocument, ranking)] for ranking in hits]
+        hits = []
+        for query in queries:
+            ranking = run.ranking(query.id)
+            ranking = ranking[:top_k] if query.pool is None else ranking
+            hits.append([*starmap(ScoredDocument, ranking)])
+        return hits
 
     def _ranked(self) -> tuple[Run, list[str]]:
         """Return the rankings, read again if not in memory, and notes on their scores."""

@@ -28,7 +28,15 @@ from ragbench.types.checks import (
     with_text_ids,
 )
 from ragbench.types.display import counted
-from ragbench.types.rows import FloatArray, IntArray, borders, freeze, nested, score_column
+from ragbench.types.rows import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    borders,
+    freeze,
+    nested,
+    score_column,
+)
 
 # Query -> document -> subtopic -> grade; a document without subtopics covers none.
 Subtopics = Mapping[str, Mapping[str, Mapping[str, int]]]
@@ -245,6 +253,17 @@ class Run:
         begin = self.starts[chosen]
         end = np.minimum(begin + top_k, self.starts[chosen + 1])
         return self._rows(spans(begin, end), queries, borders(end - begin, len(queries)))
+
+    def only(self, keep: BoolArray) -> Run:
+        """Return a run with the rows where `keep`, of shape (rows,), is True; all queries stay.
+
+        Example:
+            >>> run = Run.from_dict({"q1": {"d1": 2.0, "d2": 1.0}, "q2": {"d3": 1.0}})
+            >>> run.only(np.array([False, True, False])).to_dict()
+            {'q1': {'d2': 1.0}, 'q2': {}}
+        """
+        starts = np.concatenate(([0], np.cumsum(keep)))
+        return self._rows(np.flatnonzero(keep), self.query_ids, starts[self.starts])
 
     def _rows(self, rows: IntArray, query_ids: tuple[str, ...], starts: IntArray) -> Run:
         """Return a run of some rows, in their order, with new queries and borders."""

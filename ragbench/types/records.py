@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _LARGEST_COUNT = 2**53  # above it a float no longer tells neighbouring integers apart
 # Part of a data set that is read as a whole.
-Part = Literal["corpus", "queries", "qrels", "answers", "spans", "forbidden"]
+Part = Literal["corpus", "queries", "qrels", "answers", "spans", "forbidden", "pools"]
+# Documents whose statistics BM25 uses for a question with a pool.
+PoolStatistics = Literal["corpus", "pool"]
 
 
 # Further fields of a document, which may hold texts of services.
@@ -71,6 +73,7 @@ class Query:
         metadata: Further fields of the question in the data set, such as topic or language.
         turns: Earlier turns of the conversation; empty for a single question.
         row: Number of its first row in a table without ids, from 1; None elsewhere.
+        pool: Ids of the documents that may be retrieved for it; None allows the whole corpus.
     """
 
     id: str
@@ -78,6 +81,7 @@ class Query:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
     row: int | None = None
+    pool: tuple[str, ...] | None = None
 
     __repr__ = short_repr
 
@@ -117,10 +121,12 @@ class Retrieved(Record, kw_only=False):
     Attributes:
         documents: Hits, best first; empty if nothing was retrieved.
         queries: Formulated queries (decomposition, expansion), which rubrics can judge.
+        n_outside: Number of further hits, dropped as they are outside the pool of the query.
     """
 
     documents: Sequence[ScoredDocument]
     queries: list[Prose] = msgspec.field(default_factory=list)
+    n_outside: int = optional(0)
 
     __repr__ = short_repr
 
@@ -415,7 +421,7 @@ class Collection:
         recorded_answers: Answers of each system that the data set holds, by its name.
         fingerprints: Short content hash of each part that the data set has: `corpus`, `queries`,
             `qrels`, `answers`, `spans`, `expected_tool_calls`, `given`, `excluded`,
-            `forbidden`, `nuggets`.
+            `forbidden`, `nuggets`, `pools`.
         notes: Sentences on how the data were read, such as counts and duplicates.
         warnings: Sentences on problems that make scores doubtful, such as unplaced gold passages.
         gold_spans: Gold spans by query id, of documents of the corpus; empty for a query with gold
@@ -426,6 +432,8 @@ class Collection:
         forbidden: Documents, metadata and spans that must never come up, by query id.
         nuggets: Facts of a good answer by query id, without assignments; a query without a list of
             nuggets is absent.
+        pool_statistics: Documents whose statistics BM25 uses for a query with a pool: those of the
+            `corpus` or of the `pool` alone.
         alternatives: Query id -> id of a gold document -> judged document that it stands for, of
             gold of which any is enough; of several such hits the first one counts.
         unread: Column of a table that holds no known part -> (part that it may hold, its first
@@ -454,6 +462,7 @@ class Collection:
     table_rows: Mapping[str, int] = field(default_factory=dict)
     forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
     nuggets: Mapping[str, tuple[Nugget, ...]] = field(default_factory=dict)
+    pool_statistics: PoolStatistics = "corpus"
 
     def __repr__(self) -> str:
         parts = {

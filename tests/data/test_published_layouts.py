@@ -438,6 +438,57 @@ def _(folder):
     return ["--from", lines(folder / "dev.jsonl", rows)]
 
 
+@layout("LongMemEval", **RIGHT)
+def _(folder):
+    # in all sessions together the other question's would be as good
+    rows = [
+        {
+            "question_id": name,
+            "question_type": "multi-session",
+            "question": "Which moon did I mean?",
+            "question_date": "2023/05/30 (Tue) 23:40",
+            "answer": answer,
+            "answer_session_ids": [f"answer_{name}"],
+            "haystack_dates": ["2023/05/20", "2023/05/21"],
+            "haystack_session_ids": [f"answer_{name}", f"other_{name}"],
+            "haystack_sessions": [
+                [{"role": "user", "content": f"I meant the moon {answer}.", "has_answer": True}],
+                [{"role": "user", "content": T3}, {"role": "assistant", "content": "Good."}],
+            ],
+        }
+        for name, answer in (("a", A1), ("b", A2))
+    ]
+    return ["--from", whole(folder / "longmemeval_s.json", rows)]
+
+
+@layout("LoCoMo", **RIGHT)
+def _(folder):
+    rows = [
+        {
+            "sample_id": name,
+            "conversation": {
+                "speaker_a": "Ann",
+                "speaker_b": "Bob",
+                "session_1_date_time": "1:56 pm on 8 May, 2023",
+                "session_1": [
+                    {"speaker": "Ann", "dia_id": "D1:1", "text": f"I meant the moon {answer}."},
+                    {"speaker": "Bob", "dia_id": "D1:2", "text": T3},
+                ],
+            },
+            "qa": [
+                {
+                    "question": "Which moon did Ann mean?",
+                    "answer": answer,
+                    "evidence": ["D1:1"],
+                    "category": 1,
+                }
+            ],
+        }
+        for name, answer in (("conv-1", A1), ("conv-2", A2))
+    ]
+    return ["--from", whole(folder / "locomo10.json", rows)]
+
+
 @layout("CRAG", right=1.0)
 def _(folder):
     rows = [

@@ -15,5 +15,5 @@ class Boosted(BM25):
         super().__init__(**options)
         self._boost = boost
 
-    def _best(self, scores, floor, top_k):
-        return super()._best(scores * self._boost, floor * self._boost, top_k)
+    def _best(self, scores, floor, top_k, pool):
+        return super()._best(scores * self._boost, floor * self._boost, top_k, pool)

@@ -159,7 +159,7 @@ def _with_context(values: Values) -> Content:
 
 
 def _with_facts(values: Values) -> Content:
-    """Return a row of HotpotQA with the titles of its facts, and a document per title."""
+    """Return a row of HotpotQA with the titles of its facts, and its own document per title."""
     context, facts = parsed(values["context"]), parsed(values["supporting_facts"])
     if isinstance(context, Mapping):
         context = zip(context["title"], context["sentences"], strict=True)
@@ -172,7 +172,52 @@ def _with_facts(values: Values) -> Content:
         text = " ".join(sentence.strip() for sentence in sentences)
         documents.append({"id": title, "title": title, "text": text})
     row = {**_without(values, "context", "supporting_facts"), "relevant": _unique(titles)}
-    return [row], [*documents]
+    return [{**row, "pool": documents}], [*documents]
+
+
+_ABSTENTION = "_abs"  # end of the id of a question of LongMemEval without an answer
+_NO_EVIDENCE = 5  # category of LoCoMo whose questions have no answer
+_TURN = re.compile(r"D:?(\d+):0*(\d+)")  # also as misspelt: D:11:26, D30:05
+
+
+def _long_mem_eval(values: Values) -> Content:
+    """Return a question of LongMemEval with its own sessions, each a document of its turns."""
+    sessions, ids = values["haystack_sessions"], values["haystack_session_ids"]
+    documents = []
+    for name, turns in zip(ids, sessions, strict=True):
+        lines = [f"{turn['role']}: {turn['content']}" for turn in turns]
+        documents.append({"id": name, "text": "\n".join(lines)})
+    row = _without(values, "haystack_session_ids", "haystack_dates", "haystack_sessions")
+    if str(values["question_id"]).endswith(_ABSTENTION):
+        row |= {"answer_session_ids": [], "answerable": False}
+    return [{**row, "haystack_sessions": documents}], [*documents]
+
+
+def _locomo(values: Values) -> Content:
+    """Return the questions of a conversation of LoCoMo, and its turns as documents."""
+    name, conversation = values["sample_id"], values["conversation"]
+    turns = []
+    for key, session in conversation.items():
+        if isinstance(session, list):
+            time = conversation.get(f"{key}_date_time", "")
+            for turn in session:
+                turns.append(_turn_of_locomo(name, turn, time))
+    rows: list[Values] = []
+    for number, item in enumerate(values["qa"], start=1):
+        evidence = _TURN.findall(" ".join(map(str, item.get("evidence") or ())))
+        gold = [f"{name}/D{session}:{turn}" for session, turn in evidence]
+        row = {**_without(item, "evidence", "adversarial_answer"), "id": f"{name}-{number}"}
+        if item.get("category") == _NO_EVIDENCE:
+            row |= {"answer": None, "answerable": False}
+        rows.append({**row, "relevant": _unique(gold), "pool": turns})
+    return rows, [*turns]
+
+
+def _turn_of_locomo(conversation: str, turn: Values, time: str) -> Values:
+    """Return a turn of LoCoMo as a document, with the caption of a picture behind its text."""
+    caption = turn.get("blip_caption")
+    text = f"{turn['speaker']}: {turn['text']}{f' [{caption}]' if caption else ''}"
+    return {"id": f"{conversation}/{turn['dia_id']}", "text": text, "time": time}
 
 
 def _title_of(fact: Any) -> str:
@@ -193,7 +238,7 @@ def _with_support(values: Values) -> Content:
             relevant.append(document["id"])
     gold = {"reference": [values["answer"], *_listed(values.get("answer_aliases"))]}
     row = _without(values, "paragraphs", "answer", "answer_aliases")
-    return [{**row, **gold, "relevant": relevant}], documents
+    return [{**row, **gold, "relevant": relevant, "pool": documents}], documents
 
 
 def _with_selection(values: Values) -> Content:
@@ -259,7 +304,7 @@ def _crag(values: Values) -> Content:
         pages.append({"id": page["page_url"], "title": page["page_name"], "text": text})
     answers = [values["answer"], *_listed(values.get("alt_ans"))]
     row = _without(values, "search_results", "answer", "alt_ans")
-    return [{**row, "reference": answers}], [*pages]
+    return [{**row, "reference": answers, "pool": pages}], [*pages]
 
 
 def _with_aliases(values: Values) -> Content:
@@ -320,10 +365,27 @@ FORMS = (
     Form(
         "HotpotQA",
         ("question", "context", "supporting_facts"),
-        {"reference": "answer", "relevant": "relevant"},
+        {"reference": "answer", "relevant": "relevant", "pool": "pool"},
         _with_facts,
     ),
-    Form("MuSiQue", ("paragraphs.0.paragraph_text", "answer"), convert=_with_support),
+    Form(
+        "LongMemEval",
+        ("question_id", "haystack_sessions.0", "haystack_session_ids.0", "answer_session_ids"),
+        {
+            "id": "question_id",
+            "reference": "answer",
+            "relevant": "answer_session_ids",
+            "pool": "haystack_sessions",
+        },
+        _long_mem_eval,
+    ),
+    Form(
+        "LoCoMo",
+        ("sample_id", "conversation", "qa.0.question"),
+        {"id": "id", "reference": "answer", "relevant": "relevant", "pool": "pool"},
+        _locomo,
+    ),
+    Form("MuSiQue", ("paragraphs.0.paragraph_text", "answer"), {"pool": "pool"}, _with_support),
     Form("MS MARCO", ("query", "passages.is_selected"), convert=_with_selection),
     Form("MIRACL", ("query", "positive_passages"), convert=_with_positives),
     Form(
@@ -352,7 +414,7 @@ FORMS = (
     Form(
         "CRAG",
         ("interaction_id", "query", "search_results.0.page_snippet", "answer"),
-        {"id": "interaction_id"},
+        {"id": "interaction_id", "pool": "pool"},
         _crag,
     ),
     Form(

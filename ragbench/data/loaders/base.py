@@ -6,7 +6,7 @@ These are random test sets, and fingerprints of a data set.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -25,6 +25,10 @@ from ragbench.types.spans import spans_fingerprint
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
 SplitOption = Annotated[
     Mapping[str, Any] | None, Option("Draw a random test set: {test: 0.2, seed: 13}.")
+]
+PoolOption = Annotated[
+    Mapping[str, Any] | None,
+    Option("BM25's statistics of a question with a pool: {statistics: corpus}, or pool."),
 ]
 ReasoningOption = Annotated[
     Reasoning, Option("Whether the reasoning of a model (<think>) is cut from its answers.")
@@ -195,13 +199,11 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     """Return part -> fingerprint, for each part that a data set has.
 
     A fingerprint has 12 hexadecimal digits. Metadata of queries and grades of subtopics do not
-    count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `excluded`,
-    `forbidden`, `nuggets`, `expected_tool_calls` and `given`; none depends on the order of records.
+    count. Parts are `queries`, `corpus`, `qrels`, `answers`, `spans`, `excluded`, `forbidden`,
+    `pools`, `nuggets`, `expected_tool_calls` and `given`; none depends on the order of the records.
     `queries` is always there; the others only if the part is not None (corpus, qrels) or not empty.
     """
-    # without metadata of queries: the same data in CSV have text where JSON has numbers
-    queries = ([query.id, query.text, *_digests(query.turns)] for query in collection.queries)
-    prints = {"queries": fingerprint_unordered(queries)}
+    prints = _fingerprint_queries(collection)
     if collection.documents is not None:
         prints["corpus"] = fingerprint(sorted(map(document_digest, collection.documents)))
     if collection.qrels is not None:
@@ -231,6 +233,24 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         systems = collection.recorded_answers.items()
         digests = ([name, *sorted(map(_answered, rows))] for name, rows in systems)
         prints["given"] = fingerprint_unordered(digests)
+    return prints
+
+
+def _fingerprint_queries(collection: Collection) -> dict[str, str]:
+    """Return the fingerprint of the queries, and of their pools if there are any."""
+    pools = dict[str, tuple[str, ...]]()
+
+    def rows() -> Iterator[list[str]]:
+        """Yield the parts of each query, and collect the pools: large files are read once."""
+        for query in collection.queries:
+            if query.pool is not None:
+                pools[query.id] = query.pool
+            # without metadata: the same data in CSV have text where JSON has numbers
+            yield [query.id, query.text, *_digests(query.turns)]
+
+    prints = {"queries": fingerprint_unordered(rows())}
+    if pools:
+        prints["pools"] = fingerprint_unordered([q, *sorted(pool)] for q, pool in pools.items())
     return prints
 
 

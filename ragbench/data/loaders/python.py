@@ -6,12 +6,14 @@ a mapping:
 
     {"queries": [{"id": "q1", "text": "..."}], "documents": [{"id": "d1", "text": "..."}],
      "qrels": {"q1": {"d1": 1}}, "answers": {"q1": ["..."]}}
+
+A query may have a `pool`, the list of the ids of the documents that may be retrieved for it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from typing import Any, TypeVar
 from ragbench.data.files.collection import corpus_notes, corpus_of, read_document, read_metadata
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.fields import error_maker
+from ragbench.data.files.pools import PoolReader
 from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem
 from ragbench.data.files.tables import read_table
 from ragbench.data.loaders import base
@@ -31,13 +34,14 @@ from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 from ragbench.types.checks import text_keys
 from ragbench.types.conversation import read_tool_calls, read_turns, turn_without_reasoning
+from ragbench.types.documents import documents_by_id
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 from ragbench.types.tables import is_frame, is_table, rows_of
 
 Record = TypeVar("Record", Query, Document)
 _PARTS = ("queries", "documents", "qrels", "answers", "expected_tool_calls")
-_QUERY_FIELDS = frozenset({"id", "text", "title", "metadata", "turns"})
+_QUERY_FIELDS = frozenset({"id", "text", "title", "metadata", "turns", "pool"})
 
 
 class PythonLoader:
@@ -271,10 +275,13 @@ def _entries(items: Any, part: str, owner: str, record: type) -> Iterable[tuple[
 
 
 def _query(entry: Entry) -> Query:
-    """Return a query from a mapping with `id`, `text` and optional `turns` and metadata."""
+    """Return a query from a mapping with `id`, `text` and optional turns, pool and metadata."""
     name, text, turns = entry.id("id"), entry.text("text"), entry.values.get("turns")
     messages = () if turns is None else read_turns(turns, error_maker(entry, "turns"))
-    return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages)
+    pool = None
+    if "pool" in entry.values:
+        pool = PoolReader("pool", None, None).read(entry)
+    return Query(name, text, read_metadata(entry, _QUERY_FIELDS), messages, pool=pool)
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
@@ -319,7 +326,13 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
 
 def _check(collection: Collection, owner: str) -> None:
     """Check that ids are well-formed and unique, and that judgements and answers have queries."""
-    queries = {query.id for query in _checked(collection.queries, "queries", owner)}
+    queries, pooled = set[str](), list[Query]()
+    for query in _checked(collection.queries, "queries", owner):
+        queries.add(query.id)
+        if query.pool is not None:
+            pooled.append(query)
+    if pooled and collection.documents is not None:
+        _check_pools(pooled, documents_by_id(collection.documents), owner)
     parts: dict[str, Iterable[str]] = {
         "qrels": collection.qrels.query_ids if collection.qrels else (),
         "expected_tool_calls": collection.expected_tool_calls,
@@ -334,11 +347,21 @@ def _check(collection: Collection, owner: str) -> None:
     for name, answers in collection.recorded_answers.items():
         for answered in answers:
             places.append((answered.query_id, f"recorded_answers[{name!r}]"))
-    for query, place in places:
-        if query not in queries:
-            close = nearest(query, queries) if isinstance(query, str) else None
-            problem = f"query {query!r} is not in the queries"
+    for name, place in places:
+        if name not in queries:
+            close = nearest(name, queries) if isinstance(name, str) else None
+            problem = f"query {name!r} is not in the queries"
             raise DataError(problem, file=owner, record=place, nearest=close)
+
+
+def _check_pools(queries: Iterable[Query], documents: Container[str], owner: str) -> None:
+    """Raise a `DataError` for a document of a pool that the corpus lacks."""
+    for query in queries:
+        for name in query.pool or ():
+            if name not in documents:
+                problem = f"the corpus has no document '{name}'"
+                place, allowed = f"pool of query '{query.id}'", "ids of documents of the corpus"
+                raise DataError(problem, file=owner, record=place, allowed=allowed)
 
 
 def _checked(records: Iterable[Record], part: str, owner: str) -> Iterator[Record]:

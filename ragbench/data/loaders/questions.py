@@ -208,6 +208,8 @@ class QuestionTable:
             raise self._conflict("another question", row)
         if query.turns != row.query.turns:
             raise self._conflict("other earlier turns", row)
+        if query.pool != row.query.pool:
+            raise self._conflict("another pool", row)
         # metadata that differs between the rows of a question describes the answers
         shared, metadata = {}, row.query.metadata
         for key, value in query.metadata.items():
@@ -334,6 +336,7 @@ class ParsedRow:
                 for span in self.gold.spans
             ],
             "excluded": sorted(self.gold.excluded),
+            "pool": None if self.query.pool is None else [*self.query.pool],
             "forbidden": self.gold.forbidden.labels,
             "relevant": [n if g == 1 else f"{n}: {g}" for n, g in self.gold.grades.items()],
         }

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 from msgspec import structs
 
@@ -21,6 +21,7 @@ from ragbench.data.files.column_contents import ColumnContents
 from ragbench.data.files.columns import PartMap, check_mapping
 from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_ids
 from ragbench.data.files.pages import GoldPages, index_pages, page_of
+from ragbench.data.files.pools import PoolReader, pool_corpus
 from ragbench.data.files.published_rows import read_published
 from ragbench.data.files.rows import Entry, without_nameless
 from ragbench.data.files.tables import find_tables, read_table
@@ -33,10 +34,11 @@ from ragbench.data.loaders.questions import (
     map_columns,
 )
 from ragbench.data.traces.spans import refuse_traces
-from ragbench.errors import DataError, MissingExtra, RagbenchError
-from ragbench.registry import Option, OptionSet
+from ragbench.errors import DataError, MissingExtra, OptionError, RagbenchError
+from ragbench.registry import Option, OptionSet, check_allowed
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.reasoning import Reasoning, split_reasoning
+from ragbench.types.records import PoolStatistics
 
 # Texts that a missing value of Python, pandas or JSON becomes
 _MISSING_WORDS = frozenset({"None", "nan", "NaN", "NaT", "<NA>", "null", "undefined"})
@@ -58,6 +60,7 @@ class TableLoader(base.Previewed, base.Located):
         check_mapping(options.columns or {}, owner)
         self._columns, self._corpus = options.columns, options.corpus
         self._reasoning = options.reasoning
+        self._statistics = _pool_statistics(options.pool, owner)
         # a text is the name of a split
         split = None if isinstance(options.split, str) else options.split
         self._random_split = base.parse_split(split, owner)
@@ -97,9 +100,24 @@ class TableLoader(base.Previewed, base.Located):
     def _table(self, entries: Sequence[Entry], file: object) -> RecordTable:
         """Return the rows as a table, beside the corpus."""
         corpus = None if self._corpus is None else read_corpus(Path(self._corpus))
-        return RecordTable(
+        table = RecordTable(
             entries, columns=self._columns, corpus=corpus, file=file, reasoning=self._reasoning
         )
+        if self._statistics is not None:
+            table.set_pool_statistics(self._statistics)
+        return table
+
+
+def _pool_statistics(value: Mapping[str, Any] | None, owner: str) -> PoolStatistics | None:
+    """Return the option `pool: {statistics: ...}`; None without the option."""
+    if value is None:
+        return None
+    check_allowed(owner, "pool", value, ("statistics",))
+    statistics = value.get("statistics", "corpus")
+    if statistics not in get_args(PoolStatistics):
+        allowed = ", ".join(get_args(PoolStatistics))
+        raise OptionError(owner, "pool.statistics", statistics, allowed)
+    return cast("PoolStatistics", statistics)
 
 
 class RecordsOptions(OptionSet):
@@ -124,7 +142,8 @@ class RecordsOptions(OptionSet):
             "first), answer (the system's), reference (the gold one), queries, system, "
             "turns, standalone_question, tool_calls, expected_tool_calls, relevant (ids "
             "of gold documents), excluded (ids of documents that do not count), "
-            "forbidden (what must never come up: ids, field=value, spans), "
+            "pool (documents that may be retrieved for the question: ids, texts, "
+            "{id, text}), forbidden (what must never come up: ids, field=value, spans), "
             "reference_contexts (gold passages), reference_spans (places of gold in "
             "documents), grades and page (of relevant); null for none."
         ),
@@ -137,6 +156,7 @@ class RecordsOptions(OptionSet):
             refers_to="path",
         ),
     ] = None
+    pool: base.PoolOption = None
     split: base.SplitOption = None
     reasoning: base.ReasoningOption = "cut"
 
@@ -149,8 +169,8 @@ class Records(TableLoader):
     hits, answers, search queries or tool calls are also a system, named `given`, or one for each
     value of `system`. Columns that hold no part become metadata of the question.
     `Records(path="qa.csv")` is created with the options of `RecordsOptions`: `path`, `columns`,
-    `corpus`, `split` and `reasoning`. It checks `columns` and `split` (OptionError); `load` reads
-    the files, and raises DataError or MissingExtra.
+    `corpus`, `pool`, `split` and `reasoning`. It checks `columns`, `pool` and `split`
+    (OptionError); `load` reads the files, and raises DataError or MissingExtra.
     """
 
     declares = RecordsOptions
@@ -197,6 +217,7 @@ class HuggingFaceOptions(OptionSet):
     corpus: Annotated[
         Path | None, Option("Documents for retrievers, as in `records`.", refers_to="path")
     ] = None
+    pool: base.PoolOption = None
     reasoning: base.ReasoningOption = "cut"
 
 
@@ -206,7 +227,8 @@ class HuggingFace(TableLoader):
     Rows are read like those of `records`. A folder is read where it is, without the datasets
     package, which stores what comes from the hub. It is created with the
     options of `HuggingFaceOptions`: `path`, `subset`, `split` (`test` unless given), `columns`,
-    `corpus` and `reasoning`; OptionError for a wrong `split` or `columns`. `load` raises
+    `corpus`, `pool` and `reasoning`; OptionError for a wrong `split`, `pool` or `columns`. `load`
+    raises
     MissingExtra without the datasets package for a name on the hub, and DataError if the data set
     or split cannot be loaded.
     """
@@ -321,8 +343,6 @@ class RecordTable:
         published = read_published(entries, columns or {})
         if not columns and not published.notes:
             refuse_traces(entries)
-        documents = None if corpus is None else corpus.documents
-        names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
         self._named = columns or {}
         # rows of a published form may be fewer or more than those of the table
         self._has_own_rows = len(published.entries) == len(entries)
@@ -330,6 +350,10 @@ class RecordTable:
         if not entries:
             raise DataError("no rows", file=file, allowed="at least one question")
         mapping = published.mapping(self._named)
+        if corpus is None:
+            corpus = pool_corpus(entries, mapping, is_published=bool(published.notes))
+        documents = None if corpus is None else corpus.documents
+        names = None if corpus is None else DocumentNames(corpus.documents, corpus.folder)
         rows, resolved = map_columns(entries, mapping, names, file)
         self._n_dropped, entries = len(entries) - len(rows), rows
         self._entries, self._corpus, self._file = entries, corpus, file
@@ -353,7 +377,18 @@ class RecordTable:
             pages = GoldPages(of_pages, gold_pages(entries, resolved, names))
         self._gold = GoldColumns(resolved, entries, documents, gold_ids, pages)
         self._reasoning = reasoning
+        self._pool: PoolReader | None = None
+        self._statistics: PoolStatistics = "corpus"
+        if (column := resolved.get("pool")) is not None:
+            self._pool = PoolReader(column, names, documents)
         self._chat = fields.ChatReader(entries, resolved, documents or (), reasoning)
+
+    def set_pool_statistics(self, statistics: PoolStatistics) -> None:
+        """Set the documents whose statistics BM25 uses; a DataError without a column of pools."""
+        if self._pool is None:
+            allowed = "columns: {pool: NAME}, or no option pool"
+            raise DataError("pool: no column has pools", file=self._file, allowed=allowed)
+        self._statistics = statistics
 
     def _drop_page_without_pages(self, documents: Sequence[Document] | None) -> None:
         """Leave a guessed column of pages to the metadata where no document has a page."""
@@ -418,11 +453,12 @@ class RecordTable:
             expected_tool_calls=table.expected,
             recorded_answers=table.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
-            warnings=[*gold.warnings, *self._missing_as_text()],
+            warnings=[*gold.warnings, *self._missing_as_text(), *_gold_outside_pools(table)],
             alternatives=table.alternatives,
             unread=self._unread(),
             table_columns=self._columns,
             table_rows=self._row_numbers(table),
+            pool_statistics=self._statistics,
         )
 
     def _missing_as_text(self) -> list[str]:
@@ -522,6 +558,7 @@ class RecordTable:
                 self._metadata(entry),
                 chat.turns,
                 entry.number if column is None else None,
+                None if self._pool is None else self._pool.read(entry),
             ),
             system=self._required(entry, "system") if "system" in self._columns else None,
             contexts=contexts,
@@ -598,3 +635,20 @@ class RecordTable:
         for name in fields.ANSWERABLE.keys() & metadata.keys():
             metadata[name] = fields.read_boolean(entry, name, metadata[name], cells=entry.is_text)
         return metadata
+
+
+def _gold_outside_pools(table: QuestionTable) -> list[str]:
+    """Return a sentence on the questions with gold documents outside their pool; [] without any."""
+    questions = []
+    for name, grades in table.grades.items():
+        pool = table.queries[name].pool
+        gold = {document for document, grade in grades.items() if grade > 0}
+        if pool is not None and not gold.issubset(pool):
+            questions.append(name)
+    if not questions:
+        return []
+    counts = f"{len(questions)} of {fields.counted(len(table.queries), 'question')}"
+    return [
+        f"{counts} have gold documents outside their pool, which no retriever can find: "
+        f"{', '.join(questions[:3])}{', ...' if len(questions) > 3 else ''}"
+    ]

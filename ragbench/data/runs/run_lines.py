@@ -44,7 +44,10 @@ R = TypeVar("R", bound=Record)
 _CAUSE_OF: Mapping[str, AnswerCause] = {cause: cause for cause in CAUSES}
 FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
-PARTS = ("question", "judgements", "subtopics", "answers", "spans", "tool_calls", "forbidden")
+PARTS = (
+    *("question", "judgements", "subtopics", "answers", "spans", "tool_calls"),
+    *("forbidden", "pool"),
+)
 
 
 class Lines:
@@ -361,10 +364,12 @@ def fingerprint_queries(
         >>> {part: [*queries] for part, queries in prints.items()}
         {'question': ['q1', 'q2'], 'answers': ['q1']}
     """
-    questions, marks = dict[str, str](), list[str]()
+    questions, pools, marks = dict[str, str](), dict[str, str](), list[str]()
     # one pass: the queries of large data sets stay in their file
     for query in queries:
         questions[query.id] = _question_fingerprint(query)
+        if query.pool is not None:
+            pools[query.id] = fingerprint(sorted(query.pool))
         if is_marked_unanswerable(query.metadata):
             marks.append(query.id)
     ids, parts = questions.keys(), {"question": questions}
@@ -378,6 +383,7 @@ def fingerprint_queries(
         "spans": {q: spans_fingerprint(gold) for q, gold in spans if gold and q in ids},
         "tool_calls": {q: _calls_fingerprint(gold) for q, gold in calls if q in ids},
         "forbidden": forbidden_fingerprints(collection.forbidden, ids),
+        "pool": pools,
     }
     # no empty column for a data set without gold answers, spans or calls
     return parts | {part: prints for part, prints in gold_parts.items() if prints}

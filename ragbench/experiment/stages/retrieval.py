@@ -24,13 +24,14 @@ from ragbench.experiment.calls import (
     name_queries,
     read_outcome,
     rounded_ms,
+    values_of,
     with_plain_metadata,
     without_value,
 )
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, RetrieverRun, Work
 from ragbench.experiment.stages import base
-from ragbench.experiment.stages.keys import hits_key, query_key
+from ragbench.experiment.stages.keys import KEY_DIGITS, hits_key, query_key
 from ragbench.experiment.stages.matching import (
     check_ids,
     drop_excluded,
@@ -38,14 +39,16 @@ from ragbench.experiment.stages.matching import (
     meet_gold,
     rank_outcomes,
 )
+from ragbench.experiment.stages.pools import OUTSIDE_NOTE, PooledRun, PoolFilter, has_pools
 from ragbench.experiment.stages.resources import Resources
 from ragbench.files import cache_folder
 from ragbench.records.manifest import FailedCall, RetrievedRow
 from ragbench.rerank.base import with_tail
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
-from ragbench.retrieve.python import first_documents, read_hits
+from ragbench.retrieve.python import PoolParameter, first_documents, read_hits
 from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
+from ragbench.signature import fingerprint
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
@@ -64,6 +67,7 @@ def retrieve(
     calls: Calls,
     rankings: Rankings = (),
     executor: Executor | None = None,
+    pools: PoolFilter | None = None,
 ) -> Iterator[QueryOutcome]:
     """Retrieve hits for queries; yield the position and the outcome of each query when it is there.
 
@@ -81,6 +85,7 @@ def retrieve(
         rankings: For each source of a retriever over others, the hits of each of the n queries.
         executor: Workers that search the index where its files are on this machine; None, or a
             retriever without such an index, searches here.
+        pools: Filter for hits outside the pools of the queries; None compares ids alone.
 
     Raises:
         AdapterError, RuntimeError: The search on workers fails as a whole; see `Executor.map`.
@@ -91,27 +96,33 @@ def retrieve(
         yield from _search_on_workers(executor, index, queries, calls, rankings)
         return
 
+    inside, pool_of = (pools or PoolFilter(None)).inside, PoolParameter(retriever.retrieve)
+
     def answers_to(positions: Sequence[int]) -> list[Any]:
         block = [queries[position] for position in positions]
         if rankings:
             hits = [[source[position] for position in positions] for source in rankings]
             answers = list(retriever.combine(block, hits, top_k))
         else:
-            answers = list(retriever.retrieve(block, top_k))
+            answers = list(
+                retriever.retrieve(
+                    block, top_k, **pool_of.keywords([query.pool for query in block])
+                )
+            )
         if len(answers) != len(block):
             expected = f"{len(block)} quer{'y' if len(block) == 1 else 'ies'}"
             raise AdapterError(f"{len(answers)} answers to {expected}")
         return answers
 
     def ask_one(position: int) -> Retrieved:
-        return read_hits(answers_to([position])[0], top_k)
+        return read_hits(answers_to([position])[0], top_k, inside(queries[position].pool))
 
     positions = range(len(queries))
     if retriever.asks_one_by_one:
         yield from calling(ask_one, positions, calls)
         return
     # a time limit is that of one call, and a block may take many
-    untimed, read = Calls(calls.owner, None, calls.concurrency), partial(read_hits, top_k=top_k)
+    untimed = Calls(calls.owner, None, calls.concurrency)
 
     def ask_block(block: Sequence[int]) -> list[Outcome[Retrieved]]:
         answers = call_once(answers_to, block, calls)
@@ -120,7 +131,10 @@ def retrieve(
             return [outcome for _, outcome in one_by_one]
         latency_ms = (answers.latency_ms or 0.0) / len(block)
         # read by itself, so that a malformed answer does not spoil the others of its block
-        outcomes = [call_once(read, answer, untimed) for answer in answers.value]
+        outcomes = []
+        for position, answer in zip(block, answers.value, strict=True):
+            read = partial(read_hits, top_k=top_k, is_inside=inside(queries[position].pool))
+            outcomes.append(call_once(read, answer, untimed))
         return [replace(outcome, latency_ms=latency_ms) for outcome in outcomes]
 
     blocks = [positions[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
@@ -206,6 +220,7 @@ def make_ready(resources: Resources, name: str, timed: base.Timed) -> Retriever:
     retriever.cache_folder = cache_folder(plan.config.cache)
     retriever.cache_also = plan.config.cache_also
     retriever.executor = resources.executor
+    retriever.pool_statistics = plan.collection.pool_statistics
     retriever.load()
     if retriever.indexes and corpus is not None:
         with timed(f"index {name}", len(corpus), "documents") as progress:
@@ -219,14 +234,17 @@ def make_ready(resources: Resources, name: str, timed: base.Timed) -> Retriever:
 def retriever_key(resources: Resources, name: str, top_k: int) -> str:
     """Return the key of a retriever's hits: a hash of its entry, `top_k`, and what it reads.
 
-    That is the corpus if it indexes one, its depth in other retrievers' hits, and the keys of
-    retrievers that it borrows. The entry of a live object is its name and the run. The queries, and
-    the hits of sources, are in the keys of the items. It has 32 hexadecimal digits.
+    That is the corpus if it indexes one, with the statistics of pools if these are their own, its
+    depth in other retrievers' hits, and the keys of retrievers that it borrows. The entry of a live
+    object is its name and the run. The queries with their pools, and the hits of sources, are in
+    the keys of the items. It has 32 hexadecimal digits.
     """
     retriever = resources.plan.retrievers[name]
     inputs: dict[str, Any] = {"stage": Retrieve.version, "top_k": top_k}
     if retriever.indexes:
         inputs["corpus"] = resources.plan.collection.fingerprint("corpus")
+        if resources.plan.collection.pool_statistics == "pool":
+            inputs["pool_statistics"] = "pool"
     if retriever.sources:
         # notes count over all hits of one depth, so that no depth uses items of another
         inputs["depth"] = retriever.depth
@@ -290,6 +308,9 @@ class Retrieve(base.Stage[HitOutcomes]):
             if row not in failed:
                 hits = [source[row] for source in rankings]
                 item = hits_key(query, hits) if self.sources else query_key(query)
+                # hits of sources are within the pool; a search of the index depends on it
+                if query.pool is not None and (self.retriever.borrows or not self.sources):
+                    item = fingerprint([item, *query.pool], KEY_DIGITS)
                 slots.append(base.Slot(group, item + suffix, row))
             else:
                 slots.append(base.Slot(group, None, row) if failed[row].is_pending else None)
@@ -323,8 +344,8 @@ class Retrieve(base.Stage[HitOutcomes]):
         names = [query.id for query in queries]
         calls = self._resources.calls("retriever", self.name)
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
-        executor = self._resources.executor
-        answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor)
+        executor, pools = self._resources.executor, PoolFilter(self.plan.collection.documents)
+        answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor, pools)
         outcomes = ((row, _with_remedy(outcome, self.top_k)) for row, outcome in answered)
         base.keep_all(name_queries(names, outcomes), todo, keep, advance)
 
@@ -341,8 +362,8 @@ class Retrieve(base.Stage[HitOutcomes]):
         if value.value is None:
             return failed_row(FailedCall, value)
         hits = [_stored_hit(hit, self.plan.corpus) for hit in value.value.documents]
-        queries = value.value.queries
-        return RetrievedRow(hits, list(queries), latency_ms=rounded_ms(value))
+        queries, n_outside = list(value.value.queries), value.value.n_outside
+        return RetrievedRow(hits, queries, n_outside, latency_ms=rounded_ms(value))
 
     def output(
         self, inputs: base.Outputs, values: Sequence[Outcome[Retrieved] | None]
@@ -350,7 +371,10 @@ class Retrieve(base.Stage[HitOutcomes]):
         """Return the outcome of each query; a query that failed in a source has its cause."""
         if self.retriever.recorded() is not None:
             read = cast("Callable[[], Run]", self.retriever.recorded)
-            return FileRankings(self.plan.ids, read, self.top_k)
+            if not has_pools(self.plan):
+                return FileRankings(self.plan.ids, read, self.top_k)
+            pooled = PooledRun(read, self.plan)
+            return FileRankings(self.plan.ids, pooled, self.top_k, pooled.n_outside)
         failed, _ = self._source_hits(inputs)
         outcomes = [value or failed.get(row, Outcome(None)) for row, value in enumerate(values)]
         if self.retriever.keeps_tail:
@@ -439,6 +463,9 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             top_k = None if any(map(any, excluded.marks)) else top_k
             notes += excluded.notes()
             warnings = [f"{self.name}: {text}" for text in excluded.warnings()]
+        if n_outside := self._n_outside(inputs):
+            top_k = None
+            notes.append(OUTSIDE_NOTE.format(n_outside))
         ranking = rank_outcomes(self.name, retriever, plan.ids, outcomes, corpus, top_k, notes)
         warnings = [*ranking.warnings, *warnings]
         ranking = replace(ranking, number=self.number, warnings=warnings)
@@ -456,8 +483,19 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         if retriever.ranks_by_score and not retriever.sources:
             return None
         if not retriever.sources:
-            return top_k
+            pools = [query.pool for query in self.plan.queries] if has_pools(self.plan) else []
+            sizes = [top_k if pool is None else len(pool) for pool in pools]
+            return min(top_k, max(sizes, default=top_k))
         return min(top_k, max(_longest(inputs[source]) for source in sources))
+
+    def _n_outside(self, inputs: base.Outputs) -> int:
+        """Return the number of hits of the retriever that are outside the pools; 0 for an app."""
+        if self.retrieve is None or not has_pools(self.plan):
+            return 0
+        outcomes = inputs[self.retrieve]
+        if isinstance(outcomes, FileRankings):
+            return outcomes.n_outside()
+        return sum(retrieved.n_outside for retrieved in values_of(outcomes))
 
     def _notes(self, inputs: base.Outputs) -> list[str]:
         """Return the notes of the retriever, and one on a run file that `top_k` cuts."""

@@ -148,6 +148,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
             *map(keys.code_of, (GoldFacts, GoldPiece, GoldWords)),
             repr((causes.relevant, causes.words, causes.searched)),
             fingerprint_of("queries") or "none",
+            *_pool_parts(self.plan).values(),
         ]
 
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
@@ -183,6 +184,8 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
             if measure.k is None:
                 top_k = self.plan.config.metrics.retrieval.top_k
                 column = replace(column, signature=column.signature.with_parts(top_k=top_k))
+            pools = _pool_parts(self.plan)
+            column = replace(column, signature=column.signature.with_parts(**pools))
             row = column_row(records.with_failures(column, failed))
             keep(position, _StoredColumn(column=row, counts=counts, warnings=warnings))
 
@@ -249,6 +252,14 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         if self._ranks[0].retrieve is None or not self.plan.measures:
             return None
         return self.node(work, len(self.plan.measures) * len(self._ranks))
+
+
+def _pool_parts(plan: Plan) -> dict[str, str]:
+    """Return the parts of a signature about the pools of the queries; {} without pools."""
+    fingerprint_of_pools = plan.collection.fingerprint("pools")
+    if fingerprint_of_pools is None:
+        return {}
+    return {"pool": fingerprint_of_pools, "statistics": plan.collection.pool_statistics}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,243 @@
+"""Pools of documents per question in whole experiments: systems, notes, signatures, stored hits."""
+
+import json
+
+import pytest
+
+import ragbench as rb
+from ragbench.errors import DataError
+from ragbench.signature import Signature
+from ragbench.types import Collection, Document, Qrels, Query
+from tests.messages import lines_with
+
+N = 6
+
+
+def sessions():
+    """Return rows in the form of LongMemEval: each question has two sessions of its own."""
+    rows = []
+    for number in range(N):
+        rows.append(
+            {
+                "question_id": f"q{number}",
+                "question": "When did I sell my bike?",
+                "answer": "in May",
+                "answer_session_ids": [f"gold-{number}"],
+                "haystack_dates": ["2023/05/20", "2023/05/21"],
+                "haystack_session_ids": [f"dog-{number}", f"gold-{number}"],
+                "haystack_sessions": [
+                    [{"role": "user", "content": f"My dog {number} is called Rex."}],
+                    [{"role": "user", "content": f"I sold bike {number} in May."}],
+                ],
+            }
+        )
+    return rows
+
+
+def table(**pools):
+    """Return rows whose pools are ids of the corpus; `pools` replaces those of some questions."""
+    rows = []
+    for number in range(N):
+        pool = [f"dog-{number}", f"gold-{number}"]
+        row = {"id": f"q{number}", "question": "When did I sell my bike?"}
+        pool = pools.get(f"q{number}", pool)
+        rows.append({**row, "relevant": [f"gold-{number}"], "pool": pool})
+    return rows
+
+
+def corpus():
+    documents = []
+    for number in range(N):
+        documents.append({"id": f"dog-{number}", "text": f"My dog {number} is called Rex."})
+        documents.append({"id": f"gold-{number}", "text": f"I sold bike {number} in May."})
+    return documents
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run a config over records in a file; return its result."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAGBENCH_CACHE", str(tmp_path / "cache"))
+
+    def run_config(rows=None, retrievers=None, dataset=None, **config):
+        (tmp_path / "qa.jsonl").write_text("\n".join(map(json.dumps, rows or table())))
+        (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus())))
+        data = {"type": "records", "path": "qa.jsonl", "corpus": "corpus.jsonl"}
+        measures = {"retrieval": {"measures": ["hit_rate@1", "recall@5"], "top_k": 5}}
+        whole = {
+            "name": "pools",
+            "dataset": {**data, **(dataset or {})},
+            "retrievers": retrievers or {"bm25": {"type": "bm25"}},
+            "metrics": measures,
+            "output": "runs",
+        }
+        if dataset and dataset.get("corpus", "") is None:
+            del whole["dataset"]["corpus"]
+        return rb.run_experiment({**whole, **config})
+
+    return run_config
+
+
+def mean(result, measure, system="bm25"):
+    [scores] = [s["scores"] for s in result.summary["systems"] if s["name"] == system]
+    return scores[measure]["mean"]
+
+
+def ids(result, system="bm25"):
+    """Return query -> ids of the hits in the run folder."""
+    rankings = {}
+    for line in (result.path / f"rankings/{system}.trec").read_text().splitlines():
+        query, _, document, *_ = line.split()
+        rankings.setdefault(query, []).append(document)
+    return rankings
+
+
+def test_each_question_finds_its_own_session_alone(run):
+    result, joint = run(), run(dataset={"columns": {"pool": None}})
+
+    assert mean(result, "hit_rate@1") == 1.0
+    assert mean(joint, "hit_rate@1") == pytest.approx(1 / N)
+    assert all(documents == [f"gold-{q[1:]}"] for q, documents in ids(result).items())
+
+
+def test_longmemeval_reads_as_published(run):
+    result = run(sessions(), dataset={"corpus": None})
+
+    assert mean(result, "hit_rate@1") == 1.0
+    assert lines_with(result.record.dataset.notes, "read as LongMemEval")
+
+
+def test_signatures_name_the_pools_and_the_statistics(run):
+    results = [run(), run(dataset={"pool": {"statistics": "pool"}})]
+    results += [run(table(q0=["gold-0"])), run(dataset={"columns": {"pool": None}})]
+
+    texts = [r.summary["systems"][0]["scores"]["recall@5"]["signature"] for r in results]
+    signatures = [*map(Signature.parse, texts)]
+    corpus_of, pool_of, other_pools, none = signatures
+    assert [s.part("statistics") for s in signatures] == ["corpus", "pool", "corpus", None]
+    assert none.part("pool") is None
+    assert corpus_of.part("pool") == pool_of.part("pool") != other_pools.part("pool")
+    assert [part for part, *_ in corpus_of.differences(none)] == ["pool", "statistics"]
+
+
+def test_hits_outside_the_pool_are_dropped_before_the_cut_and_counted(run, tmp_path):
+    lines = []
+    for number in range(N):
+        ranked = [f"dog-{n}" for n in range(N)] + [f"gold-{number}"]
+        lines += [f"q{number} Q0 {d} {r} {-r} tag\n" for r, d in enumerate(ranked)]
+    (tmp_path / "old.trec").write_text("".join(lines))
+    entries = {"saved": {"type": "run_file", "path": "old.trec"}, "bm25": {"type": "bm25"}}
+    entries["both"] = {"type": "fusion", "retrievers": ["saved", "bm25"]}
+    measures = {"retrieval": {"measures": ["recall@2"], "top_k": 2}}
+
+    result = run(retrievers=entries, metrics=measures)
+
+    assert ids(result, "saved") == {q: [f"dog-{q[1:]}", f"gold-{q[1:]}"] for q in ids(result)}
+    assert ids(result, "both") == {q: [f"gold-{q[1:]}", f"dog-{q[1:]}"] for q in ids(result)}
+    [note] = lines_with(result.record.notes, "outside the pool")
+    assert note.startswith("saved: ")
+    assert note.endswith(f": {N * (N - 1)}")
+
+
+CALLS = []
+
+
+def by_question(question, top_k, pool):
+    CALLS.append(pool)
+    return (pool or [])[:top_k]
+
+
+def without_parameter(question, top_k):
+    return [f"gold-{n}" for n in range(N)][:top_k]
+
+
+class ByBatch:
+    def retrieve(self, queries, top_k, *, pool=None):
+        CALLS.append(pool)
+        return [of_query or [] for of_query in pool or [[]] * len(queries)]
+
+
+class ByBatchNoPool:
+    def retrieve(self, queries, top_k):
+        CALLS.append([query.pool for query in queries])
+        return [[f"gold-{n}" for n in range(N)] for _ in queries]
+
+
+def own(name):
+    return {"own": {"type": f"python:{__name__}:{name}"}}
+
+
+def test_own_code_gets_the_pool_of_a_question_or_of_each_query(run):
+    rows = table(q1=None)
+    CALLS.clear()
+    one_by_one = run(rows, own("by_question"))
+    of_questions = sorted(CALLS, key=str)
+    CALLS.clear()
+    batch = run(rows, own("ByBatch"))
+
+    pools = [None if row["pool"] is None else row["pool"] for row in rows]
+    assert of_questions == sorted(pools, key=str)
+    assert [pools] == CALLS
+    assert ids(one_by_one, "own") == ids(batch, "own")
+
+
+def test_own_code_without_pools_gets_no_argument_unless_it_needs_one(run):
+    no_pool = {"columns": {"pool": None}}
+    CALLS.clear()
+    run(retrievers=own("ByBatch"), dataset=no_pool)
+    assert CALLS == [None]
+    CALLS.clear()
+    run(retrievers=own("by_question"), dataset=no_pool)
+    assert CALLS == [None] * N
+
+
+@pytest.mark.parametrize("name", ["without_parameter", "ByBatchNoPool"])
+def test_hits_of_own_code_outside_the_pool_are_counted(run, name):
+    result = run(retrievers=own(name))
+
+    expected = {f"q{n}": [f"gold-{n}"] for n in range(N)}
+    if name == "without_parameter":  # it was asked for 5 of 6 hits
+        del expected["q5"]
+    assert ids(result, "own") == expected
+    assert lines_with(result.record.notes, "own: hits outside the pool of their question")
+
+
+def n_asked(result):
+    """Return the number of queries that the retriever was asked, without stored ones."""
+    work = json.loads((result.path / "manifest.json").read_text())["work"]["retrieve bm25"]
+    return work["items"] - work["stored"]
+
+
+def test_stored_hits_belong_to_their_pool_and_statistics(run, tmp_path):
+    run()
+    again = run()
+    other = run(table(q0=["gold-0"], q1=["gold-1"]))
+    statistics = run(dataset={"pool": {"statistics": "pool"}})
+
+    assert [*map(n_asked, (again, other, statistics))] == [0, 2, N]
+
+
+def test_a_sweep_with_a_local_pool_of_workers_gives_the_same_rankings(run):
+    swept = {"bm25": {"type": "bm25", "sweep": {"k1": [0.5, 2.0]}}, "plain": {"type": "bm25"}}
+    here = run(retrievers=swept)
+    workers = run(retrievers=swept, executor={"type": "local", "workers": 2})
+
+    for name in ("bm25-k1=0.5", "bm25-k1=2.0", "plain"):
+        assert ids(here, name) == ids(workers, name)
+
+
+def test_a_collection_from_python_checks_its_pools(tmp_path):
+    documents = [Document("a", "moon of Jupiter"), Document("b", "moon")]
+    queries = [Query("q1", "moon", pool=("a",)), Query("q2", "moon")]
+    data = Collection(queries, documents, Qrels.from_dict({"q1": {"a": 1}, "q2": {"b": 1}}))
+    config = {"retrievers": {"bm25": {"type": "bm25"}}, "output": str(tmp_path)}
+
+    result = rb.run_experiment(config, dataset=data)
+
+    assert ids(result) == {"q1": ["a"], "q2": ["b", "a"]}
+    with pytest.raises(DataError) as error:
+        rb.run_experiment(config, dataset=Collection([Query("q", "?", pool=("c",))], documents))
+    assert "'c'" in str(error.value)
+    rows = {"queries": [{"id": "q1", "text": "moon", "pool": ["b"]}], "documents": documents}
+    rows["qrels"] = {"q1": {"b": 1}}
+    assert ids(rb.run_experiment(config, dataset=rows)) == {"q1": ["b"]}
