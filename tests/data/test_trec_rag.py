@@ -34,8 +34,10 @@ def answer_of_2026(topic="rag2026-1", run="r1"):
 
 def support_line(topic="t1", run="r1", levels=((2,), (1, 0), ())):
     sentences = []
-    for labels in levels:
-        citations = [{"docid": DOCUMENTS[0], "support": label} for label in labels]
+    for labels, sentence in zip(levels, SENTENCES, strict=False):
+        citations = []
+        for label, position in zip(labels, sentence["citations"], strict=True):
+            citations.append({"docid": DOCUMENTS[position], "support": label})
         sentences.append({"citations": citations})
     return {"topic_id": topic, "run_id": run, "sentences": sentences}
 
@@ -110,7 +112,7 @@ def test_words_are_counted_as_in_the_checker_of_the_year(load, form, words):
     assert answered.judgements.length.words == words
 
 
-def test_judgements_meet_the_answers(load):
+def test_judgements_meet_the_answers(load, assert_message):
     collection = load(
         QRELS + "t9 0 doc_1#0 1\n",
         answers=[
@@ -122,7 +124,7 @@ def test_judgements_meet_the_answers(load):
         support=[
             # the first citation of the second sentence was not judged
             support_line(levels=((2,), ("-1", 0), ())),
-            support_line(run="r2", levels=(("1",), ())),
+            support_line(run="r2", levels=(("1",),)),
             support_line(run="r3"),
             support_line("t9"),
         ],
@@ -132,7 +134,7 @@ def test_judgements_meet_the_answers(load):
     r1, r2 = collection.recorded_answers.values()
     assert [answered.query_id for answered in r1] == ["t1", "t2"]
     assert r1[0].judgements.support == ("full_support", None)
-    assert r2[0].judgements.support == ("partial_support", None)
+    assert r2[0].judgements.support == ("partial_support",)
     assert r1[1].judgements.support is r1[1].judgements.nuggets is None
     vital, okay = Nugget("a", "vital", "support"), Nugget("b", "okay", "not_support")
     assert r1[0].judgements.nuggets == (vital, okay)
@@ -145,8 +147,17 @@ def test_judgements_meet_the_answers(load):
         "nuggets.jsonl: 1 topic without an answer left out",
         "support.jsonl: 1 topic without an answer left out",
         "support.jsonl: 1 run without an answer left out",
-        "support: 1 answer with another number of sentences than are judged",
     ]
+    assert_message(collection.warnings)
+
+
+def test_judgements_of_other_citations_are_told(load, assert_message):
+    line = support_line()
+    del line["sentences"][0]["citations"][0]["docid"]
+    assert load(answers=[answer_of_2024()], support=[line]).warnings == []
+
+    line["sentences"][1]["citations"].reverse()
+    assert_message(load(answers=[answer_of_2024()], support=[line]).warnings)
 
 
 def test_nuggets_without_assignments_are_those_of_the_topic(load):

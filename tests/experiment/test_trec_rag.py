@@ -44,7 +44,7 @@ def judged_row(run, topic):
     labels, _ = RUNS[run]
     sentences = []
     for label in labels:
-        sentences.append({"citations": [] if label is None else [{"docid": "d", "support": label}]})
+        sentences.append({"citations": [] if label is None else [{"support": label}]})
     return {"run_id": run, "topic_id": topic, "sentences": sentences}
 
 

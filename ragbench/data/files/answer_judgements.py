@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -50,11 +50,18 @@ class JudgedSupport(NamedTuple):
     Attributes:
         levels: Level of each sentence by its first citation, None without a citation. A sentence
             whose first citation nobody judged is left out.
-        n_sentences: Number of sentences in the file.
+        cited: First cited document of each sentence; None without a citation or its id.
     """
 
     levels: tuple[str | None, ...]
-    n_sentences: int
+    cited: tuple[str | None, ...]
+
+    def fits(self, cited: Sequence[str | None]) -> bool:
+        """Return True if an answer has as many sentences, and first cites the judged documents."""
+        if len(cited) != len(self.cited):
+            return False
+        pairs = zip(self.cited, cited, strict=True)
+        return all(document in (None, of_answer) for document, of_answer in pairs)
 
 
 def read_support(paths: Iterable[Path]) -> dict[AnswerKey, JudgedSupport]:
@@ -70,14 +77,14 @@ def read_support(paths: Iterable[Path]) -> dict[AnswerKey, JudgedSupport]:
     judged = {}
     for entry in chain.from_iterable(map(read_jsonl, paths)):
         answer = _answer_key(entry, places)
-        levels = list[str | None]()
-        sentences = entry.as_record(SupportLine).sentences
-        for number, sentence in enumerate(sentences):
+        levels, cited = list[str | None](), list[str | None]()
+        for number, sentence in enumerate(entry.as_record(SupportLine).sentences):
             words = [_level(entry, number, citation) for citation in sentence.citations]
             first = words[0] if words else None
             if first != _NOT_JUDGED:
                 levels.append(first)
-        judged[answer] = JudgedSupport(tuple(levels), len(sentences))
+            cited.append(sentence.citations[0].docid if words else None)
+        judged[answer] = JudgedSupport(tuple(levels), tuple(cited))
     return judged
 
 

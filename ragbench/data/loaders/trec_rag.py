@@ -135,6 +135,7 @@ class TrecRag:
             recorded_answers=systems,
             nuggets=nuggets,
             notes=[*_answer_notes(answers.values()), *qrels_notes, *notes],
+            warnings=judged.warnings(answers),
         )
         return finish_collection(whole, self._split)
 
@@ -166,6 +167,7 @@ class TrackAnswer:
         query: Topic and its text.
         references: Ids of the cited and retrieved documents, best first.
         sentences: Sentences with the markers of their citations.
+        cited: First cited document of each sentence; None without a citation.
         length: Words of the answer, and the limit of its year.
     """
 
@@ -174,6 +176,7 @@ class TrackAnswer:
     query: types.Query
     references: tuple[str, ...]
     sentences: tuple[str, ...]
+    cited: tuple[str | None, ...]
     length: AnswerLength
 
     @property
@@ -215,10 +218,11 @@ def _read_answer(entry: Entry) -> TrackAnswer:
         raise entry.error("the text of the topic is blank")
     line = entry.as_record(AnswerLine)
     _check_references(entry, line.references)
-    sentences, words = [], 0
+    sentences, cited, words = list[str](), list[str | None](), 0
     is_of_2026 = "run_desc" in metadata or topic.startswith("rag2026")
     for number, sentence in enumerate(line.answer):
         positions = _positions(entry, number, sentence, line.references)
+        cited.append(line.references[positions[0]] if positions else None)
         markers = "".join(f"[{position + 1}]" for position in positions)
         text = sentence.text.strip()
         # no blank before a marker, which would be a further word
@@ -227,8 +231,15 @@ def _read_answer(entry: Entry) -> TrackAnswer:
         counted_text = text if is_of_2026 else unicodedata.normalize("NFKC", text)
         words += len(counted_text.split())
     length = AnswerLength(words, _LIMIT_2026 if is_of_2026 else _LIMIT)
-    query = types.Query(topic, question)
-    return TrackAnswer(entry, flat.id("run_id"), query, line.references, tuple(sentences), length)
+    return TrackAnswer(
+        entry,
+        flat.id("run_id"),
+        types.Query(topic, question),
+        line.references,
+        tuple(sentences),
+        tuple(cited),
+        length,
+    )
 
 
 def _check_references(entry: Entry, references: Sequence[str]) -> None:
@@ -279,7 +290,7 @@ class _Judged:
         support: Sequence[Path],
         nuggets: Sequence[Path],
     ) -> list[str]:
-        """Return notes on judgements that are left out; a DataError if a file has no others."""
+        """Return notes on judgements without an answer; a DataError if a file has no others."""
         topics = {topic for _, topic in answers}
         notes = _left_out(nuggets, "topic", self.nuggets.facts, topics)
         for paths, keys in ((support, self.support), (nuggets, self.nuggets.assigned)):
@@ -287,15 +298,16 @@ class _Judged:
                 notes += _left_out(paths, "topic", (topic for _, topic in keys), topics)
                 runs = [run for run, _ in answers]
                 notes += _left_out(paths, "run", (run for run, _ in keys), runs)
-        n_other = 0
-        for key, judged in self.support.items():
-            answer = answers.get(key)
-            n_other += answer is not None and len(answer.sentences) != judged.n_sentences
-        if n_other:
-            answers_of = counted(n_other, "answer")
-            notes.append(f"support: {answers_of} with another number of sentences than are judged")
         # topics of assignments are those of nuggets, too
         return list(dict.fromkeys(notes))
+
+    def warnings(self, answers: Mapping[AnswerKey, TrackAnswer]) -> list[str]:
+        """Return a warning on judgements of support that are of other answers, or none."""
+        n_other = 0
+        for key, answer in answers.items():
+            n_other += key in self.support and not self.support[key].fits(answer.cited)
+        differ = "judged sentences or citations differ from those of the answer"
+        return [f"support: {differ}, in {counted(n_other, 'answer')}"] if n_other else []
 
 
 def _left_out(

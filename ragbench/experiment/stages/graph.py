@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -48,6 +48,7 @@ from ragbench.llm import CountedRequests, Estimate
 from ragbench.report.progress import Progress
 from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.text.columns import TextScorer
+from ragbench.score.text.judged_rows import JUDGED_PARTS, judged_queries
 from ragbench.store.items import StageStore
 
 # Rounds of a run with a budget: each adds a tenth of the queries.
@@ -98,12 +99,15 @@ def stages_of(resources: Resources) -> Graph:
             stages += ranks[name]
     judgements = _judgements(resources, [*chain.from_iterable(ranks.values())])
     stages.append(judgements)
+    reads_judgements = any(m.declaration.reads in JUDGED_PARTS for m in plan.metrics)
+    judged = judged_queries(plan.collection) if reads_judgements else None
     for system in plan.systems:
         if system.name in ranks:
             stages.append(ScoreRanking(plan, system, ranks[system.name], judgements))
         if system.name in answers:
             ranks_of_answers = ranks.get(system.ranking_of or "", ())
-            stages += _answer_stages(resources, answers[system.name], scorer_of, ranks_of_answers)
+            answer = answers[system.name]
+            stages += _answer_stages(resources, answer, scorer_of, ranks_of_answers, judged)
     for name, judge in plan.judges.items():
         if judge.pairwise:
             stages.append(JudgePairs(resources, name, answers))
@@ -115,12 +119,13 @@ def _answer_stages(
     answer: AnswerQueries,
     scorer_of: Callable[..., TextScorer],
     ranks: Sequence[BuildRanking],
+    judged: Mapping[str, Set[str]] | None,
 ) -> Iterator[Stage[Any]]:
     """Yield the stage that answers from the rankings of `ranks`, and those that score answers."""
     yield answer
     # recorded systems without answers have only a ranking to score
     if not answer.only_retrieves:
-        yield ScoreAnswers(resources.plan, answer, scorer_of, ranks)
+        yield ScoreAnswers(resources.plan, answer, scorer_of, ranks, judged)
         for name, judge in resources.plan.judges.items():
             if judge.rubrics:
                 yield JudgeAnswers(resources, answer, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 
@@ -411,7 +411,8 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
     """Stage that scores the answers of a system by every metric, each sample by itself.
 
     It has a slot per sample and metric, sample by sample; an item is a column of scores, and the
-    output is the list of columns. `scorer_of` returns the scorer of some metrics.
+    output is the list of columns. `scorer_of` returns the scorer of some metrics. `judged` is the
+    result of `judged_queries`; None if no metric reads judgements of answers.
     """
 
     kind, version = ScoreRanking.kind, ScoreRanking.version
@@ -423,6 +424,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         answer: AnswerQueries,
         scorer_of: Callable[[tuple[Metric, ...]], TextScorer],
         ranks: Sequence[BuildRanking] = (),
+        judged: Mapping[str, Set[str]] | None = None,
     ) -> None:
         # the ranking of an app is scored as well
         title = f"score {answer.system.name}{' (answers)' if isinstance(answer, AskApp) else ''}"
@@ -431,7 +433,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         self._ranks = tuple(ranks) if self._reads_citations else ()
         inputs = (answer, *self._ranks)
         super().__init__(plan, title, inputs, None if answer.is_recorded else answer)
-        self._answer, self._scorer_of = answer, scorer_of
+        self._answer, self._scorer_of, self._judged_queries = answer, scorer_of, judged
 
     def _gold(self) -> Sequence[Sequence[str]]:
         """Return the gold answers of each query, read on access; empty for a query without any."""
@@ -472,8 +474,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             questions = [query.text for query in self.plan.queries]
             parts = [_texts_key(_texts_of(sample), self._gold()), fingerprint_json(questions)]
             parts.append(fingerprint_json(answerable))
-        elif reads in JUDGED_PARTS:
-            judged = self._judged(sample.name)
+        elif (judged := self._judged()) is not None and reads in JUDGED_PARTS:
             rows = [answer and answer.to_list() for answer in judged.answers]
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
             nuggets = [[*map(structs.astuple, facts)] for facts in judged.nuggets]
@@ -504,9 +505,12 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             [*map(expected.get, self.plan.ids)],
         )
 
-    def _judged(self, system: str) -> JudgedRows:
-        """Return the judgements of the answers, which the data set holds."""
-        return JudgedRows.of_system(self.plan.collection, system, self.plan.ids)
+    def _judged(self) -> JudgedRows | None:
+        """Return the judgements of the answers, which the data set holds; None if none is read."""
+        if self._judged_queries is None:
+            return None
+        system, collection = self._answer.system.name, self.plan.collection
+        return JudgedRows.of_system(collection, system, self.plan.ids, self._judged_queries)
 
     def _sources(self, inputs: Outputs, sample: int) -> list[AnswerSources] | None:
         """Return the documents that each answer may cite, beside the gold; None if none is read."""
@@ -558,9 +562,8 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             answers = samples[sample]
             texts, calls = [*_texts_of(answers)], self._calls(answers)
             sources = self._sources(inputs, sample)
-            judged = self._judged(self._answer.system.name)
             columns = scorer.score(
-                texts, self._gold(), advance, calls, answerable, questions, sources, judged
+                texts, self._gold(), advance, calls, answerable, questions, sources, self._judged()
             )
             for number, column in zip(numbers, columns, strict=True):
                 keep(sample * len(self.plan.metrics) + number, column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 
@@ -21,8 +21,15 @@ def _parts_of(record: Answered) -> list[str]:
 
 def judged_parts(collection: Collection) -> frozenset[str]:
     """Return the parts of judgements that some recorded answer of a data set has."""
-    records = chain.from_iterable(collection.recorded_answers.values())
-    return frozenset(chain.from_iterable(map(_parts_of, records)))
+    return frozenset(chain.from_iterable(judged_queries(collection).values()))
+
+
+def judged_queries(collection: Collection) -> dict[str, set[str]]:
+    """Return query id -> parts of judgements that the answer of some system has."""
+    judged: dict[str, set[str]] = {}
+    for record in chain.from_iterable(collection.recorded_answers.values()):
+        judged.setdefault(record.query_id, set()).update(_parts_of(record))
+    return judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +43,27 @@ class JudgedRows:
     """
 
     answers: Sequence[AnswerJudgements | None]
-    judged: Sequence[frozenset[str]]
+    judged: Sequence[Set[str]]
     nuggets: Sequence[tuple[Nugget, ...]]
 
     @classmethod
-    def of_system(cls, collection: Collection, system: str, ids: Sequence[str]) -> JudgedRows:
+    def of_system(
+        cls,
+        collection: Collection,
+        system: str,
+        ids: Sequence[str],
+        judged: Mapping[str, Set[str]],
+    ) -> JudgedRows:
         """Return the judgements of a recorded system for the queries `ids`, in their order.
 
-        Those of a system that the data set does not hold are None.
+        Those of a system that the data set does not hold are None. `judged` is the result of
+        `judged_queries`, which is the same for all systems.
         """
-        judged: dict[str, set[str]] = {}
-        for record in chain.from_iterable(collection.recorded_answers.values()):
-            judged.setdefault(record.query_id, set()).update(_parts_of(record))
         answers = {}
         for record in collection.recorded_answers.get(system, ()):
             answers[record.query_id] = record.judgements
         return cls(
             [*map(answers.get, ids)],
-            [frozenset(judged.get(query, ())) for query in ids],
+            [judged.get(query, frozenset()) for query in ids],
             [collection.nuggets.get(query, ()) for query in ids],
         )
