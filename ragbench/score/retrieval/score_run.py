@@ -404,8 +404,7 @@ def score_passages(
         if isinstance(retrieved, base.RetrievedSpans):
             causes[retrieved.unplaced(measure.k)] = Cause.UNPLACED_PASSAGE
         if rules.missing == "skip":
-            absent = [row for row in missing if causes[row] == Cause.SCORED]
-            values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+            _leave_out(missing, values, causes)
         parts = {**measure.signature_parts(), **asdict(rules), **gold}
         # these two rules are about judgements
         del parts["no_relevant"], parts["judged_only"]
@@ -433,18 +432,12 @@ def score_gold(
     """
     columns = []
     for measure in measures:
-        if rules.ties == "average":
-            raise base.no_average(measure.spec.name)
-        values, causes = _scored(measure, ranks, len(ranks.causes))
-        has_no_gold = ranks.causes != Cause.SCORED
-        causes[has_no_gold] = ranks.causes[has_no_gold]
-        causes[~has_no_gold & np.isnan(values)] = Cause.UNPLACED_PASSAGE
+        values, causes = _score_ranks(measure, ranks, rules, Cause.UNPLACED_PASSAGE)
         if rules.without_relevant(measure) == "zero":
             irrelevant = causes == Cause.NO_RELEVANT
             values[irrelevant], causes[irrelevant] = measure.spec.low, Cause.SCORED
         if rules.missing == "skip":
-            absent = [row for row in missing if causes[row] == Cause.SCORED]
-            values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+            _leave_out(missing, values, causes)
         signed = {**measure.signature_parts(), **rules.signature_parts(measure), **parts}
         columns.append(column_of(measure, values, causes, **signed))
     return columns
@@ -469,19 +462,32 @@ def score_forbidden(
     """
     columns = []
     for measure in measures:
-        if rules.ties == "average":
-            raise base.no_average(measure.spec.name)
-        values, causes = _scored(measure, ranks, len(ranks.causes))
-        has_cause = ranks.causes != Cause.SCORED
-        causes[has_cause] = ranks.causes[has_cause]
-        causes[~has_cause & np.isnan(values)] = Cause.UNCLEAR_PASSAGE
-        absent = [row for row in missing if causes[row] == Cause.SCORED]
-        values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
+        values, causes = _score_ranks(measure, ranks, rules, Cause.UNCLEAR_PASSAGE)
+        _leave_out(missing, values, causes)
         signed = {**measure.signature_parts(), "ties": rules.ties, **parts}
         if measure.spec.upper_limit:
             signed["interval"] = UPPER_LIMIT
         columns.append(column_of(measure, values, causes, **signed))
     return columns
+
+
+def _score_ranks(
+    measure: Measure, ranks: MetGold | ForbiddenRanks, rules: Rules, unclear: Cause
+) -> tuple[FloatArray, CauseArray]:
+    """Return values and causes of ranks, `unclear` where no rank decides; ties have no average."""
+    if rules.ties == "average":
+        raise base.no_average(measure.spec.name)
+    values, causes = _scored(measure, ranks, len(ranks.causes))
+    has_cause = ranks.causes != Cause.SCORED
+    causes[has_cause] = ranks.causes[has_cause]
+    causes[~has_cause & np.isnan(values)] = unclear
+    return values, causes
+
+
+def _leave_out(missing: Collection[int], values: FloatArray, causes: CauseArray) -> None:
+    """Take the values of queries that the run lacks away, in place."""
+    absent = [row for row in missing if causes[row] == Cause.SCORED]
+    values[absent], causes[absent] = np.nan, Cause.MISSING_QUERY
 
 
 def _values(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from ragbench.registry import Option
@@ -52,11 +53,16 @@ def _marker_notes(answers: Sequence[str], options: Options) -> list[str]:
     return [f"citation_gold: {note}"] if note else []
 
 
-@metric(
-    "citation_gold.precision",
+_metric = partial(
+    metric,
     reads="citations",
     notes=_marker_notes,
     equals="sets of documents, and values by hand",
+)
+
+
+@_metric(
+    "citation_gold.precision",
     not_for="systems that cite little: an answer without a citation has no value",
 )
 def citation_precision_of_gold(
@@ -76,11 +82,8 @@ def citation_precision_of_gold(
     return len(cited & sources.relevant) / len(cited) if cited else math.nan
 
 
-@metric(
+@_metric(
     "citation_gold.recall",
-    reads="citations",
-    notes=_marker_notes,
-    equals="sets of documents, and values by hand",
     not_for="questions that one of several gold documents answers: few need all of them",
 )
 def citation_recall_of_gold(
@@ -101,11 +104,8 @@ def citation_recall_of_gold(
     return len(cited & gold) / len(gold) if gold else math.nan
 
 
-@metric(
+@_metric(
     "citation_gold.f1",
-    reads="citations",
-    notes=_marker_notes,
-    equals="sets of documents, and values by hand",
     not_for="whether a cited passage supports its sentence: the rubric `citation_precision`",
 )
 def citation_f1_of_gold(
