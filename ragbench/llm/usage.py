@@ -371,6 +371,10 @@ def estimate(
     return Estimate((low.calls, high.calls), (low.tokens, high.tokens), usd)
 
 
+# Text of a reply that nobody gave
+_PLACEHOLDER = "something"
+
+
 class CountingModel(ChatModel):
     """Chat model that sends nothing: it counts requests and replies with a value of their schema.
 
@@ -409,9 +413,11 @@ class CountingModel(ChatModel):
 
         The text of the reply is JSON, a string without a schema; its usage is unknown.
         """
-        text = json.dumps(self._example(request.schema or {"type": "string"}))
+        key = request_key(self._server, request)
+        # other requests have other replies, and so have the requests that quote them
+        word = _PLACEHOLDER if self._counted is None else key[: len(_PLACEHOLDER)]
+        text = json.dumps(self._example(request.schema or {"type": "string"}, word))
         if self._counted is not None:
-            key = request_key(self._server, request)
             reply = None if self._stored is None else self._stored.get(key)
             if reply is not None:
                 return reply
@@ -433,18 +439,18 @@ class CountingModel(ChatModel):
     async def aclose(self) -> None:
         """Do nothing: there are no connections."""
 
-    def _example(self, schema: Mapping[str, Any]) -> Any:
-        """Return a value that fits a schema."""
+    def _example(self, schema: Mapping[str, Any], word: str) -> Any:
+        """Return a value that fits a schema, with a word for each text."""
         if "enum" in schema:
             return schema["enum"][0]
         kind = schema.get("type")
         if kind == "object":
-            return {name: self._example(part) for name, part in schema["properties"].items()}
+            return {name: self._example(part, word) for name, part in schema["properties"].items()}
         if kind == "array":
             # Integers are numbers of passages or claims; only number 1 always exists.
             count = 1 if schema["items"].get("type") == "integer" else self._items
-            return [self._example(schema["items"]) for _ in range(count)]
-        return {"integer": 1, "number": 1, "boolean": True}.get(str(kind), "something")
+            return [self._example(schema["items"], word) for _ in range(count)]
+        return {"integer": 1, "number": 1, "boolean": True}.get(str(kind), word)
 
 
 def _sum(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:

@@ -20,6 +20,9 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.signature import fingerprint, order_key
 from ragbench.types import Document
 
+# Text of a passage to come, where no corpus has an example: 100 words
+_EXAMPLE_TEXT = "word " * 100
+
 Output = TypeVar("Output")
 Output_co = TypeVar("Output_co", covariant=True)
 
@@ -330,11 +333,14 @@ def example_item(plan: Plan, row: int, passages: int) -> JudgedItem:
 
 
 def example_passages(plan: Plan, row: int, passages: int) -> Sequence[Document]:
-    """Return up to `passages` documents, others for each row; empty without a corpus.
+    """Return up to `passages` documents, others for each row; made ones without a corpus.
 
     They stand for passages to come, to estimate the cost of prompts.
     """
-    corpus = plan.collection.documents or []
+    corpus = plan.collection.documents
+    if not corpus:
+        names = [f"{row}-{n}" for n in range(passages)]
+        return [Document(name, f"{name} {_EXAMPLE_TEXT}") for name in names]
     # other passages for each row, as their lengths vary
     start = (row * passages) % max(len(corpus), 1)
     return corpus[start : start + passages]

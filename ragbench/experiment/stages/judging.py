@@ -458,14 +458,19 @@ class JudgeAnswers(Verdicts[JudgedAnswers]):
 
     def _expected_items(self, outputs: Outputs) -> list[JudgedItem]:
         """Return the items to judge, with the gold answer and a number for a pending answer."""
-        # The length of the prompts is estimated from them.
+        # The length of the prompts is estimated from them. Rubrics on citations ask about cited
+        # passages alone.
+        reads_citations = any(rubric.reads_citations for rubric in self.judge.rubrics)
+        marker = " [1]" if reads_citations else ""
         items = list(self.judged_items(outputs))
         for row, outcome in enumerate(outputs[self.answer].outcomes):
             if outcome.is_pending:
                 query = row % len(self.plan.queries)
                 example = example_item(self.plan, query, self.answer.passages)
                 # numbered: a prompt on the gold answer or another sample would be counted once
-                items[row] = replace(example, answer=f"{example.answer} {items[row].sample}")
+                sample = items[row].sample
+                answer = f"{sample} {example.answer}{marker}"
+                items[row] = replace(example, answer=answer, sample=sample)
         return items
 
 

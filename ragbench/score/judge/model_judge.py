@@ -503,6 +503,20 @@ def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
     return model.requests
 
 
+def _sample(items: Sequence[JudgedItem]) -> list[JudgedItem]:
+    """Return some 60 items at most, all of each query: its answers share requests."""
+    by_query: dict[str, list[JudgedItem]] = {}
+    for number, item in enumerate(items):
+        by_query.setdefault(item.query_id or str(number), []).append(item)
+    groups = [*by_query.values()]
+    # no draw: equal calls give equal estimates, and two judges get the same items
+    n = max(1, min(len(groups), _MOST * len(groups) // len(items)))
+    some = list[JudgedItem]()
+    for number in range(n):
+        some += groups[number * len(groups) // n]
+    return some
+
+
 def rehearse(
     judge: ModelJudge,
     items: Sequence[JudgedItem],
@@ -512,11 +526,11 @@ def rehearse(
 ) -> llm.Estimate:
     """Estimate requests, tokens and cost of applying rubrics to items; nothing is sent.
 
-    A counting model receives the real prompts of up to 60 items, at equal distances, and the sums
-    are scaled to all items. Number and length of these prompts are exact unless they depend on
-    replies: the low estimate assumes one claim a sentence, the high one two. Without items or
-    rubrics the estimate is zero; without a price the cost is None. Cost is in US dollars; an
-    estimate is a pair (low, high).
+    A counting model receives the real prompts of up to 60 items, those of queries at equal
+    distances, and the sums are scaled to all items. Number and length of these prompts are exact
+    unless they depend on replies: the low estimate assumes one claim a sentence, the high one two.
+    Without items or rubrics the estimate is zero; without a price the cost is None. Cost is in US
+    dollars; an estimate is a pair (low, high).
 
     Args:
         judge: Judge of the items.
@@ -538,9 +552,8 @@ def rehearse(
     """
     if not items or not rubrics:
         return llm.Estimate()
-    # no draw: equal calls give equal estimates, and two judges get the same items
-    n = min(len(items), _MOST)
-    some = [items[number * len(items) // n] for number in range(n)]
+    some = _sample(items)
+    n = len(some)
 
     def ask(model: llm.ChatModel) -> None:
         rehearsal = judge.rehearsal(model)
