@@ -206,7 +206,7 @@ def command(
         if name in choices:
             choices[name] = LabelScale.parse(choices[name], option)
     if on:
-        _certify_on(run, on, target, rubrics, choices)
+        _certify_on(run, on, ratings, target, rubrics, choices)
         return
     if run is None:
         _certify_ratings(cast("Path", ratings), target, rubrics, choices)
@@ -241,11 +241,12 @@ def _choices(options: Mapping[str, Any]) -> dict[str, Any]:
 def _certify_on(
     config: Path | None,
     files: tuple[Path, ...],
+    ratings: Path | None,
     target: Path | None,
     rubrics: tuple[str, ...],
     choices: dict[str, Any],
 ) -> None:
-    """Compare judges, or predictions, with the labels of a published set."""
+    """Compare judges, predictions or qrels of a judge with the labels of a published set."""
     from ragbench.cli import certificate, published
 
     names = choices.keys() & {"form", "disagreements", "verbose"}
@@ -260,9 +261,12 @@ def _certify_on(
         by=choices.pop("by", ""),
         options={name: choices.pop(name) for name in choices.keys() & {"good", "confidence"}},
     )
-    has_predictions = published.JUDGE in request.columns
+    has_predictions = published.JUDGE in request.columns or ratings is not None
     output.refuse(
-        (config and has_predictions, "--column judge= asks no judge, and takes no CONFIG"),
+        (
+            config and has_predictions,
+            "--column judge= and --ratings beside --on ask no judge, and take no CONFIG",
+        ),
         (
             not config and not has_predictions,
             "Missing argument 'CONFIG' with the judge, or --column judge=COLUMN with predictions "
@@ -277,8 +281,10 @@ def _certify_on(
             "--set and --plan are for the judge of a CONFIG",
         ),
     )
-    if config is None:
-        judge_scale, model = choices.get("judge_scale"), choices.get("model", "not named")
+    judge_scale, model = choices.get("judge_scale"), choices.get("model", "not named")
+    if ratings is not None:
+        published.certify_qrels(request, ratings, model)
+    elif config is None:
         published.certify_predictions(request, judge_scale, model)
     else:
         overrides, only_plan = choices.get("overrides", ()), choices.get("only_plan", False)
@@ -301,11 +307,14 @@ def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Mapping[
     is_drawing, has_labels, has_ratings, is_probing, is_on = is_used.values()
     output.refuse(
         (
-            is_drawing + (has_labels or is_probing) + has_ratings + is_on != 1,
+            is_drawing + (has_labels or is_probing) + (has_ratings or is_on) != 1,
             "pass one of --draw N, --labels FILE, --probe position, --ratings FILE and --on FILE; "
             "--probe may stand beside --labels",
         ),
-        (has_ratings and run, "--ratings takes no RUN: the table has the judge's ratings"),
+        (
+            has_ratings and run and not is_on,
+            "--ratings takes no RUN: the table has the judge's ratings",
+        ),
         (
             not (has_ratings or is_on or run),
             "Missing argument 'RUN', a run folder (none with --ratings FILE)",

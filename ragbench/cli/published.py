@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import click
+from msgspec import structs
 
 from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.disagreements import find_disagreements
@@ -19,10 +22,19 @@ from ragbench.cli import output
 from ragbench.cli.certificate import Target, write_certificate, write_record
 from ragbench.config.load import load_judges
 from ragbench.config.schema import ExperimentConfig
+from ragbench.data.files.judged_qrels import TrecFiles, read_judged_qrels, sort_trec_files
 from ragbench.data.files.judged_rows import OWN_PARTS, JudgedSet, read_judged_rows
 from ragbench.errors import DataError
+from ragbench.experiment.judge_qrels import (
+    plan_grader,
+    rated_qrels,
+    read_passages,
+    system_order,
+    with_grades,
+)
 from ragbench.experiment.judge_set import SetJudge, judge_rows, plan_judges
 from ragbench.llm import Estimate
+from ragbench.records.certificate import SystemOrder
 from ragbench.registry import check_allowed
 from ragbench.report.preferred import pairs_report
 from ragbench.types.display import counted
@@ -66,7 +78,10 @@ class SetRequest:
             MissingExtra: A Parquet file without the extra `parquet`.
         """
         check_allowed("--column", "part", self.columns, (*OWN_PARTS, "label", JUDGE))
-        rows = read_judged_rows(self.files, self.columns)
+        return self.draw(read_judged_rows(self.files, self.columns), seed)
+
+    def draw(self, rows: JudgedSet, seed: int) -> JudgedSet:
+        """Return the rows, or a draw of them, and print their number."""
         if self.limit is not None:
             rows = rows.draw(self.limit, seed if self.seed is None else self.seed)
         output.write_notes([_summary(rows)])
@@ -99,12 +114,35 @@ def certify_set(
         MissingExtra: A judge needs a package that is not installed.
     """
     settings = load_judges(config, overrides)
+    if (files := sort_trec_files(request.files)) is not None:
+        _certify_grades(settings, files, request, only_plan=only_plan)
+        return
     rows = request.read_rows(settings.seed)
     judges = plan_judges(settings, rows, request.rubrics)
+    run = _ask(settings, judges, rows, only_plan=only_plan)
+    if run is None:
+        return
+    if rows.are_pairs:
+        certificate = certify_pairs(run, **_confidence(request))
+        write_record("certificate", certificate, pairs_report, (), request.target)
+        return
+    rubrics = {score.rubric.name: score.rubric for score in run.scores.values()}
+    labels = {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
+    _write(run, labels, rows, request)
+
+
+def _ask(
+    settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet, *, only_plan: bool
+) -> JudgedRun | None:
+    """Print the plan of the judges, ask them, and return their scores; None for a plan alone.
+
+    Raises:
+        DataError: Not one row was judged.
+    """
     for line in _plan_lines(settings, judges, rows):
         output.echo(line, err=True)
     if only_plan:
-        return
+        return None
     with (
         output.resumable(),
         output.stage("judge", len(rows.rows) * len(judges), rows.unit) as stage,
@@ -119,14 +157,60 @@ def certify_set(
         output.write_notes([f"{counted(failed.total(), 'verdicts')} without a score: {causes}"])
     if not any(score.scores for score in run.scores.values()):
         allowed = "a judge that answers; the same command asks again what failed"
-        raise DataError("not one row was judged", file=config, record="judge", allowed=allowed)
-    if rows.are_pairs:
-        certificate = certify_pairs(run, **_confidence(request))
-        write_record("certificate", certificate, pairs_report, (), request.target)
-        return
-    rubrics = {score.rubric.name: score.rubric for score in run.scores.values()}
-    labels = {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
-    _write(run, labels, rows, request)
+        raise DataError("not one row was judged", file=settings.path, allowed=allowed)
+    return run
+
+
+def _certify_grades(
+    settings: ExperimentConfig, files: TrecFiles, request: SetRequest, *, only_plan: bool
+) -> None:
+    """Grade the passages of qrels by the judge of a config, and write the certificate."""
+    output.refuse(
+        (request.columns, "--column is for tables, not for qrels"),
+        (request.by, "--by is for tables, not for qrels"),
+        (request.rubrics, "--rubric: metrics.retrieval.fill names the rubric that grades passages"),
+    )
+    rows, n_without = read_passages(settings, files.qrels[0])
+    if n_without:
+        output.write_notes(
+            [f"{n_without:,} judged pairs left out: the data set has no text of them"]
+        )
+    rows = request.draw(rows, settings.seed)
+    judge, fill = plan_grader(settings, rows)
+    run = _ask(settings, [judge], rows, only_plan=only_plan)
+    if run is not None:
+        scale = LabelScale(0, fill.top_grade)
+        _write_grades(with_grades(run, fill), rows, files, scale, request)
+
+
+def certify_qrels(request: SetRequest, ratings: Path, model: str) -> None:
+    """Compare qrels of a judge with qrels of people; no model is called.
+
+    Raises:
+        UsageError: The files after --on are not qrels.
+        DataError: A file cannot be read, or no pair has grades of both.
+    """
+    files = sort_trec_files(request.files)
+    if files is None:
+        raise click.UsageError("--ratings beside --on is for qrels of TREC in both")
+    rows, _ = read_judged_qrels(files.qrels[0], None, None)
+    rubric = request.rubrics[0] if request.rubrics else None
+    rows = request.draw(rows, 0)
+    run, scale = rated_qrels(rows, ratings, rubric=rubric, model=model)
+    _write_grades(run, rows, files, scale, request)
+
+
+def _write_grades(
+    run: JudgedRun, rows: JudgedSet, files: TrecFiles, scale: LabelScale, request: SetRequest
+) -> None:
+    """Certify the grades of a judge, with the order of systems, and write the certificate."""
+    score = next(iter(run.scores.values()))
+    order = None
+    confidence = request.options.get("confidence", 0.95)
+    if files.runs:
+        order = system_order(rows, score, int(scale.high), files.runs, confidence)
+    labels = {score.rubric.name: labels_of_rows(rows, None, scale)}
+    _write(run, labels, rows, replace(request, scale=scale), order)
 
 
 def _confidence(request: SetRequest) -> dict[str, Any]:
@@ -177,7 +261,11 @@ def certify_predictions(request: SetRequest, judge_scale: LabelScale | None, mod
 
 
 def _write(
-    run: JudgedRun, labels: Mapping[str, Labels], rows: JudgedSet, request: SetRequest
+    run: JudgedRun,
+    labels: Mapping[str, Labels],
+    rows: JudgedSet,
+    request: SetRequest,
+    order: SystemOrder | None = None,
 ) -> None:
     """Certify the judges of a run, and write the certificate."""
     scale, by, groups = request.scale, request.by, dict[Key, str]()
@@ -189,5 +277,10 @@ def _write(
         scale = LabelScale(0, 1)
     calibration = Calibration(scale=scale, by=by, groups=groups, **request.options)
     certificate = certify(run, run.scores, labels, calibration)
+    if order is not None:
+        rubrics = {}
+        for name, rubric in certificate.rubrics.items():
+            rubrics[name] = structs.replace(rubric, systems=order)
+        certificate = structs.replace(certificate, rubrics=rubrics)
     disagreements = find_disagreements(run, run.scores, labels, scale)
     write_certificate(certificate, disagreements, (), request.target)

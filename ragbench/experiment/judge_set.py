@@ -91,6 +91,13 @@ def plan_judges(
         rubric = "pairwise" if rows.are_pairs else "supported"
         allowed = f"metrics: {{judge: {{..., rubrics: [{rubric}]}}}}"
         raise DataError(problem, file=config.path, record="metrics.judge", allowed=allowed)
+    return with_cost(config, judges, rows)
+
+
+def with_cost(
+    config: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet
+) -> list[SetJudge]:
+    """Return the judges with the estimated cost of their calls that have no stored reply."""
     with stored_replies(config) as stored:
         counted = CountedRequests(stored=stored)
         return [replace(judge, cost=_cost(judge, rows, counted)) for judge in judges]

@@ -271,6 +271,22 @@ class GroupAgreement(Record):
     confusion: Mapping[str, Mapping[str, int]] = optional({})
 
 
+class SystemOrder(Record):
+    """Means of systems under the judgements of people and of a judge.
+
+    Attributes:
+        measure: Name of the retrieval measure.
+        people: System -> mean under the judgements of people.
+        judge: System -> mean under those of the judge.
+        tau: Kendall's tau-b of both columns of means.
+    """
+
+    measure: str
+    people: Mapping[str, float]
+    judge: Mapping[str, float]
+    tau: AgreementFound
+
+
 class CertifiedRubric(JudgedRubric):
     """Agreement of a judge with people by one rubric.
 
@@ -296,6 +312,7 @@ class CertifiedRubric(JudgedRubric):
         by: Column of the groups; empty without groups.
         groups: Value of the column -> agreement on its answers.
         groups_mean: Statistic -> mean over the groups, of statistics that all of them have.
+        systems: Order of systems under the grades of people and judge; None without runs.
     """
 
     scale: tuple[float, float]
@@ -315,6 +332,7 @@ class CertifiedRubric(JudgedRubric):
     by: str = optional("")
     groups: Mapping[str, GroupAgreement] = optional({})
     groups_mean: Mapping[str, AgreementFound] = optional({})
+    systems: SystemOrder | None = optional()
 
 
 class JudgedRunRecord(Record):

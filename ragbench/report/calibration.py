@@ -107,6 +107,12 @@ def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]
         verdict = {True: "too lenient", False: "too harsh", None: "not shown"}[bias.lenient]
         yield ("mean", "judge - people", *difference, verdict, None)
     yield from _statistic_rows(rubric)
+    if (order := rubric.systems) is not None:
+        for part, means in (("people", order.people), ("judge", order.judge)):
+            for system, mean in means.items():
+                yield (f"{order.measure}, {part}", system, mean, *[None] * 6)
+        tau = (order.tau.value, *order.tau.interval, order.tau.n, order.tau.level)
+        yield ("systems", "kendall", *tau, None, order.tau.reason or None)
     yield from _probe_rows(rubric.probes)
     yield from _correction_rows(rubric)
 
@@ -193,6 +199,8 @@ def _certified_blocks(
         yield confusion_table(rubric.confusion)
     if rubric.groups:
         yield from group_tables(rubric)
+    if rubric.systems is not None:
+        yield from _system_blocks(rubric.systems)
     yield _apart(_probes(rubric.probes))
     yield from _corrected(rubric)
     yield _apart(_notes(rubric, verbose=verbose))
@@ -290,6 +298,17 @@ def _correlations(rubric: records.CertifiedRubric) -> Table:
 def _levels(rubric: records.CertifiedRubric) -> dict[str, records.CorrelationLevel]:
     """Return the correlations of each level: `item`, `question` and `system`."""
     return {name: getattr(rubric.correlations, name) for name in ("item", "question", "system")}
+
+
+def _system_blocks(order: records.SystemOrder) -> Iterator[Block]:
+    """Yield the means of the systems under both judgements, and their Kendall's tau."""
+    rows = []
+    for system in sorted(order.people, key=lambda name: -order.people[name]):
+        rows.append((label(system), number(order.people[system]), number(order.judge[system])))
+    yield number_table((f"{order.measure} under", "people", "judge"), rows)
+    tau = with_interval(order.tau.value, order.tau.interval)
+    reason = f" ({order.tau.reason})" if order.tau.reason else ""
+    yield Paragraph((f"Kendall's tau of {counted(len(rows), 'systems')}: {tau}{reason}",))
 
 
 def _by_reason(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:

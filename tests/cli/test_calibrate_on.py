@@ -211,3 +211,95 @@ def test_the_format_csv_has_all_numbers_of_pairs(on):
     done = on("c.yaml", "--on", "JudgeBench.jsonl", "--format", "csv")
     assert len(done.stdout.splitlines()) == 1 + 6
     assert "both_orders" in done.stdout
+
+
+# query -> document -> grade of people, grade of the judge
+GRADES = {
+    "q1": {"d1": (3, 3), "d2": (0, 1), "d3": (1, 1)},
+    "q2": {"d1": (0, 0), "d2": (2, 3), "d3": (0, 0)},
+}
+
+
+def grade_of(text):
+    """Return the level, one above the grade of the judge, of the query and document in a prompt."""
+    query = "q1" if "Question q1" in text else "q2"
+    _, _, document = text.rpartition("Document ")
+    return 1 + GRADES[query][document[:2]][1]
+
+
+@pytest.fixture
+def judged_pool(tmp_path):
+    """A data set in the layout of BEIR, and qrels of people and judge, beside runs."""
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    sets.write_jsonl(
+        folder / "queries.jsonl", [{"_id": q, "text": f"Question {q}"} for q in GRADES]
+    )
+    documents = [{"_id": f"d{n}", "title": "", "text": f"Document d{n}"} for n in (1, 2, 3)]
+    sets.write_jsonl(folder / "corpus.jsonl", documents)
+    people, judge, table = "", "", "query-id\tcorpus-id\tscore\n"
+    for query, of_query in GRADES.items():
+        for document, (grade, of_judge) in of_query.items():
+            people += f"{query} 0 {document} {grade}\n"
+            judge += f"{query} 0 {document} {of_judge}\n"
+            table += f"{query}\t{document}\t{grade}\n"
+    (folder / "qrels" / "test.tsv").write_text(table)
+    (tmp_path / "people.qrels").write_text(people)
+    (tmp_path / "judge.qrels").write_text(judge)
+    for name, order in {"good": "132", "fair": "213", "poor": "312"}.items():
+        lines = ""
+        for query in GRADES:
+            for rank, n in enumerate(order, start=1):
+                lines += f"{query} Q0 d{n} {rank} {4 - rank} {name}\n"
+        (tmp_path / f"{name}.run").write_text(lines)
+    return tmp_path
+
+
+def test_qrels_of_a_judge_are_compared_with_those_of_people(on, judged_pool):
+    runs = ["good.run", "fair.run", "poor.run"]
+    done = on("--on", "people.qrels", *runs, "--ratings", "judge.qrels", "--json")
+    (of,) = certificate_of(done).values()
+    # 4 of 6 pairs agree; both queries are units
+    assert of["agreement"]["raw"]["value"] == pytest.approx(4 / 6)
+    assert (of["labels"]["n"], of["labels"]["queries"]) == (6, 2)
+    assert of["scale"] == [0, 3]
+    # nDCG@3 of q1 under people: good 3 + 1/log2(3), fair 3/log2(3) + 1/2, poor 1 + 3/log2(3),
+    # over 3 + 1/log2(3); of q2: 2/2, 2, 2/2, over 2
+    order = of["systems"]
+    log3 = 1.5849625
+    ideal = 3 + 1 / log3
+    assert order["people"]["good"] == pytest.approx((1 + 0.5) / 2)
+    assert order["people"]["fair"] == pytest.approx(((3 / log3 + 0.5) / ideal + 1) / 2)
+    assert order["people"]["poor"] == pytest.approx(((1 + 3 / 2 * 0 + 3 / log3) / ideal + 0.5) / 2)
+    assert order["tau"]["n"] == 3
+
+
+def test_a_judge_grades_the_passages_of_qrels(on, judged_pool, assert_message):
+    config = (judged_pool / "c.yaml").read_text()
+    config += "dataset: {type: beir, path: beir}\nretrievers: {bm25: {type: bm25}}\n"
+    (judged_pool / "graded.yaml").write_text(config)
+    with ChatServer(Script(level=grade_of)) as server:
+        options = ["--set", f"metrics.judge.base_url={server.url}"]
+        done = on("graded.yaml", "--on", "people.qrels", "good.run", "fair.run", *options, "--json")
+        of = certificate_of(done)["passage_relevance"]
+        assert server.counters.requests == 6
+    assert of["agreement"]["raw"]["value"] == pytest.approx(4 / 6)
+    assert of["labels"]["queries"] == 2
+    assert list(of["systems"]["judge"]) == ["good", "fair"]
+    binary = "q1 0 d1 1\nq1 0 d9 0\n"
+    (judged_pool / "binary.qrels").write_text(binary)
+    done = on("graded.yaml", "--on", "binary.qrels")
+    assert done.returncode == 2
+    assert_message(done.stderr)
+
+
+def test_qrels_need_the_texts_of_a_data_set(on, judged_pool, assert_message):
+    for arguments in (
+        ["c.yaml", "--on", "people.qrels"],
+        ["--on", "people.qrels", "judge.qrels"],
+        ["--on", "LLM-AggreFact.jsonl", "--ratings", "judge.qrels"],
+        ["c.yaml", "--on", "people.qrels", "--ratings", "judge.qrels"],
+    ):
+        done = on(*arguments)
+        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert_message(done.stderr)

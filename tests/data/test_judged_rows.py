@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.judged_forms import JUDGED_FORMS
+from ragbench.data.files.judged_qrels import read_judged_qrels, sort_trec_files
 from ragbench.data.files.judged_rows import read_judged_rows
 from ragbench.errors import DataError, OptionError
 from tests.data import judged_sets as sets
@@ -78,6 +79,24 @@ def test_faithbench_counts_the_worst_annotation_and_silence_as_support(tmp_path)
     ]
     assert [row.system for row in rows.rows] == ["model/0", "model/1"] * 2
     assert len({row.unit for row in rows.rows}) == 1
+
+
+def test_a_rater_of_less_than_a_tenth_of_a_file_has_not_read_it(tmp_path):
+    rows = sets.copy_of([sets.FAITHBENCH[0]] * 21)
+    for number, row in enumerate(rows):
+        row["sample_id"] = number
+        spoken = ["often"] * (number < 3) + ["once"] * (number == 0)
+        row["annotations"] = [{"annotator": name, "label": ["Unwanted"]} for name in spoken]
+    table = read(tmp_path, rows)
+    assert [row.raters for row in table.rows][2:4] == [
+        {"often": "unsupported"},
+        {"often": "supported"},
+    ]
+
+
+def test_batches_of_faithbench_keep_their_ids_apart(tmp_path):
+    rows = read(tmp_path, sets.FAITHBENCH, sets.FAITHBENCH)
+    assert [row.id for row in rows.rows] == [f"{f}-{n}" for f in range(2) for n in range(4)]
 
 
 def test_faithbench_as_one_object_with_samples(tmp_path):
@@ -235,3 +254,52 @@ def test_an_unknown_label_and_a_repeated_id_name_their_line(tmp_path, assert_mes
     with pytest.raises(DataError) as caught:
         read(tmp_path, rows)
     assert_message(caught.value, f"TMP/0.jsonl:{place}")
+
+
+QRELS = ["q1 0 d1 3", "q1 0 d2 0", "q2 0 d1 -2"]
+
+
+def test_qrels_are_pairs_of_query_and_document(tmp_path):
+    path = tmp_path / "a.qrels"
+    path.write_text("\n".join(QRELS))
+    (tmp_path / "a.run").write_text("q1 Q0 d1 1 2.5 a\n")
+    files = sort_trec_files([path, tmp_path / "a.run"])
+    assert (files.qrels, files.runs) == ([path], [tmp_path / "a.run"])
+    questions, texts = {"q1": "When?", "q2": "Where?"}, {"d1": "In 1932.", "d2": " "}
+    rows, n_without = read_judged_qrels(path, texts, questions)
+    pairs = [(row.id, row.unit, row.question, row.contexts) for row in rows.rows]
+    assert pairs == [
+        ("q1/d1", "q1", "When?", ["In 1932."]),
+        ("q2/d1", "q2", "Where?", ["In 1932."]),
+    ]
+    assert [row.entry.values["grade"] for row in rows.rows] == [3, 0]
+    assert n_without == 1  # the text of d2 is blank
+
+
+def edited_qrels():
+    """Yield edits of a line of qrels: fields taken away or added, grades that are none."""
+    for place, line in enumerate(QRELS):
+        fields = line.split()
+        for edit in (fields[:3], [*fields, "x"], [*fields[:3], "high"], [*fields[:3], "1.5"], []):
+            lines = [*QRELS[:place], " ".join(edit), *QRELS[place + 1 :]]
+            yield pytest.param(lines, id=f"line {place + 1}: {' '.join(edit)}")
+        yield pytest.param([*QRELS, line], id=f"line {place + 1} repeated")
+    yield pytest.param(["# a comment"], id="a comment alone")
+    yield pytest.param(["q3 0 d9 1"], id="a query that is unknown")
+
+
+@pytest.mark.parametrize("lines", [*edited_qrels()])
+def test_edited_qrels_are_read_or_give_one_clear_line(tmp_path, lines):
+    path = tmp_path / "a.qrels"
+    path.write_text("\n".join(lines))
+    try:
+        if sort_trec_files([path]) is not None:
+            rows, _ = read_judged_qrels(path, {"d1": "In 1932."}, {"q1": "When?", "q2": "Where?"})
+            assert rows.rows
+        else:
+            read_judged_rows([path], {})
+    except DataError as error:
+        text = str(error).replace(str(tmp_path), "")
+        assert "\n" not in text
+        assert len(text) <= LONGEST
+        assert "a.qrels" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -26,6 +27,7 @@ _TABLE = JudgedForm("a table with labels", ())
 # Column of the labels, after the conversion by a form.
 LABEL = "label"
 _LISTED = 4  # columns that a message lists
+_FEWEST_SPOKEN = 0.1  # share of the rows of a file
 _TABLE_PARTS = ("id", "system", "question", "contexts", "answer")
 OWN_PARTS = (*_TABLE_PARTS, "unit")
 
@@ -84,8 +86,11 @@ class JudgedSet:
 
     @property
     def unit(self) -> str:
-        """Plural noun for the rows: `pairs` or `rows`."""
-        return "pairs" if self.are_pairs else "rows"
+        """Plural noun for the rows: `pairs` of answers, `passages` without an answer, or `rows`."""
+        if self.are_pairs:
+            return "pairs"
+        has_answer = self.rows[0].answer is not None or self.rows[0].contexts is None
+        return "rows" if has_answer else "passages"
 
     def draw(self, n: int, seed: int) -> JudgedSet:
         """Return n random rows, of each label as many as its share; all rows if there are fewer.
@@ -138,6 +143,9 @@ def read_judged_rows(files: Sequence[Path], columns: Mapping[str, Sequence[str]]
     parts = {**_usual_columns(form, entries, labels), **form.columns, **user_columns}
     rows = [_row(entry, parts, number) for number, entry in enumerate(entries, start=1)]
     rows = _apart(rows) if form is _TABLE else rows
+    if len(files) > 1 and not form.join:
+        # ids are those within a file
+        rows = [replace(row, id=f"{Path(row.entry.file).stem}-{row.id}") for row in rows]
     places: dict[str, Entry] = {}
     for row in rows:
         name = f"{row.id}' of '{row.system}" if row.system else row.id
@@ -223,13 +231,20 @@ def _converted(form: JudgedForm, entry: Entry) -> Iterator[Entry]:
 
 
 def _complete_raters(form: JudgedForm, entries: Sequence[Entry]) -> None:
-    """Add the silence of a rater to the rows of a file, of which the rater labelled some."""
-    by_file: dict[str, dict[str, str]] = {}
+    """Add the label for silence to the rows that a rater of the file said nothing about.
+
+    A rater who spoke about less than a tenth of the rows has not read them all, and is left out.
+    """
+    n_rows = Counter(entry.file for entry in entries)
+    n_spoken = {file: Counter[str]() for file in n_rows}
     for entry in entries:
-        silent = by_file.setdefault(entry.file, {})
-        silent |= dict.fromkeys(entry.values["raters"], form.silence)
+        n_spoken[entry.file].update(list(entry.values["raters"]))
     for entry in entries:
-        entry.values["raters"] = by_file[entry.file] | entry.values["raters"]
+        raters = {}
+        for rater, n in n_spoken[entry.file].items():
+            if n >= _FEWEST_SPOKEN * n_rows[entry.file]:
+                raters[rater] = entry.values["raters"].get(rater, form.silence)
+        entry.values["raters"] = raters
 
 
 def _label_columns(entry: Entry) -> tuple[str, ...]:
