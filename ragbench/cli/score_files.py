@@ -141,7 +141,7 @@ def _score(
         )
         evaluation = evaluate.evaluate_ranked_file(ranked_file, written_measures, rules)
     evaluate.refuse_unjudged(evaluation, run)
-    notes = (*evaluation.notes, *evaluate.file_spelling_notes(run, ranked_file, qrels))
+    notes = (*evaluation.notes, *evaluate.file_id_notes(run, ranked_file, qrels))
     evaluation = replace(evaluation, notes=notes)
     grades = ranked_file.evidence.grades
     strings = [] if length is None else relevance_strings(grades, length)

@@ -207,8 +207,18 @@ def compare_sources(
         left_out=dict(matching.left_out),
         differing=dict(matching.differing),
         systems=tuple(compared),
-        notes=(*matching.notes, *_notes_on_few(measures)),
+        notes=(*_source_notes(matching.sources), *matching.notes, *_notes_on_few(measures)),
     )
+
+
+def _source_notes(sources: Sequence[ScoredSystems]) -> Iterator[str]:
+    """Yield the notes of the sources, with their names; a note that all share comes without."""
+    names: dict[str, list[str]] = {}
+    for source in sources:
+        for note in source.notes:
+            names.setdefault(note, []).append(source.source)
+    for note, owners in names.items():
+        yield note if len(owners) == len(sources) else f"{', '.join(owners)}: {note}"
 
 
 def _notes_on_few(measures: Sequence[MeasureComparison]) -> Iterator[str]:

@@ -221,7 +221,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
     evaluation = _evaluation_of(scored, confidence, from_file=False)
     if scored.ranked is None or not _misses_gold(scored.ranked, judged):
         return evaluation
-    notes = _spelling_notes(_first_queries(ranked), judged)
+    notes = _id_notes(scored.ranked, _first_queries(ranked), judged)
     return replace(evaluation, notes=(*evaluation.notes, *notes))
 
 
@@ -244,6 +244,29 @@ def _first_queries(run: Run | Nested) -> Run:
     return Run.from_dict(first)
 
 
+def _id_notes(ranked: RankedGrades, run: Run | None, qrels: Qrels) -> list[str]:
+    """Return a note if hits may be gold ids in another spelling, or none is judged; else [].
+
+    `run` has the first queries of the ranked run; None if they cannot be read again.
+    """
+    notes = [] if run is None else _spelling_notes(run, qrels)
+    if notes or len(ranked.grades) or not ranked.n_retrieved.any():
+        return notes
+    example = "" if run is None else _unjudged_hit(run, qrels)
+    return [f"no hit is a judged document{example}: if they are the same, write each id in one way"]
+
+
+def _unjudged_hit(run: Run, qrels: Qrels) -> str:
+    """Return the first hit of a judged query beside its gold, in words; empty without one."""
+    row_of = {query: row for row, query in enumerate(qrels.query_ids)}
+    for query, start, end in zip(run.query_ids, run.starts, run.starts[1:], strict=False):
+        row = row_of.get(query)
+        if row is not None and end > start:
+            gold = qrels.documents[int(qrels.starts[row])]
+            return f", such as hit '{run.documents[int(start)]}' where '{gold}' is judged"
+    return ""
+
+
 def _spelling_notes(run: Run, qrels: Qrels) -> list[str]:
     """Return a note if the hits of a run may be gold ids in another spelling; else []."""
     # Scores of runs stay those of trec_eval, so that ids are compared as they are.
@@ -259,15 +282,18 @@ def _spelling_notes(run: Run, qrels: Qrels) -> list[str]:
     return pair_ids(questions).told_alone().warnings()
 
 
-def file_spelling_notes(run: str | Path | BinaryIO, ranked: RankedFile, qrels: Qrels) -> list[str]:
+def file_id_notes(run: str | Path | BinaryIO, ranked: RankedFile, qrels: Qrels) -> list[str]:
     """Return a note if hits at the start of a run file may be gold ids in another spelling.
 
-    The list is empty if no relevant document is missed, and for a pipe, which cannot be read again.
+    Or if no hit of the file is judged. The list is empty if no relevant document is missed. Hits of
+    a pipe, which cannot be read again, are not quoted.
     """
-    is_file = isinstance(run, (str, Path)) and os.path.isfile(run)
-    if not is_file or not _misses_gold(ranked.evidence.grades, qrels):
+    grades = ranked.evidence.grades
+    if not _misses_gold(grades, qrels):
         return []
-    return _spelling_notes(trec_files.first_queries(run, _FIRST_BYTES), qrels)
+    is_file = isinstance(run, (str, Path)) and os.path.isfile(run)
+    first = trec_files.first_queries(run, _FIRST_BYTES) if is_file else None
+    return _id_notes(grades, first, qrels)
 
 
 def _with_scores(run: object) -> Run | Nested:
@@ -559,7 +585,7 @@ def evaluate_run_file(
     parsed = parse_measures(measures, trec_eval_defaults=True, trec_eval=rules.trec_eval)
     ranked = rank_run_file(run, qrels, parsed, rules, workers=workers, _chunk_bytes=_chunk_bytes)
     evaluation = evaluate_ranked_file(ranked, parsed, rules, tag=ranked.tag)
-    notes = (*evaluation.notes, *file_spelling_notes(run, ranked, qrels))
+    notes = (*evaluation.notes, *file_id_notes(run, ranked, qrels))
     return replace(evaluation, fingerprints=qrels.query_fingerprints(), notes=notes)
 
 

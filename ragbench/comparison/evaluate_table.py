@@ -229,6 +229,8 @@ def evaluate_collection(
     with _opened(judge) as opened:
         if metrics is None:
             metrics = _default_scores(collection, records, has_strays=bool(strays))
+            if not (metrics or opened):
+                raise nothing_to_score(collection)
         call = _read_names(metrics, opened, collection)
         by_kind = _names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
@@ -312,7 +314,7 @@ def _read_names(
     """Return the names of the scores of a call, with notes on those of another tool."""
     metrics = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
     if not (metrics or judge):
-        raise nothing_to_score(collection)
+        raise OptionError("evaluate", "metrics", metrics, "names of scores; None for the defaults")
     return read_metrics(metrics, lambda name: _is_score(name, judge))
 
 

@@ -48,6 +48,7 @@ def from_evaluation(source: str, evaluation: Evaluation, run: Path | None = None
         rankings=rankings,
         fingerprints=prints,
         questions=dict(zip(queries, texts, strict=bool(texts))),
+        notes=evaluation.notes,
     )
 
 
@@ -175,7 +176,7 @@ def _scored_rankings(
 ) -> ScoredSystems:
     """Return the scores of rankings in memory."""
     if qrels is None:
-        allowed = "qrels=, or what evaluate_run returns"
+        allowed = "qrels= for rankings; or results: of evaluate for a table of answers"
         raise DataError("rankings without judgements", record=f"compare: {name}", allowed=allowed)
     missing: Literal["skip", "zero"] = "skip" if unpaired else "zero"
     evaluation = evaluate_run(rankings, qrels, measures, missing=missing)

@@ -197,6 +197,7 @@ def _parse(node: Node, parse: Callable[[str], Any], noun: str, report: Report) -
 
 # A value of the metadata as a config names it: `metadata.topic`, also nested
 METADATA = re.compile(r"metadata(\.[^.\s]+)+")
+_BARE_KEY = re.compile(r"[^.\s()]+(\.[^.\s()]+)*")
 
 # Key of `match` -> the only level that reads it
 _LEVEL_OF = {"id": "document", "separator": "document", "overlap": "text"}
@@ -396,6 +397,9 @@ def _check_field(
     """Report a field that is neither an allowed word nor a key of the metadata."""
     value = str(node.value)
     if words and PERIOD.fullmatch(value):
+        return
+    # a bare key is one of the metadata, unless it looks like a misspelled word
+    if words and _BARE_KEY.fullmatch(value) and not nearest(value, words):
         return
     if value not in words and not METADATA.fullmatch(value):
         problem = f"{node.quote()} does not name a key of the metadata"

@@ -147,7 +147,7 @@ class Statistics(IntervalsAndTests):
         tuple[str, ...] | None,
         Option(
             "Properties that sort the queries into slices: query_length, relevant, "
-            "answerable, metadata.<key>, week(metadata.time) (also day, month; UTC). "
+            "answerable, a key of the metadata, week(metadata.time) (also day, month; UTC). "
             "Each slice is tested for having become worse. Default: none."
         ),
     ] = None

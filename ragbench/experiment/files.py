@@ -250,19 +250,28 @@ def _metadata_rows(queries: Sequence[Query]) -> Iterator[MetadataRow]:
 
 
 def _plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the texts, finite numbers, truth values and times of metadata, also in mappings."""
-    # results cannot be grouped by lists, null, NaN and infinities
+    """Return the metadata with a form in JSON, also in mappings and lists; dates become texts."""
+    # null, NaN, infinities and other objects are left out
     plain: dict[str, Any] = {}
     for key, value in metadata.items():
-        if isinstance(value, Mapping):
-            plain[str(key)] = _plain_metadata(value)
-        elif isinstance(value, (str, bool, int)) or (
-            isinstance(value, float) and math.isfinite(value)
-        ):
-            plain[str(key)] = value
-        elif isinstance(value, date):
-            plain[str(key)] = str(value)
+        part = _plain_value(value)
+        if part is not None:
+            plain[str(key)] = part
     return plain
+
+
+def _plain_value(value: object) -> object:
+    """Return a value of metadata with a form in JSON; None for null and other objects."""
+    if isinstance(value, Mapping):
+        return _plain_metadata(value)
+    if isinstance(value, (list, tuple)):
+        parts = [_plain_value(part) for part in value]
+        return [part for part in parts if part is not None]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, date):
+        return str(value)
+    return value if isinstance(value, (str, bool, int, float)) else None
 
 
 def _ranking_files(results: Results, clean: Callable[[str], str]) -> dict[str, str | Iterable[str]]:

@@ -165,12 +165,13 @@ def _field_values(
 
 
 def _metadata_values(metadata: Mapping[str, Any], path: str) -> Iterator[tuple[str, str]]:
-    """Yield path and value as texts of plain metadata, also in nested mappings."""
+    """Yield path and value as texts of plain metadata, also of lists and nested mappings."""
     for key, value in metadata.items():
         if isinstance(value, Mapping):
             yield from _metadata_values(value, f"{path}.{key}")
-        else:
-            yield f"{path}.{key}", str(value)
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            yield f"{path}.{key}", str(part)
 
 
 def _language(question: str, vocabulary: frozenset[str]) -> str:

@@ -414,7 +414,7 @@ class MetadataRow(Record):
     """Metadata of a query, which may name groups of queries, in `queries.jsonl`.
 
     Attributes:
-        metadata: Texts, numbers and truth values, also in mappings.
+        metadata: Texts, numbers and truth values, also in mappings and lists.
         query_id: Id of the query.
     """
 

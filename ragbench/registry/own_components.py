@@ -57,6 +57,8 @@ def adapt(
         return wrap(component)
     method = f"{methods[0]}{method_arguments or arguments}"
     allowed = f"a class or object with {method}, or a function {arguments}"
+    if isinstance(component, Mapping) and "type" in component:
+        allowed += "; an entry with a type belongs into the config"
     raise AdapterError(f"{owner}: found {type(component).__name__}, allowed: {allowed}")
 
 

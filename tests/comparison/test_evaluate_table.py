@@ -336,3 +336,28 @@ def test_two_results_are_compared():
 
     measures = {difference["measure"] for difference in comparison.differences}
     assert measures == {"right", "rouge1", "rouge2", "rougeL", "bleu", "token_f1", "quoted"}
+
+
+def test_rows_of_one_question_are_told(assert_message):
+    row = {"question": "Who?", "answer": "I", "reference": "I"}
+    with pytest.warns(UserWarning, match="earlier question"):
+        result = rb.evaluate([row, {**row, "answer": "you"}], ["exact_match"])
+    assert_message(result.notes)
+
+    # a row per gold document
+    row = {"question": "Who?", "retrieved": ["d1", "d2"]}
+    with pytest.warns(UserWarning, match="one cell"):
+        result = rb.evaluate([{**row, "relevant": "d1"}, {**row, "relevant": "d2"}], ["mrr"])
+    assert_message(result.notes)
+
+
+def test_no_scores_and_tables_in_place_of_results_are_refused(assert_message):
+    row = {"question": "Who?", "answer": "I", "reference": "I"}
+    with pytest.raises(rb.OptionError) as error:
+        rb.evaluate([row], metrics=[])
+    assert_message(error.value)
+
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(rb.DataError) as refused:
+        rb.compare(pd.DataFrame([row]), pd.DataFrame([row]))
+    assert_message(refused.value)

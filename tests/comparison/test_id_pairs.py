@@ -216,3 +216,45 @@ def test_scores_of_runs_stay_and_tell(tmp_path):
             HAS_SPELLING in note and "gold 'doc2' and hit 'DOC2'" in note for note in result.notes
         )
     assert not rb.evaluate_run(run, {"q1": {"doc1": 1}, "q2": {"doc3": 1}}, ["mrr"]).notes
+
+
+def test_a_run_without_any_judged_hit_tells(tmp_path, assert_message):
+    qrels = {"q1": {"doc1": 1}, "q2": {"doc2": 0, "doc3": 1}}
+    run = {"q0": {"doc1": 1.0}, "q1": {}, "q2": {"page": 2.0, "other": 1.0}}
+    path = tmp_path / "my.run"
+    path.write_text("q0 Q0 doc1 1 1 me\nq2 Q0 page 1 2 me\nq2 Q0 other 2 1 me\n", encoding="utf-8")
+
+    results = [rb.evaluate_run(run, qrels, ["mrr"]), rb.evaluate_run(path, qrels, ["mrr"])]
+    with path.open("rb") as stream:
+        results.append(evaluate_run_file(stream, rb.Qrels.from_dict(qrels), ["mrr"]))
+
+    notes = [result.notes for result in results]
+    assert notes[0] == notes[1]
+    assert_message(notes[0])
+    # a stream cannot be read again: its note has no example
+    assert notes[2][0].startswith("no hit is a judged document:")
+    # a judged hit shows that the ids are of one kind, also with grade 0
+    judged = {**run, "q2": {"doc2": 1.0}}
+    assert not rb.evaluate_run(judged, qrels, ["mrr"]).notes
+    assert not rb.evaluate_run({"q1": {}}, qrels, ["mrr"]).notes
+
+
+def test_a_comparison_has_the_notes_of_its_results(assert_message):
+    qrels = {f"q{number}": {f"d{number}": 1} for number in range(6)}
+    run = {query: dict.fromkeys(gold, 1.0) for query, gold in qrels.items()}
+    spelled = {query: {f"{name}.md": 1.0 for name in gold} for query, gold in qrels.items()}
+    foreign = {query: {"x": 1.0} for query in qrels}
+
+    of_runs = rb.compare({"a": run, "b": spelled, "c": foreign}, qrels=qrels, measures=["mrr"])
+    results = {}
+    for name, ranking in (("a", run), ("b", spelled), ("c", foreign)):
+        results[name] = rb.evaluate_run(ranking, qrels, ["mrr"])
+    of_results = rb.compare(results)
+
+    assert of_runs.record.notes == of_results.record.notes
+    assert_message(of_results.record.notes)
+    for note in of_results.record.notes:
+        assert f"note: {note}" in str(of_results)
+    # notes that all results share have no name
+    alike = rb.compare(results["c"], results["c"]).record.notes
+    assert alike[0].startswith("no hit is a judged document")

@@ -9,7 +9,7 @@ def test_what_is_read(load):
     config = load(
         HEAD
         + "statistics: {test: t, correction: bh, family: all, cluster: metadata.source.doc, "
-        + "slices: [query_length, metadata.topic, query_length]}\n"
+        + "slices: [query_length, metadata.topic, tenant, query_length]}\n"
     )
 
     statistics = config.statistics
@@ -19,7 +19,7 @@ def test_what_is_read(load):
         "all",
     )
     assert statistics.cluster == "metadata.source.doc"
-    assert statistics.slices == ("query_length", "metadata.topic")
+    assert statistics.slices == ("query_length", "metadata.topic", "tenant")
 
 
 def test_defaults(load):

@@ -224,7 +224,7 @@ def test_a_log_may_hold_a_question_again(write, assert_message):
         "Now",
     ]
     assert [query.text for query in read.queries] == ["Who?", "Who?", "Who?", "When?"]
-    assert any("2 rows with an earlier question" in note for note in read.notes)
+    assert any("2 rows with an earlier question" in note for note in read.warnings)
     again = write("b.jsonl", [{**row, "system": "s"} for row in rows])
     with pytest.raises(DataError) as caught:
         Records(path=again).load()

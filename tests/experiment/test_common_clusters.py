@@ -138,11 +138,11 @@ def test_no_metadata_no_file(config):
     assert not (run_experiment(config).path / "queries.jsonl").exists()
 
 
-def test_lists_are_no_groups_and_stay_out(clustered):
+def test_lists_are_no_groups_and_stay_in_the_run(clustered):
     rows = [json.loads(x) for x in (clustered.path / "queries.jsonl").read_text().splitlines()]
 
     assert {row["query_id"]: row["metadata"] for row in rows} == {
-        query: {"topic": topic} for query, topic in TOPICS.items()
+        query: {"topic": topic, "tags": ["a"]} for query, topic in TOPICS.items()
     }
 
 

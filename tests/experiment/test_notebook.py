@@ -224,3 +224,27 @@ def test_documents_need_questions(assert_message):
     with pytest.raises(rb.OptionError) as error:
         rb.run_experiment({**SEARCH, "dataset": {"type": "beir", "path": "."}}, documents=["a"])
     assert_message(error.value)
+
+
+def test_metadata_of_every_form_are_columns_of_an_experiment(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    of_first = {"tags": ["law", 2, None], "nested": {"parts": ["a"]}, "tenant": "t1", "empty": []}
+    rows = [
+        {"question": "a?", "answer": "x", "reference": "x", **of_first},
+        {"question": "b?", "answer": "y", "reference": "y", "tenant": "t2"},
+    ]
+
+    config = {"statistics": {"slices": ["tenant", "tags"]}}
+    experiment = rb.run_experiment(config, dataset=rows)
+
+    frame = experiment.to_pandas(texts=True)
+    assert frame["tags"].iloc[0] == ["law", 2]
+    assert frame["nested"].iloc[0] == {"parts": ["a"]}
+    assert frame["empty"].iloc[0] == []
+    assert frame["tenant"].tolist() == ["t1", "t2"]
+    by_field = experiment.record.systems[0].causes_by
+    assert {field: [*slices] for field, slices in by_field.items()} == {
+        "tenant": ["t1", "t2"],
+        "tags": ["2", "law", "(none)"],
+    }

@@ -151,3 +151,17 @@ def test_a_run_file_of_equal_scores_is_told(run, tmp_path):
     (tmp_path / "tied.run").write_text("0 Q0 c1 1 0 r\n0 Q0 c2 2 0 r\n1 Q0 c2 1 0 r\n")
     experiment = run({"type": "run_file", "path": str(tmp_path / "tied.run")})
     assert any("$5 = 1 / $4" in note for note in experiment.summary["notes"])
+
+
+@pytest.mark.parametrize("block", ["retrievers", "generators", "apps"])
+def test_an_entry_of_a_config_is_no_object(block, tmp_path, monkeypatch, assert_message):
+    monkeypatch.chdir(tmp_path)
+    data = {"queries": [{"id": "q", "text": "a"}], "documents": [{"id": "d", "text": "a"}]}
+    data["qrels"] = {"q": {"d": 1}}
+    components = {"retrievers": {"one": lambda question, top_k: ["d"]}}
+    components[block] = {"mine": {"type": "bm25"}}
+
+    with pytest.raises(AdapterError) as error:
+        run_experiment(dataset=data, **components)
+
+    assert_message(error.value)

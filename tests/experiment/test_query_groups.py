@@ -59,6 +59,7 @@ def test_a_query_without_the_key_is_a_cluster_of_its_own(assert_message):
         ("metadata.topic", ["law", "tax", "law", "(none)"], ("law", "tax", "(none)")),
         ("metadata.tags", ["a, b", "b", "(none)", "(none)"], ("a", "b", "(none)")),
         ("metadata.source.doc", ["1", *["(none)"] * 3], ("1", "(none)")),
+        ("topic", ["law", "tax", "law", "(none)"], ("law", "tax", "(none)")),
         (
             "query_length",
             ["1 to 2 words", "1 to 2 words", "3 words", "4 words"],

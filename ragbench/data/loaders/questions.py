@@ -75,6 +75,7 @@ class QuestionTable:
     Attributes:
         is_log: True if rows have neither ids nor systems: then each row is a question of its own.
         n_repeated: Number of rows of such a log that repeat an earlier question.
+        n_split: Number of those that repeat its answer and hits too, with other gold.
         queries: Query id -> question.
         answers: Query id -> gold answers.
         expected: Query id -> gold tool calls.
@@ -95,6 +96,7 @@ class QuestionTable:
 
     is_log: bool = False
     n_repeated: int = 0
+    n_split: int = 0
     queries: dict[str, Query] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     expected: dict[str, tuple[ToolCall, ...]] = field(default_factory=dict)
@@ -181,7 +183,11 @@ class QuestionTable:
         while (row.system, identifier) in self.rows:
             number += 1
             identifier = f"{row.query.id}-{number}"
-        self.n_repeated += number > 1
+        if number > 1:
+            self.n_repeated += 1
+            first = self.rows[row.system, row.query.id]
+            has_same_output = (row.answer, row.hit_ids) == (first.answer, first.hit_ids)
+            self.n_split += has_same_output and row.gold.grades != first.gold.grades
         return row if number == 1 else replace(row, query=replace(row.query, id=identifier))
 
     def _join_gold(self, row: ParsedRow, first: ParsedRow) -> None:
@@ -301,6 +307,11 @@ class ParsedRow:
     has_ids: bool = False
     reasoning: str = ""
     further: list[Document] = field(default_factory=list)
+
+    @property
+    def hit_ids(self) -> list[str] | None:
+        """Ids of the retrieved passages and of the hits below them; None without passages."""
+        return None if self.contexts is None else [p.id for p in (*self.contexts, *self.further)]
 
     @property
     def of_a_system(self) -> bool:

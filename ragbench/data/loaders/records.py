@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -453,7 +453,12 @@ class RecordTable:
             expected_tool_calls=table.expected,
             recorded_answers=table.systems,
             notes=[*notes, *gold.notes, *(self._corpus.notes if self._corpus else [])],
-            warnings=[*gold.warnings, *self._missing_as_text(), *_gold_outside_pools(table)],
+            warnings=[
+                *gold.warnings,
+                *self._missing_as_text(),
+                *_gold_outside_pools(table),
+                *_repeated_rows(table),
+            ],
             alternatives=table.alternatives,
             unread=self._unread(),
             table_columns=self._columns,
@@ -495,14 +500,10 @@ class RecordTable:
         return [column for column in present if column not in used]
 
     def _notes(self, table: QuestionTable) -> list[str]:
-        """Return notes on the reading: columns, repeated questions, metadata and systems."""
+        """Return notes on the reading: columns, joined gold, metadata and systems."""
         columns = self._columns
         further = self._further()
         notes = ["columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items())]
-        if table.n_repeated:
-            note = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
-            advice = "a column id or system tells rows of one question apart"
-            notes.append(f"{note}; each counts with an id of its own; {advice}")
         if table.n_joined:
             repeats = f"{table.n_joined} of the rows repeat a question"
             notes.append(f"{repeats}; their gold is put together")
@@ -652,3 +653,14 @@ def _gold_outside_pools(table: QuestionTable) -> list[str]:
         f"{counts} have gold documents outside their pool, which no retriever can find: "
         f"{', '.join(questions[:3])}{', ...' if len(questions) > 3 else ''}"
     ]
+
+
+def _repeated_rows(table: QuestionTable) -> Iterator[str]:
+    """Yield a warning on rows of a log that repeat a question, if there are any."""
+    if table.n_repeated:
+        rows = f"{fields.counted(table.n_repeated, 'row')} with an earlier question"
+        advice = "a column id or system tells rows of one question apart"
+        if table.n_split:
+            rows += f", {table.n_split} with its answer and hits, and other gold"
+            advice = "write all gold of a question into one cell, as a list"
+        yield f"{rows}; each counts with an id of its own; {advice}"

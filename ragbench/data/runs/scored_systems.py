@@ -75,6 +75,7 @@ class ScoredSystems:
         folder: The run folder; None for other sources.
         name: Name of the experiment; empty without one.
         questions: Query -> its text, of an evaluation in memory; empty for a folder or a file.
+        notes: Sentences on what makes the scores of an evaluation doubtful.
         looks: Run folders of further looks at some questions, if the values are means of looks.
     """
 
@@ -90,6 +91,7 @@ class ScoredSystems:
     folder: Path | None = field(default=None, repr=False)
     name: str = ""
     questions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
     looks: tuple[Path, ...] = field(default=(), repr=False)
 
     def take(self, rows: IntArray) -> ScoredSystems:
