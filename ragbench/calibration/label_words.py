@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ragbench.calibration.sheet import LabelScale
 from ragbench.score.judge.base import Rubric
-
-# Word -> True for the upper end of the scale.
-_TRUTHS = {"yes": True, "no": False, "true": True, "false": False}
-# Word -> True for the better end, which is the lower one if lower scores are better.
-_QUALITIES = {"pass": True, "fail": False, "supported": True, "unsupported": False}
+from ragbench.score.judge.level_words import end_words, level_words
 
 
 def label_words(scale: LabelScale, rubric: Rubric | None) -> dict[str, float]:
@@ -24,21 +20,17 @@ def label_words(scale: LabelScale, rubric: Rubric | None) -> dict[str, float]:
         >>> label_words(LabelScale(1, 5), None)["pass"]
         5
     """
-    ends = {True: scale.high, False: scale.low}
-    words = {word: ends[is_high] for word, is_high in _TRUTHS.items()}
     is_lower_better = rubric is not None and rubric.direction == "lower"
-    for word, is_better in _QUALITIES.items():
-        words[word] = ends[is_better is not is_lower_better]
-    if rubric is not None and rubric.scale and scale == LabelScale.of_rubric(rubric):
-        words |= _level_words(rubric.scale, scale)
+    words = {}
+    for word, is_high in end_words(lower_is_better=is_lower_better).items():
+        words[word] = scale.high if is_high else scale.low
+    if rubric is None or not rubric.scale or scale != LabelScale.of_rubric(rubric):
+        return words
+    # shares have no levels, although the rubric may
+    if len(scale.levels) == rubric.levels:
+        for text, level in level_words(rubric).items():
+            words[text] = scale.levels[level - 1]
     return words
-
-
-def _level_words(levels: Mapping[int, str], scale: LabelScale) -> dict[str, float]:
-    """Return the text of each level -> its label; nothing if the labels are shares."""
-    if len(scale.levels) != max(levels):
-        return {}
-    return {text.strip().casefold(): scale.levels[level - 1] for level, text in levels.items()}
 
 
 def scale_of_column(values: Iterable[object], scale: LabelScale) -> LabelScale:

@@ -123,8 +123,9 @@ def evaluate(
             rubrics of the judge.
         judge: `Judge`, whose own rubrics are applied, too, unless they are the default ones and
             `metrics` names rubrics; or the name of a model; or the arguments of `Judge` in a
-            mapping; or a client as `Judge` takes it, such as a chat model of LangChain, also in a
-            wrapper of ragas. None: the `llm` of metric objects, or else no rubrics.
+            mapping; or a function that judges, of `answer` and other parts; or a client as `Judge`
+            takes it, such as a chat model of LangChain, also in a wrapper of ragas. None: the `llm`
+            of metric objects, or else no rubrics.
         columns: Columns with other names than the usual ones: `{"answer": "bot_reply"}`.
         confidence: Level of the intervals.
         progress: None shows a line on stderr after two seconds, in a terminal or a notebook; True

@@ -19,6 +19,7 @@ from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.score.judge.base import NEEDS
 from ragbench.score.judge.judge import Judge
+from ragbench.score.judge.python import takes_item
 from ragbench.types import ScoreColumn
 from ragbench.types.tables import PARTS
 
@@ -303,9 +304,13 @@ def _model_of(metrics: object) -> object:
 def judge_arguments(judge: object) -> Mapping[str, Any]:
     """Return the arguments of `Judge` for a client or model, also in a wrapper of ragas.
 
+    A function of a part of an item, such as `answer`, is a judge itself.
+
     Raises:
         OptionError: No request can be sent through the object.
     """
+    if inspect.isroutine(judge) and takes_item(judge):
+        return {"type": judge}
     chat_model = getattr(judge, "langchain_llm", judge)
     if speaks_openai(chat_model) or callable(
         getattr(chat_model, "ainvoke", None) or getattr(chat_model, "invoke", chat_model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -284,6 +284,7 @@ async def ask_structured(
     reasks: int = 1,
     check: Callable[[Any], None] | None = None,
     repeats_cut: bool = True,
+    reading: Mapping[str, Any] | None = None,
 ) -> StructuredReply:
     """Return the JSON value that a model replies to a request with a schema.
 
@@ -298,6 +299,7 @@ async def ask_structured(
             accepts every value that fits.
         repeats_cut: False fails at once if an unreadable reply ended at its token limit, as for a
             caller that sends smaller requests then.
+        reading: Schema by which the reply is read; None: that of the request.
 
     Raises:
         OptionError: The request has no schema.
@@ -325,7 +327,7 @@ async def ask_structured(
         if reply.ran_out:  # a further try would run out as well
             raise CallFailure(Cause.OUT_OF_TOKENS, reply.ran_out, replies=tuple(replies))
         try:
-            value = read_json(reply.answer(), request.schema, prompt=prompt)
+            value = read_json(reply.answer(), reading or request.schema, prompt=prompt)
             if check is not None:
                 check(value)
             return StructuredReply(value, tuple(replies))

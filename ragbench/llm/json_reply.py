@@ -345,7 +345,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
         value: JSON value of a reply.
         schema: Schema with the keywords `type` (one), `enum`, `properties`, `required`,
             `additionalProperties` (true or false), `items`, `minItems`, `maxItems`, `minimum` and
-            `maximum`; others are ignored.
+            `maximum`; others are ignored. `words`, which no server reads, maps words in lower case
+            to values: such a text, or True and False, is read as its value.
         path: Place of the value in the reply, for messages.
 
     Raises:
@@ -353,6 +354,8 @@ def conform(value: Any, schema: Mapping[str, Any], path: str = "") -> Any:
         KeyError: The schema has an unknown type.
     """
     schema_type = schema.get("type")
+    if "words" in schema and isinstance(value, str | bool):
+        value = schema["words"].get(str(value).strip().casefold(), value)
     if schema_type == "integer":
         value = _whole(value)
     elif schema_type in ("object", "array"):

@@ -116,6 +116,24 @@ def test_without_metrics_all_that_the_rows_allow(assert_message):
     assert_message(caught.value)
 
 
+def test_a_function_of_an_answer_is_a_judge():
+    by_function, by_judge = (rb.evaluate(ROWS, judge=of) for of in (quoted, rb.Judge(type=quoted)))
+
+    assert by_function.mean == by_judge.mean
+    assert "quoted" in by_function.rubrics
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_a_result_that_is_no_number_names_the_metric(value, assert_message):
+    def concise(answer, reference):
+        return value
+
+    with pytest.raises(rb.RagbenchError) as caught:
+        rb.evaluate(ROWS, [concise])
+
+    assert_message(caught.value)
+
+
 def test_quoted_gold_that_is_no_chunk_is_not_scored_as_a_ranking():
     rows = [{**row, "reference_contexts": [row["reference"]]} for row in ROWS]
 

@@ -26,6 +26,18 @@ INPUTS = (*(part.name for part in dataclasses.fields(JudgedItem)), "reference", 
 _RETURNS = "a number from 0 to 1, (number, reason), True or False, or a Verdict with a score"
 
 
+def takes_item(function: Callable[..., Any]) -> bool:
+    """Return True if a function judges items: a parameter is a part that only items have.
+
+    A function of a chat model may take a `question`, too.
+
+    Example:
+        >>> takes_item(lambda answer: 1), takes_item(lambda messages: "Hello")
+        (True, False)
+    """
+    return bool({*inspect.signature(function).parameters} & {*INPUTS} - {"question"})
+
+
 class FunctionJudge(RubricJudge):
     """Plain function as a judge: its parameters name the parts of an item that it receives.
 

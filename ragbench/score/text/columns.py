@@ -237,8 +237,10 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
             allowed = ""
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 allowed = "a number"
-            elif value < low - ROUNDING or value > high + ROUNDING or math.isinf(value):
+            elif not low - ROUNDING <= value <= high + ROUNDING or math.isinf(value):
                 allowed = f"finite numbers from {low:g} to {high:g}, the range that it declares"
+                if math.isinf(low) and math.isinf(high):
+                    allowed = "a finite number"
             if allowed:
                 raise AdapterError(f"metric '{metric.name}': found {value!r}, allowed: {allowed}")
         return values

@@ -98,6 +98,39 @@ def test_the_score_is_the_expectation(judge_on):
     assert '"level": 4' in verdict.raw
 
 
+NO_YES = {"scale": {"no": "It is rude.", "yes": "It is polite."}}
+STARS = {"scale": {1: "bad", 2: "fair", 3: "good"}}
+
+
+@pytest.mark.parametrize(
+    ("scale", "reply", "level"),
+    [
+        (NO_YES, "yes", 2),
+        (NO_YES, "No", 1),
+        (NO_YES, True, 2),
+        (NO_YES, "yes: It is polite.", 2),
+        (NO_YES, "fail", 1),
+        (NO_YES | {"direction": "lower"}, "pass", 1),
+        (NO_YES, "2", 2),
+        (STARS, "Good ", 3),
+        (STARS, "yes", None),
+        (STARS, True, None),
+        (NO_YES, "perhaps", None),
+    ],
+)
+def test_the_name_of_a_level_is_read_as_its_number(judge_on, scale, reply, level):
+    rubric = {"name": "polite", "needs": ["answer"], **scale}
+    server, judge = judge_on(Script(level=reply), rubrics=[rubric])
+
+    verdict = judge.score(answer="Good morning.")["polite"]
+
+    assert verdict.level == level
+    assert (verdict.cause == "unreadable") is (level is None)
+    # words are for reading: servers refuse keywords that are none of JSON Schema
+    schema = server.received[0].body["response_format"]["json_schema"]["schema"]
+    assert set(schema["properties"]["level"]) == {"type", "enum"}
+
+
 def test_without_log_probabilities_the_level_counts(judge_on):
     def script(body, times_asked):
         if body.get("logprobs"):

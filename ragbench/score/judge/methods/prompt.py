@@ -15,6 +15,7 @@ from typing import Any, get_args
 from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric
 from ragbench.score.judge.grounding import Cell
+from ragbench.score.judge.level_words import level_words
 from ragbench.score.judge.methods import templates
 from ragbench.score.judge.published import SUPPORT_LEVELS
 from ragbench.types.conversation import Turn
@@ -46,12 +47,15 @@ class JudgePrompt:
         schema: JSON Schema of the reply: all keys required, no other allowed, reasons first.
         check: Function that raises `Unreadable` for a reply that fits the schema but makes no
             sense; None: any reply that fits.
+        reading: Schema by which the reply is read, with words that a model may write in place of a
+            number; None: `schema`, which is sent.
     """
 
     system: str
     user: str
     schema: Mapping[str, Any]
     check: Callable[[Any], None] | None = None
+    reading: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Prompts:
         """Return the prompt for reasoning and level of a rubric.
 
         `passage` is the number from 0 of the rated passage, for a rubric on passages; else None.
-        The reply has `reasoning` and `level`.
+        The reply has `reasoning` and `level`; the name of a level is read as its number.
 
         Example:
             >>> from ragbench.score.judge.rubric import load_rubric
@@ -98,10 +102,12 @@ class Prompts:
                 )
             )
         words = {"rubric": rubric, "judged": _JUDGED[rubric.asks]}
+        level = {"type": "integer", "enum": levels}
         return JudgePrompt(
             templates.system_text("rating", examples=examples, **words),
             templates.user_text("rating", _material(rubric, self.item, passage), **words),
-            record({"reasoning": _TEXT, "level": {"type": "integer", "enum": levels}}),
+            record({"reasoning": _TEXT, "level": level}),
+            reading=record({"reasoning": _TEXT, "level": {**level, "words": level_words(rubric)}}),
         )
 
     def pairwise(self, *, swapped: bool = False) -> JudgePrompt:

@@ -246,7 +246,11 @@ class Vote:
         if key not in self.tasks:
             request = self.asking.request(self.model, prompt, self.sample, top_logprobs)
             reply = llm.ask_structured(
-                self.send, request, check=prompt.check, repeats_cut=repeats_cut
+                self.send,
+                request,
+                check=prompt.check,
+                repeats_cut=repeats_cut,
+                reading=prompt.reading,
             )
             self.tasks[key] = asyncio.ensure_future(reply)
         return self.tasks[key]
