@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from ragbench.score.text.tool_calls import (
         tool_call_accuracy as tool_call_accuracy,
         tool_call_correctness as tool_call_correctness,
+        tool_call_count as tool_call_count,
         tool_call_f1 as tool_call_f1,
     )
     from ragbench.types import (
@@ -136,7 +137,9 @@ _NAMES = {
     "score.text.semantic_similarity": "SemanticSimilarity semantic_similarity",
     "score.text.squad": "exact_match token_f1",
     "score.text.ter": "ter",
-    "score.text.tool_calls": "tool_call_accuracy tool_call_correctness tool_call_f1",
+    "score.text.tool_calls": (
+        "tool_call_accuracy tool_call_correctness tool_call_count tool_call_f1"
+    ),
     "types": (
         "Collection Document Prediction Qrels Query Retrieved Run ScoredDocument Span ToolCall "
         "Turn Verdict"

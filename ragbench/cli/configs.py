@@ -169,7 +169,7 @@ def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
     _show("note", notes)
     has_scores = any(label in _SCORES for label, _ in plan)
     if has_scores and not any(values for label, values in plan if label in _SCORES):
-        _show("warning", ["nothing would be scored: the data have no judgements and no answers"])
+        _show("warning", ["nothing would be scored: the data have no gold, and there is no judge"])
 
 
 def _plan_lines(

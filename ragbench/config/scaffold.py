@@ -45,6 +45,10 @@ _PART_DESCRIPTIONS = {
     "page": "the page of the gold document",
     "grades": "how relevant each gold document is",
 }
+# Parts that scores compare answers and rankings with
+_GOLD_PARTS = frozenset(
+    {"relevant", "reference", "reference_contexts", "reference_spans", "expected_tool_calls"}
+)
 # starts of the notes of a data set on its columns
 _COLUMN_NOTES = ("columns: ", "further columns")
 # Part -> its column, or the columns that share it
@@ -98,6 +102,8 @@ def scaffold_records(
     published = read_published(entries, chosen or {})
     if not published.notes and not chosen and _are_traces(source.path):
         return _scaffold_traces(file, source.path, corpus)
+    if published.columns.keys() >= {"id", "answer", "retrieved"} and not chosen:
+        return _scaffold_by_id(file, source.path, published)
     user_columns, documents = published.mapping(chosen or {}), None
     if corpus is None:
         is_form = bool(published.notes)
@@ -146,9 +152,22 @@ def _scaffold_table(
         .replace("@MATCH@\n", match)
     )
     needs_corpus = not is_system and documents is None
-    command = "validate" if needs_corpus else "run"
-    all_notes = [*_column_notes(columns, needs_corpus), *doubts, *published.notes, *notes]
-    return text, list(dict.fromkeys(all_notes)), command
+    needs_judge = "answer" in published.columns and _GOLD_PARTS.isdisjoint(columns)
+    if needs_judge:
+        text = text.partition("# Left out, `metrics`")[0] + _template("judged")
+        notes.append("no gold: a judge scores the answers; set its key or name another model")
+    command = "validate" if needs_corpus or needs_judge else "run"
+    notes = [*_column_notes(columns, needs_corpus, published), *doubts, *published.notes, *notes]
+    return text, list(dict.fromkeys(notes)), command
+
+
+def _scaffold_by_id(file: Path, path: Path, published: Published) -> tuple[str, Sequence[str], str]:
+    """Return (YAML that reads answers by query id, notes on the missing files, next command)."""
+    text = _template("by_id").replace("@FILE@", str(file))
+    paths = _scalar(_relative(path, file))
+    answers = f"{len(published.entries):,} answers by query id, without questions"
+    place = "put judgements and questions into dataset.qrels and dataset.topics"
+    return text.replace("@PATH@", paths), [*published.notes, f"{answers}: {place}"], "validate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +450,7 @@ def _match(
     )
 
 
-def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
+def _column_notes(columns: _PartColumns, needs_corpus: bool, published: Published) -> list[str]:
     """Return a note with all guessed columns, then notes on readings that the user may reverse."""
     parts = []
     for part, column in columns.items():
@@ -439,18 +458,21 @@ def _column_notes(columns: _PartColumns, needs_corpus: bool) -> list[str]:
         description = f" ({_PART_DESCRIPTIONS[part]})" if part in _PART_DESCRIPTIONS else ""
         parts.append(f"{part} = {names}{description}")
     notes = [f"columns: {', '.join(parts)}"]
-    if "answer" in columns and "reference" not in columns:
+    is_known = "answer" in published.columns
+    if "answer" in columns and "reference" not in columns and not is_known:
         answer = columns["answer"]
         notes.append(
             f"column '{answer}' is read as the answer of a system; "
             f"if it is the gold answer, write reference: {answer} instead of answer: {answer}"
         )
-    if columns.get("reference", "").strip().casefold() == "answer":
+    is_known = "reference" in published.columns
+    if columns.get("reference", "").strip().casefold() == "answer" and not is_known:
         notes.append(
             "column 'answer' is read as the gold answer; if a system wrote it, write answer: answer"
         )
     if needs_corpus:
-        notes.append("put the documents that answer the questions into dataset.corpus")
+        ids = f", with the ids in '{columns['relevant']}'" if "relevant" in columns else ""
+        notes.append(f"put the documents that answer the questions into dataset.corpus{ids}")
     return notes
 
 

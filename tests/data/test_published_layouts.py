@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import warnings
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.data.files.forms import FORMS
+from ragbench.data.files.predictions import read_samples
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import HuggingFace, Records
 from tests.commands import run_command
@@ -645,13 +647,79 @@ def _(folder):
     return ["--from", whole(folder / "longmemeval_s.json", rows)]
 
 
-@layout("FACTS Grounding")
+@layout("FACTS Grounding", **RIGHT)
 def _(folder):
     path = folder / "examples.csv"
-    rows = [["system_instruction", "user_request", "context_document"], ["s", Q1, T1]]
+    rows = [["system_instruction", "user_request", "context_document", "full_prompt"]]
+    rows += [["s", Q1, T1, f"s {Q1} {T1}"], ["s", Q2, T2, f"s {Q2} {T2}"]]
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows(rows)
     return ["--from", path]
+
+
+def agent_run(query, documents, queries=(), counts=None, status="completed", answer=A1):
+    """Return the answer of an agent as the harness of BrowseComp-Plus writes it."""
+    results = [
+        {
+            "type": "tool_call",
+            "tool_name": "search",
+            "arguments": json.dumps({"query": text}),
+            "output": json.dumps([{"docid": name, "score": 1.0, "snippet": T1}]),
+        }
+        for text, name in zip(queries, documents, strict=False)
+    ]
+    if answer is not None:
+        text = {"type": "output_text", "tool_name": None, "arguments": None, "output": answer}
+        results.append(text)
+    return {
+        "metadata": {"model": "m", "output_dir": "runs"},
+        "query_id": query,
+        "tool_call_counts": {"search": len(queries)} if counts is None else counts,
+        "usage": {"input_tokens": 10},
+        "status": status,
+        "retrieved_docids": documents,
+        "result": results,
+    }
+
+
+def agent_folder(folder, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, row in enumerate(rows):
+        whole(folder / f"run_2026110{number}T000000Z.json", row)
+    return folder
+
+
+@layout("BrowseComp-Plus, questions", **RIGHT)
+def _(folder):
+    rows = [
+        {
+            "query_id": name,
+            "query": question,
+            "answer": answer,
+            "gold_docs": [{"docid": gold, "text": text, "url": "u"}],
+            "evidence_docs": [{"docid": gold, "text": text, "url": "u"}],
+            "negative_docs": [{"docid": "d3", "text": T3, "url": "u"}],
+        }
+        for name, question, gold, text, answer in (
+            ("1", Q1, "d1", T1, A1),
+            ("2", Q2, "d2", T2, A2),
+        )
+    ]
+    return ["--from", lines(folder / "browsecomp_plus_decrypted.jsonl", rows)]
+
+
+@layout("BrowseComp-Plus, runs", set_recall=0.75, **{"tool_call_count(tool=search)": 2.0})
+def _(folder):
+    # the working folder, where the config looks for judgements and questions
+    here = folder.parent / "here"
+    qrels = "1 Q0 d1 1\n1 Q0 d3 1\n2 Q0 d2 1\n"
+    (here / "qrels.txt").write_text(qrels, encoding="utf-8")
+    (here / "queries.tsv").write_text(f"1\t{Q1}\n2\t{Q2}\n", encoding="utf-8")
+    rows = [
+        agent_run("1", ["d2", "d1"], ["moon volcano"], {"search": 3, "get_document": 1}),
+        agent_run("2", ["d2"], ["moon lakes"]),
+    ]
+    return ["--from", agent_folder(folder / "runs", rows)]
 
 
 def test_there_are_more_than_twenty():
@@ -685,6 +753,96 @@ def test_a_published_layout_is_scored_or_ends_with_one_line(tmp_path, name):
     }
     assert {score: means.get(score) for score in expected} == expected
     assert means
+
+
+def test_a_set_of_answers_without_gold_gets_a_judge(tmp_path, assert_message):
+    arguments = LAYOUTS["LiveRAG"][0](tmp_path)
+
+    written = run_command("init", *arguments, cwd=tmp_path)
+    key = {"OPENAI_API_KEY": "none"}
+    planned = run_command("validate", "ragbench.yaml", cwd=tmp_path, env=key)
+
+    assert written.returncode == planned.returncode == 0
+    assert_message(written.stderr)
+    assert "faithfulness (openai)" in planned.stdout
+
+
+def test_a_question_of_mtrag_without_an_answer_wants_a_refusal(tmp_path):
+    file = LAYOUTS["MTRAG"][0](tmp_path)[1]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    labels = ("PARTIAL", "UNANSWERABLE", "CONVERSATIONAL")
+    marked = []
+    for number, label in enumerate(labels):
+        changed = {"task_id": f"t{number}", "Answerability": [label]}
+        marked.append({**rows[0], **changed})
+
+    queries = Records(path=lines(tmp_path / "marked.jsonl", marked)).load().queries
+
+    assert [query.metadata.get("answerable") for query in queries] == [True, False, None]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_evidence_recall_of_an_agent_is_the_share_of_its_set(tmp_path, seed):
+    random = Random(seed)
+    names = [f"d{n}" for n in range(9)]
+    gold = {str(q): random.sample(names, random.randint(1, 5)) for q in range(6)}
+    hits = {q: random.sample(names, random.randint(0, 9)) for q in gold}
+    qrels = tmp_path / "qrel_evidence.txt"
+    qrels.write_text("".join(f"{q} Q0 {d} 1\n" for q in gold for d in gold[q]), encoding="utf-8")
+    # as the harness: a document comes again with each search
+    rows = [agent_run(query, [*hits[query], *hits[query][:2]]) for query in gold]
+    folder = agent_folder(tmp_path / "runs", rows)
+
+    run = rb.read_run(folder)
+    evaluation = rb.evaluate_run(folder, qrels, ["set_recall"], missing="zero")
+
+    # as in run files, an answer without a hit has no ranking
+    ranked = {query: [name for name, _ in run.ranking(query)] for query in run.query_ids}
+    assert ranked == {query: names for query, names in hits.items() if names}
+    shares = {q: len({*gold[q]} & {*hits[q]}) / len(gold[q]) for q in gold}
+    assert evaluation.per_query["set_recall"] == pytest.approx(shares)
+
+
+def test_an_agent_that_did_not_finish_has_no_answer(tmp_path):
+    rows = [
+        agent_run("1", ["d1", "d2"], ["a", "b"]),
+        agent_run("2", ["d1"], ["a"], status="incomplete"),
+        agent_run("3", [], [], answer=None),
+    ]
+    [answers] = read_samples(agent_folder(tmp_path / "runs", rows))
+
+    assert {name: answer.answer for name, answer in answers.items()} == {
+        "1": A1,
+        "2": None,
+        "3": None,
+    }
+    assert answers["1"].queries == ["a", "b"]
+    assert [(d.id, d.text) for d in answers["1"].contexts] == [("d1", T1), ("d2", T1)]
+    assert [call.name for call in answers["2"].tool_calls] == ["search"]
+    assert answers["3"].tool_calls == ()
+
+
+def test_a_folder_scores_from_the_command_line(tmp_path):
+    folder = agent_folder(tmp_path / "agent", [agent_run("1", ["d1", "d2"]), agent_run("2", [])])
+    (tmp_path / "gold.txt").write_text("1 Q0 d1 1\n1 Q0 d9 1\n2 Q0 d1 1\n", encoding="utf-8")
+
+    scored = run_command(
+        "score", "gold.txt", folder.name, "-m", "set_recall", "-c", "--format", "json", cwd=tmp_path
+    )
+
+    assert scored.returncode == 0, scored.stderr
+    [system] = json.loads(scored.stdout)["systems"]
+    assert (system["name"], system["scores"]["set_recall"]["mean"]) == ("agent", 0.25)
+
+
+def test_other_folders_are_no_run(tmp_path, assert_message):
+    lines(tmp_path / "table" / "rows.jsonl", [{"a": 1}])
+    (tmp_path / "empty").mkdir()
+
+    for name in ("table", "empty"):
+        with pytest.raises(rb.DataError) as caught:
+            rb.read_run(tmp_path / name)
+        assert_message(str(caught.value).replace(str(tmp_path), "..."))
 
 
 def test_excluded_documents_are_told(tmp_path, assert_message):

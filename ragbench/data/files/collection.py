@@ -99,7 +99,8 @@ def check_unique(name: str, noun: str, entry: rows.Entry, entries: dict[str, row
     if name in entries:
         first = entries[name]
         other = f" of {first.file}" if first.file != entry.file else ""
-        raise entry.error(f"{noun} '{name}' is repeated, first at {first.place}{other}")
+        place = f"at {first.place}{other}" if first.place else f"in {first.file}"
+        raise entry.error(f"{noun} '{name}' is repeated, first {place}")
     # without its values: the texts of a large corpus must not stay in memory
     entries[name] = rows.Entry(entry.file, entry.line, _NO_VALUES, entry.record)
 

@@ -24,6 +24,14 @@ Values = Mapping[str, Any]
 Content = tuple[list[Values], list[Values]]
 _NO_ANSWER = "No Answer Present."  # MS MARCO
 _NOT_AVAILABLE = "N/A"  # BRIGHT
+# Label of MTRAG -> whether the question has an answer; None for a turn that asks for none.
+_ANSWERABILITY = {
+    "ANSWERABLE": True,
+    "PARTIAL": True,
+    "UNANSWERABLE": False,
+    "CONVERSATIONAL": None,
+    "UNDERSPECIFIED": None,
+}
 _FLAGS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
 
 
@@ -158,6 +166,14 @@ def _with_context(values: Values) -> Content:
     return [row], [_passage(values["context"], values.get("title") or "")]
 
 
+def _with_request(values: Values) -> Content:
+    """Return a request of FACTS Grounding with its document, which is gold and the whole pool."""
+    document = _passage(values["context_document"])
+    row = _without(values, "user_request", "context_document", "full_prompt")
+    gold = {"relevant": [document["id"]], "pool": [document]}
+    return [{**row, "question": values["user_request"], **gold}], [document]
+
+
 def _with_facts(values: Values) -> Content:
     """Return a row of HotpotQA with the titles of its facts, and its own document per title."""
     context, facts = parsed(values["context"]), parsed(values["supporting_facts"])
@@ -267,9 +283,10 @@ def _with_relevant_sentences(values: Values) -> Content:
     """Return a row of RAGBench with its documents as passages, of which some are relevant."""
     keys = values["all_relevant_sentence_keys"] or ()
     positions = sorted({int(match[0]) for key in keys if (match := re.match(r"\d+", key))})
-    ids = [f"{values['id']}-{n}" for n in range(len(values["documents"]))]
+    documents = _listed(values["documents"])
+    ids = [f"{values['id']}-{n}" for n in range(len(documents))]
     passages = []
-    for name, text in zip(ids, values["documents"], strict=True):
+    for name, text in zip(ids, documents, strict=True):
         passages.append({"id": name, "text": text})
     relevant = []
     for n in positions:
@@ -278,10 +295,20 @@ def _with_relevant_sentences(values: Values) -> Content:
     return [{**values, "passages": passages, "relevant": relevant}], []
 
 
+def _mtrag(values: Values) -> Content:
+    """Return a row of MTRAG, marked where its question has no answer in the corpus."""
+    labels = _listed(values.get("Answerability", values.get("answerability")))
+    for label in labels:
+        if label not in _ANSWERABILITY:
+            raise ValueError(f"Answerability {label!r} is none of {', '.join(_ANSWERABILITY)}")
+    marks = {_ANSWERABILITY[label] for label in labels} - {None}
+    return [{**values, "answerable": marks.pop()} if len(marks) == 1 else values], []
+
+
 def _live_rag(values: Values) -> Content:
     """Return a row of LiveRAG with its passages under the first of their ids."""
     passages = []
-    for passage in values["passages"]:
+    for passage in _listed(values["passages"]):
         name = next(iter(_listed(passage.get("doc_IDs"))), None)
         passages.append({"id": name, "text": passage["passage"]})
     return [{**_without(values, "passages"), "contexts": passages}], []
@@ -296,10 +323,57 @@ def _bright(values: Values) -> Content:
     return [{**values, **lists, "gold_answer": None if answer == _NOT_AVAILABLE else answer}], []
 
 
+def _agent_run(values: Values) -> Content:
+    """Return the answer of an agent to a question of BrowseComp-Plus, with its searches.
+
+    Calls that the counts name beyond those of the transcript have no arguments.
+    """
+    steps = _listed(values["result"])
+    calls, texts = [], dict[str, str]()
+    for step in steps:
+        if step["type"] == "tool_call":
+            calls.append({"name": step["tool_name"], "arguments": parsed(step["arguments"]) or {}})
+            texts |= _texts_of_output(step["output"])
+    for name, count in values["tool_call_counts"].items():
+        n_missing = count - sum(call["name"] == name for call in calls)
+        calls += [{"name": name, "arguments": {}}] * n_missing
+    documents = _unique(_listed(values["retrieved_docids"]))
+    is_answered = bool(steps) and steps[-1]["type"] == "output_text"
+    row = {
+        "answer": steps[-1]["output"] if is_answered and values["status"] == "completed" else None,
+        "contexts": [{"id": name, "text": texts.get(str(name), "")} for name in documents],
+        "queries": [call["arguments"]["query"] for call in calls if "query" in call["arguments"]],
+        "tool_calls": calls,
+        "retrieved_docids": documents,
+    }
+    return [{**_without(values, "result"), **row}], []
+
+
+def _texts_of_output(output: Any) -> dict[str, str]:
+    """Return the texts of the documents in the output of a tool, by id; {} for other outputs."""
+    items = parsed(output)
+    texts = {}
+    for item in items if isinstance(items, list) else [items]:
+        if isinstance(item, Mapping) and "docid" in item:
+            texts[str(item["docid"])] = item.get("snippet") or item.get("text") or ""
+    return texts
+
+
+def _with_evidence_docs(values: Values) -> Content:
+    """Return a question of BrowseComp-Plus with its evidence, and all of its documents."""
+    documents = []
+    for key in ("evidence_docs", "gold_docs", "negative_docs"):
+        for document in _listed(values.get(key)):
+            documents.append({"id": document["docid"], "text": document["text"]})
+    relevant = [document["docid"] for document in values["evidence_docs"]]
+    row = _without(values, "evidence_docs", "gold_docs", "negative_docs")
+    return [{**row, "relevant": relevant}], [*documents]
+
+
 def _crag(values: Values) -> Content:
     """Return a row of CRAG with its gold answers, and the snippets of its pages as documents."""
     pages = []
-    for page in values["search_results"]:
+    for page in _listed(values["search_results"]):
         text = page["page_snippet"]
         pages.append({"id": page["page_url"], "title": page["page_name"], "text": text})
     answers = [values["answer"], *_listed(values.get("alt_ans"))]
@@ -361,6 +435,12 @@ FORMS = (
     Form("SQuAD", ("paragraphs.0.qas", "paragraphs.0.context"), convert=_article),
     Form("SQuAD", ("context", "question", "answers.answer_start"), convert=_with_context),
     Form("SQuAD", ("context", "question", "answers.0.answer_start"), convert=_with_context),
+    Form(
+        "FACTS Grounding",
+        ("user_request", "context_document"),
+        {"question": "question", "relevant": "relevant", "pool": "pool"},
+        _with_request,
+    ),
     Form("LongBench", ("context", "input", "answers", "all_classes"), convert=_with_context),
     Form(
         "HotpotQA",
@@ -403,6 +483,7 @@ FORMS = (
             "reference": "targets",
             "answer": "predictions.0.text",
         },
+        _mtrag,
     ),
     Form("LiveRAG", ("question", "passages.0.passage"), {"answer": "answer"}, _live_rag),
     Form(
@@ -420,7 +501,30 @@ FORMS = (
     Form(
         "FRAMES",
         ("Prompt", "Answer", "wiki_links"),
-        {"question": "Prompt", "reference": "Answer", "relevant": "wiki_links"},
+        {
+            "id": "Unnamed: 0",
+            "question": "Prompt",
+            "reference": "Answer",
+            "relevant": "wiki_links",
+        },
+    ),
+    Form(
+        "BrowseComp-Plus",
+        ("query_id", "tool_call_counts", "retrieved_docids", "result", "status"),
+        {
+            "id": "query_id",
+            "answer": "answer",
+            "retrieved": "retrieved_docids",
+            "queries": "queries",
+            "tool_calls": "tool_calls",
+        },
+        _agent_run,
+    ),
+    Form(
+        "BrowseComp-Plus",
+        ("query_id", "query", "answer", "evidence_docs.0.docid"),
+        {"id": "query_id", "reference": "answer", "relevant": "relevant"},
+        _with_evidence_docs,
     ),
     Form("TriviaQA", ("question", "answer.aliases"), convert=_with_aliases),
     Form("TriviaQA", ("Question", "Answer.Aliases"), convert=_with_aliases),

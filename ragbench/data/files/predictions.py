@@ -1,5 +1,7 @@
 """Stored answers: JSON lines or tables with `query_id`, `id` or `question`, and `answer`.
 
+A folder of `run_*.json`, as the harness of an agent writes them, has an answer in each file.
+
 `read_pairs` reads answers beside their references, from two tables by query or two text files by
 line.
 """
@@ -14,7 +16,9 @@ from pathlib import Path
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.fields import Passages, read_calls, read_text, read_texts
 from ragbench.data.files.lines import plain_suffix, text_lines
+from ragbench.data.files.published_rows import read_published
 from ragbench.data.files.rows import Entry, read_rows
+from ragbench.data.files.tables import read_table
 from ragbench.errors import DataError
 from ragbench.types import Answered
 from ragbench.types.tables import PARTS
@@ -77,7 +81,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, Answered]]:
 def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
     """Yield (row, key, answer) of each row."""
     passages = Passages()
-    entries = list(read_rows(path, "predictions"))
+    entries = _entries(path)
     # where some line has tool calls, a line without any made none
     names = PARTS["tool_calls"].sure
     filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
@@ -101,6 +105,13 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
             problem = f"system '{system}' after system '{first_system}'"
             raise entry.error(problem, allowed="the answers of one system per file")
         yield entry, key, prediction
+
+
+def _entries(path: Path) -> Sequence[Entry]:
+    """Return the rows of a file, or of a folder with a file for each question."""
+    if not path.is_dir():
+        return [*read_rows(path, "predictions")]
+    return read_published([*read_table(path, "predictions")], {}).entries
 
 
 def _sample(entry: Entry) -> int:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 from ragbench.data.files.columns import PartMap, value_at
 from ragbench.data.files.forms import Content, Form, find_form
 from ragbench.data.files.rows import Entry
+from ragbench.errors import DataError
 from ragbench.records.codec import kind
 
 # Errors of Python for values of another form than a function reads
@@ -60,7 +64,7 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     if form.convert is not None:
         rows = []
         for entry in entries:
-            new_rows, new_documents = convert_row(form, entry)
+            new_rows, new_documents = convert_row(form, entry, entries)
             rows += [replace(entry, values=dict(values)) for values in new_rows]
             documents += [replace(entry, values=dict(values)) for values in new_documents]
     for column in filter(None, columns.values()):
@@ -73,15 +77,50 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
 
 
-def convert_row(form: Form, entry: Entry) -> Content:
-    """Return the rows and documents of a row; raise a `DataError` for a row of another form."""
+def convert_row(form: Form, entry: Entry, entries: Sequence[Entry] = ()) -> Content:
+    """Return the rows and documents of a row; raise a `DataError` for a row of another form.
+
+    One of the `entries` of the table is the model that the message of the error names.
+    """
     if form.convert is None:
         return [entry.values], []
     try:
         return form.convert(entry.values)
     except _WRONG_VALUES as error:
-        problem = f"not as rows of {form.name} are ({type(error).__name__}: {error})"
-        raise entry.error(problem, allowed="the keys and values of the first row") from error
+        model = next((other for other in entries if other is not entry), entry)
+        raise _wrong_row(form, entry, model, error) from error
+
+
+def _wrong_row(form: Form, entry: Entry, model: Entry, error: Exception) -> DataError:
+    """Return the error of a row that cannot be converted, beside a model row."""
+    place = model.place if model.file == entry.file else Path(model.file).name
+    rows = "rows as they are published" if model is entry else place
+    allowed = f"the keys and values of {rows}"
+    # null is often a value that may be missing, and comes last
+    differences = sorted(_differences(entry.values, model.values), key=lambda d: d[1] == kind(None))
+    if isinstance(error, KeyError):
+        problem = f"no '{error.args[0]}'"
+    elif differences:
+        path, value_kind, model_kind = differences[0]
+        problem, allowed = f"'{path}' is {value_kind}", f"{model_kind}, as in {place}"
+    elif str(error).startswith("zip()"):
+        problem = "lists of different lengths"
+    else:
+        problem = str(error)
+    return entry.error(f"not as rows of {form.name} are: {problem}", allowed=allowed)
+
+
+def _differences(value: Any, model: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the path and both types of each value that has another type in a model row."""
+    pairs: Iterable[tuple[object, Any, Any]] = ()
+    if isinstance(value, Mapping) and isinstance(model, Mapping):
+        pairs = [(key, value[key], model[key]) for key in model if key in value]
+    elif isinstance(value, list) and isinstance(model, list):
+        pairs = zip(count(), value, model, strict=False)
+    elif kind(value) != kind(model) and model is not None:
+        yield path[1:], kind(value), kind(model)
+    for key, item, item_of_model in pairs:
+        yield from _differences(item, item_of_model, f"{path}.{key}")
 
 
 def _is_present(entries: Sequence[Entry], column: str) -> bool:

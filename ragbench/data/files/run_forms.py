@@ -1,7 +1,8 @@
-"""Runs and judgements in other files than TREC's: JSON of ranx and BEIR, lines of MS MARCO.
+"""Runs and judgements in other files than TREC's: JSON of ranx and BEIR, MS MARCO, folders.
 
 JSON is an object {query id: {document id: score or grade}}. A run of MS MARCO has three columns:
-query, document and rank.
+query, document and rank. A folder has a file for each question, as the harness of an agent writes
+them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ragbench.data.files import lines
-from ragbench.data.files.rows import check_ids, read_json
+from ragbench.data.files.rows import Entry, check_ids, read_json
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
 
@@ -49,18 +50,22 @@ def read_nested(path: Path) -> Mapping[str, Mapping[str, float]]:
 
 
 def as_trec(source: lines.Source) -> bytes | None:
-    """Return the lines of TREC for a run in JSON or of MS MARCO; None for any other source.
+    """Return the lines of TREC for a run in JSON, of MS MARCO or in a folder; None for others.
 
-    The tag is the name of the file without its suffix.
+    The tag is the name of the file or folder without its suffix.
 
     Raises:
         DataError: The file begins in such a form, and cannot be read or has a wrong line.
     """
-    if not isinstance(source, (str, Path)) or not Path(source).is_file():
+    if not isinstance(source, (str, Path)) or not Path(source).exists():
         return None
     path = Path(source)
     tag = "_".join(path.name.partition(".")[0].split()) or "run"
-    if is_json(path):
+    if path.is_dir():
+        hits = _recorded_hits(path)
+    elif not path.is_file():
+        return None
+    elif is_json(path):
         hits = _nested_hits(path)
     elif _is_ranked(path):
         hits = _ranked_hits(path)
@@ -81,6 +86,27 @@ def _nested_hits(path: Path) -> Iterable[tuple[str, str, str]]:
         # the order of a mapping means nothing
         for document, score in sorted(row.items(), key=lambda hit: -hit[1]):
             yield query, document, repr(float(score))
+
+
+def _recorded_hits(folder: Path) -> Iterable[tuple[str, str, str]]:
+    """Yield (query, document, score) of a folder of answers with the ids that they retrieved."""
+    # a run file needs no tables
+    from ragbench.data.files.collection import check_unique
+    from ragbench.data.files.gold import RankedIds
+    from ragbench.data.files.published_rows import read_published
+    from ragbench.data.files.tables import read_table
+
+    published = read_published(list(read_table(folder, "run")), {})
+    if not published.columns.keys() >= {"id", "retrieved"}:
+        allowed = "a run file, or a folder of run_*.json with query_id and retrieved_docids"
+        raise DataError("a folder without a run", file=folder, allowed=allowed)
+    name, retrieved = published.columns["id"], published.columns["retrieved"]
+    reader, entries = RankedIds(None), dict[str, Entry]()
+    for entry in published.entries:
+        query = entry.id(name)
+        check_unique(query, "query", entry, entries)
+        for rank, document in enumerate(reader.ranking(entry, retrieved) or (), 1):
+            yield query, document, f"-{rank}"
 
 
 def _is_ranked(path: Path) -> bool:

@@ -13,7 +13,14 @@ from itertools import chain
 from pathlib import Path
 
 from ragbench.data.files.lines import plain_suffix
-from ragbench.data.files.rows import SUFFIXES, Entry, read_arrow, read_rows
+from ragbench.data.files.rows import (
+    SUFFIXES,
+    Entry,
+    array_entries,
+    read_arrow,
+    read_json,
+    read_rows,
+)
 from ragbench.errors import DataError
 from ragbench.registry import nearest
 
@@ -22,6 +29,8 @@ Tables = Mapping[str, Sequence[Path]]
 _TABLES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 # the hub cuts long tables into files of this name
 _SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?")
+# an agent's harness writes a file for each question
+_RUN = re.compile(r"(run)_.+")
 # Files of the datasets package that describe a folder
 _DESCRIPTIONS = frozenset({"dataset_dict.json", "dataset_info.json", "dataset_infos.json"})
 _STATE = "state.json"
@@ -52,7 +61,7 @@ def find_tables(folder: Path) -> Tables:
         if path.is_file() and plain_suffix(path) in _TABLES and path.name not in _DESCRIPTIONS:
             tables.setdefault(_split_of(path), []).append(path)
     for split, files in tables.items():
-        is_cut = all(_SHARD.fullmatch(_stem(path)) for path in files)
+        is_cut = all(_part_name(path) for path in files)
         if len(files) > 1 and not is_cut:
             problem = f"split '{split}' is in {' and '.join(path.name for path in files)}"
             raise DataError(problem, file=folder, allowed="one of them")
@@ -155,7 +164,7 @@ def _no_table(folder: Path) -> DataError:
 def _read_part(path: Path, subject: str) -> Iterator[Entry]:
     """Yield the rows of a file, or of a folder of save_to_disk."""
     if not path.is_dir():
-        return read_rows(path, subject)
+        return _read_object(path) if _is_run_file(path) else read_rows(path, subject)
     # the package writes its caches beside the data
     files = []
     for file in sorted(path.glob("*.arrow")):
@@ -171,8 +180,28 @@ def _is_saved(path: Path) -> bool:
 
 def _split_of(path: Path) -> str:
     """Return the name of a file without its suffixes and the number of its part."""
-    match = _SHARD.fullmatch(_stem(path))
+    match = _part_name(path)
     return match[1] if match else _stem(path)
+
+
+def _part_name(path: Path) -> re.Match[str] | None:
+    """Return the name of a part of a table, with the table as its group; None for other files."""
+    if _is_run_file(path):
+        return _RUN.fullmatch(_stem(path))
+    return _SHARD.fullmatch(_stem(path))
+
+
+def _is_run_file(path: Path) -> bool:
+    return plain_suffix(path) == ".json" and _RUN.fullmatch(_stem(path)) is not None
+
+
+def _read_object(path: Path) -> Iterator[Entry]:
+    """Yield the object of a JSON file as a row, or the rows of its array."""
+    value = read_json(path)
+    if isinstance(value, dict):
+        yield Entry(str(path), None, value)
+    else:
+        yield from array_entries(value, path)
 
 
 def _stem(path: Path) -> str:

@@ -210,7 +210,8 @@ def choose_answer_scores(
     if config.metrics.generation is not None:
         metrics = tuple(components.make_all(components.checked_metric, config.metrics.generation))
         # refuse a named metric of tool calls where no gold ones are
-        call_metric = next((m for m in metrics if m.declaration.reads == "tool_calls"), None)
+        of_calls = [m for m in metrics if m.declaration.reads == "tool_calls"]
+        call_metric = next((m for m in of_calls if m.declaration.needs_reference), None)
         if call_metric is not None and not collection.expected_tool_calls:
             problem = f"{call_metric.name} needs gold tool calls, and the data set has none"
             allowed = "records with a column expected_tool_calls, or metrics of texts"

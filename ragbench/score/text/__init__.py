@@ -34,7 +34,7 @@ METRICS = Family(
         "numeric_match": f"{_PACKAGE}.numeric_match:numeric_match",
         **{
             f"tool_call_{name}": f"{_PACKAGE}.tool_calls:tool_call_{name}"
-            for name in ("accuracy", "correctness", "f1")
+            for name in ("accuracy", "correctness", "f1", "count")
         },
         **{
             f"abstention.{name}": f"{_PACKAGE}.abstention:abstention_{name}"

@@ -309,7 +309,9 @@ class _ItemFacts:
             function = declaration.function
             return states, _refusal_inputs(function, predictions, self.answerable, self.refuses)
         if declaration.reads == "tool_calls" and self.calls is not None:
-            return calls_print(self.calls.expected), _call_inputs(predictions, self.calls)
+            needs_gold = declaration.needs_reference
+            inputs = _call_inputs(predictions, self.calls, needs_gold=needs_gold)
+            return calls_print(self.calls.expected), inputs
         if declaration.reads == "questions":
             gold = [references for _, references in self.texts]
             items = _asked_questions(gold, self.questions, self.answerable)
@@ -341,16 +343,18 @@ def _text_inputs(
             yield prediction, references
 
 
-def _call_inputs(predictions: Sequence[str | None], calls: base.CallRows) -> Iterator[_Inputs]:
+def _call_inputs(
+    predictions: Sequence[str | None], calls: base.CallRows, *, needs_gold: bool
+) -> Iterator[_Inputs]:
     """Yield actual and gold tool calls of each row, or the cause of its missing value."""
     rows = zip(predictions, calls.actual, calls.expected, strict=True)
     for prediction, actual, gold in rows:
-        if gold is None:
+        if gold is None and needs_gold:
             yield Cause.NO_EXPECTED_CALLS
         elif actual is None:
             yield Cause.NO_ANSWER if prediction is None else Cause.NO_TOOL_CALLS
         else:
-            yield cast("base.Row", (actual, gold))
+            yield cast("base.Row", (actual, gold or ()))
 
 
 def _refusal_inputs(

@@ -1,6 +1,7 @@
 """Metrics of tool calls: `tool_call_accuracy`, `tool_call_f1`, `tool_call_correctness`.
 
-The definitions are those of ragas (the first two) and deepeval (the third). No model is called.
+The definitions are those of ragas (the first two) and deepeval (the third). `tool_call_count` needs
+no gold calls. No model is called.
 """
 
 from __future__ import annotations
@@ -211,6 +212,44 @@ def tool_call_correctness(
         return float(not actual)
     match = _in_order if order == "strict" else _best_matches
     return match(gold, actual, value) / len(gold)
+
+
+@metric(
+    "tool_call_count",
+    reads="tool_calls",
+    direction="lower",
+    range=(0.0, math.inf),
+    needs_reference=False,
+    equals="the tool calls of an answer that BrowseComp-Plus reports",
+    not_for="whether the calls were the right ones: fewer calls are better at equal answers alone",
+)
+def tool_call_count(
+    calls: Calls,
+    expected: Calls = (),
+    *,
+    tool: Annotated[str, Option("Tool whose calls are counted; empty counts all calls.")] = "",
+) -> float:
+    """Return the number of tool calls behind an answer, such as the searches of an agent.
+
+    Lower is better. Gold calls are not needed. An answer without recorded calls has no value; one
+    that records an empty list made none.
+
+    Args:
+        calls: Calls of the system.
+        expected: Gold calls, which are not read.
+
+    Raises:
+        DataError: An entry of the list is no tool call.
+
+    Example:
+        >>> made = ["search", {"name": "get_document", "arguments": {"docid": "7"}}, "search"]
+        >>> tool_call_count(made), tool_call_count(made, tool="search")
+        (3.0, 2.0)
+
+    References:
+        Chen et al. (2025), BrowseComp-Plus: search calls per answer.
+    """
+    return float(sum(tool in ("", call.name) for call in _read(calls, "calls")))
 
 
 _Value = Callable[[ToolCall, ToolCall], float]

@@ -44,7 +44,7 @@ def outside(prediction, references):
 LENGTH = f"python:{__name__}:length"
 OF_MODELS = ("bertscore", "semantic_similarity")
 # Those that read tool calls; see `test_tool_calls.py`
-OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_f1")
+OF_CALLS = ("tool_call_accuracy", "tool_call_correctness", "tool_call_count", "tool_call_f1")
 # Those that read whether a question has an answer; see `test_abstention.py`
 OF_REFUSALS = GROUPS["abstention"]
 # Those that read gold documents; see `test_citation_gold.py`

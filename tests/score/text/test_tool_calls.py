@@ -22,6 +22,9 @@ THEIRS = [
 ]
 
 
+WITHOUT_REFERENCE = {"tool_call_count": "a count, worked by hand, equal to the counts of a harness"}
+
+
 def call(name, **arguments):
     return {"name": name, "arguments": arguments}
 
@@ -169,6 +172,42 @@ def test_a_column_has_a_cause_where_calls_are_not_known():
     assert f1.causes.tolist() == recall.causes.tolist() == causes
     assert f1.values[0] == 1
     assert texts.values.tolist()[:2] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("calls", "options", "expected"),
+    [
+        ([], {}, 0),
+        ([SEARCH, CLOCK, SEARCH], {}, 3),
+        ([SEARCH, CLOCK, SEARCH], {"tool": "search"}, 2),
+        (["clock", "Search"], {"tool": "search"}, 0),
+    ],
+)
+def test_a_count_takes_every_call_of_a_tool(calls, options, expected):
+    assert rb.tool_call_count(calls, **options) == expected
+
+
+def test_a_count_needs_no_gold_calls():
+    rows = CallRows([(ToolCall("clock"),) * 3, None, None, ()], [None] * 4)
+    [count] = TextScorer(["tool_call_count"]).score(["a", "a", None, "a"], [[]] * 4, None, rows)
+
+    causes = [Cause.SCORED, Cause.NO_TOOL_CALLS, Cause.NO_ANSWER, Cause.SCORED]
+    assert (count.values[[0, 3]].tolist(), count.causes.tolist()) == ([3, 0], causes)
+    assert (count.direction, count.signature.parts) == ("lower", (("tool", ""), ("v", "1")))
+
+
+def test_counted_calls_are_gated_downwards(tmp_path):
+    rows = [
+        {"question": f"{n}?", "answer": "x", "reference": "x", "tool_calls": ["search"] * n}
+        for n in range(5)
+    ]
+    gates = [{"measure": "tool_call_count", "max": limit} for limit in (1, 2)]
+    config = {"metrics": {"generation": ["tool_call_count"]}, "gates": gates}
+
+    summary = rb.run_experiment({**config, "output": str(tmp_path)}, dataset=rows).summary
+
+    assert rb.evaluate(rows, ["tool_call_count"]).mean == {"tool_call_count": 2}
+    assert [gate["verdict"] for gate in summary["gates"]] == ["fail", "pass"]
 
 
 def test_texts_alone_are_refused(assert_message):

@@ -1,0 +1,262 @@
+"""Damaged rows of published forms: each edit of the second row gives one clear line."""
+
+import copy
+import json
+
+import pytest
+
+import ragbench as rb
+from ragbench.data.files.predictions import read_samples
+from ragbench.data.loaders.records import Records
+
+MISSING = object()
+NO_IDS = (MISSING, None, [], {}, True, " ", "two words")
+NO_TEXTS = (MISSING, None, [], {}, True, " ")
+NO_LISTS = (7, {}, True)
+NO_OBJECTS = (None, 7, [], True)
+N_EDITS = 20
+
+
+def bright(number):
+    return {
+        "query": f"Moon {number}?",
+        "id": str(number),
+        "excluded_ids": ["a"],
+        "gold_ids_long": ["N/A"],
+        "gold_ids": ["b"],
+        "gold_answer": "Io",
+    }
+
+
+def mtrag(number):
+    return {
+        "task_id": f"c<::>{number}",
+        "Answerability": ["ANSWERABLE"],
+        "input": [{"speaker": "user", "text": f"Moon {number}?"}],
+        "contexts": [{"document_id": "d", "text": "Io is a moon.", "title": "Io", "score": 1.0}],
+        "targets": [{"speaker": "agent", "text": "Io"}],
+        "predictions": [{"text": "Io."}],
+    }
+
+
+def live_rag(number):
+    return {
+        "id": number,
+        "question": f"Moon {number}?",
+        "passages": [{"passage": "Io is a moon.", "doc_IDs": ["<urn:1>"]}],
+        "answer": "Io",
+    }
+
+
+def crag(number):
+    return {
+        "interaction_id": f"i{number}",
+        "query": f"Moon {number}?",
+        "answer": "Io",
+        "alt_ans": ["the moon Io"],
+        "search_results": [
+            {"page_name": "a", "page_url": f"http://{number}", "page_snippet": "Io"}
+        ],
+    }
+
+
+def frames(number):
+    return {
+        "Unnamed: 0": number,
+        "Prompt": f"Moon {number}?",
+        "Answer": "Io",
+        "wiki_links": "['https://example.org/Io']",
+    }
+
+
+def facts(number):
+    return {"user_request": f"Moon {number}?", "context_document": f"Io {number} is a moon."}
+
+
+def ragbench(number):
+    return {
+        "id": str(number),
+        "question": f"Moon {number}?",
+        "documents": ["Io is a moon."],
+        "documents_sentences": [[["0a", "Io is a moon."]]],
+        "response": "Io",
+        "all_relevant_sentence_keys": ["0a"],
+    }
+
+
+def agent_run(number):
+    call = {"type": "tool_call", "tool_name": "search", "arguments": '{"query": "x"}', "output": ""}
+    return {
+        "query_id": str(number),
+        "tool_call_counts": {"search": 1},
+        "status": "completed",
+        "retrieved_docids": ["d1"],
+        "result": [call, {"type": "output_text", "output": "Exact Answer: Io"}],
+    }
+
+
+def deep_question(number):
+    return {
+        "query_id": str(number),
+        "query": f"Moon {number}?",
+        "answer": "Io",
+        "gold_docs": [{"docid": "g", "text": "Io is a moon."}],
+        "evidence_docs": [{"docid": f"e{number}", "text": "Io orbits Jupiter."}],
+        "negative_docs": [],
+    }
+
+
+# Form -> (row by number, path of a value -> values that the form does not have there)
+FORMS = {
+    "BRIGHT": (
+        bright,
+        {
+            "id": (*NO_IDS, "0"),
+            "query": NO_TEXTS,
+            "excluded_ids": NO_LISTS,
+            "gold_ids": (*NO_LISTS, [None], [True]),
+        },
+    ),
+    "MTRAG": (
+        mtrag,
+        {
+            "task_id": (*NO_IDS, "c<::>0"),
+            "input": (*NO_TEXTS, [7]),
+            "input.0.speaker": ("stranger", 7),
+            "Answerability.0": ("MAYBE", 7),
+            "contexts.0": (7, [], True),
+            "predictions.0.text": ([], {}, True),
+        },
+    ),
+    "LiveRAG": (
+        live_rag,
+        {
+            "id": (*NO_IDS, 0),
+            "question": NO_TEXTS,
+            "passages": (MISSING, *NO_LISTS),
+            "passages.0": (*NO_OBJECTS, {}),
+            "passages.0.passage": (MISSING, None, 7),
+        },
+    ),
+    "CRAG": (
+        crag,
+        {
+            "interaction_id": (*NO_IDS, "i0"),
+            "query": NO_TEXTS,
+            "answer": (MISSING, None, {}, True),
+            "search_results": (MISSING, *NO_LISTS),
+            "search_results.0": (*NO_OBJECTS, {}),
+        },
+    ),
+    "FRAMES": (
+        frames,
+        {
+            "Unnamed: 0": (*NO_IDS, 0),
+            "Prompt": NO_TEXTS,
+            "Answer": ({}, True, [{}]),
+            "wiki_links": ("['a", True, [True]),
+        },
+    ),
+    "FACTS Grounding": (
+        facts,
+        {
+            "user_request": (*NO_TEXTS, [7], [[]]),
+            "context_document": (
+                MISSING,
+                None,
+                7,
+                [],
+                {},
+                [7],
+                [{}],
+                True,
+                [[]],
+                7.5,
+                -1,
+                {"a": 1},
+            ),
+        },
+    ),
+    "RAGBench": (
+        ragbench,
+        {
+            "id": (*NO_IDS, "0"),
+            "question": NO_TEXTS,
+            "documents": (MISSING, *NO_LISTS, [7]),
+            "response": ([], {}, True),
+            "all_relevant_sentence_keys": (MISSING, 7, [7], True),
+        },
+    ),
+    "BrowseComp-Plus, runs": (
+        agent_run,
+        {
+            "query_id": (*NO_IDS, "0"),
+            "tool_call_counts": (MISSING, *NO_OBJECTS),
+            "tool_call_counts.search": (None, "many", []),
+            "retrieved_docids": (MISSING, *NO_LISTS),
+            "result": (MISSING, *NO_LISTS, [7]),
+        },
+    ),
+    "BrowseComp-Plus, questions": (
+        deep_question,
+        {
+            "query_id": (*NO_IDS, "0"),
+            "query": NO_TEXTS,
+            "evidence_docs": (MISSING, None, *NO_LISTS, [{}]),
+            "gold_docs.0.text": (MISSING, None, 7),
+        },
+    ),
+}
+
+
+def edited(row, path, value):
+    row = copy.deepcopy(row)
+    *outer, key = [int(step) if step.isdecimal() else step for step in path.split(".")]
+    holder = row
+    for step in outer:
+        holder = holder[step]
+    if value is MISSING:
+        del holder[key]
+    else:
+        holder[key] = value
+    return row
+
+
+def load(folder, rows):
+    if "retrieved_docids" in rows[0]:
+        folder = folder / "runs"
+        folder.mkdir(exist_ok=True)
+        for number, row in enumerate(rows):
+            (folder / f"run_{number}.json").write_text(json.dumps(row), encoding="utf-8")
+        return read_samples(folder)
+    file = folder / "rows.json"
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    has_documents = {"search_results", "context_document", "gold_docs"} & rows[0].keys()
+    return Records(path=file, corpus=file if has_documents else None).load()
+
+
+def messages(folder, form):
+    make, wrong_values = FORMS[form]
+    rows, lines = [make(number) for number in range(3)], {}
+    load(folder, rows)
+    for path, values in wrong_values.items():
+        for value in values:
+            changed = [rows[0], edited(rows[1], path, value), rows[2]]
+            with pytest.raises(rb.DataError) as caught:
+                load(folder, changed)
+            label = "missing" if value is MISSING else json.dumps(value)
+            lines[f"{path} {label}"] = str(caught.value).replace(f"{folder}/", "")
+    return lines
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_edit_gives_one_clear_line(tmp_path, assert_message, form):
+    lines = messages(tmp_path, form)
+
+    assert len(lines) >= N_EDITS
+    for edit, line in lines.items():
+        assert len(line.splitlines()) == 1, edit
+        assert len(line) <= 200, edit
+        assert line.startswith(("rows.json: item 2: ", "runs/run_1.json: ")), (edit, line)
+        assert "Error" not in line, (edit, line)
+    assert_message("\n".join(f"{edit}: {line}" for edit, line in lines.items()))
