@@ -177,15 +177,20 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
     """Return the text for the terminal; the path of the page stands in the last line."""
     from ragbench.report.results import render_terminal
 
-    page = experiment.path / "report.html"
+    page, here = experiment.path / "report.html", Path.cwd()
+
+    def short(path: Path) -> str:
+        """Return a path as a reader types it, if it is below the working directory."""
+        return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
     text = render_terminal(
         experiment.record,
         experiment.compared,
         output.screen(),
         head=head,
         verbose=verbose,
-        # a short path, if it is below the working directory
-        report=str(page.relative_to(Path.cwd()) if page.is_relative_to(Path.cwd()) else page),
+        report=short(page),
+        run=short(experiment.path.parent),
     )
     lead, blank, tables = text.partition("\n\n")
     lines = [] if head else _lowest_answers(experiment)

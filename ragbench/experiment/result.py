@@ -25,7 +25,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.noise import Noise
 from ragbench.records.summary import Summary
 from ragbench.report import pictures
-from ragbench.report.headline import lead
+from ragbench.report.headline import lead, lost_sentence
 from ragbench.report.results import render_terminal
 from ragbench.types.display import printable
 from ragbench.types.tables import html_table, load_pandas, number
@@ -268,8 +268,9 @@ class Experiment:
         name = f"{self.record.name} {self.record.run_id}".rstrip()
         kinds = {"rankings": True, "answers": False}
         tables = [self._table(f"{name}: {kind}", is_ranking) for kind, is_ranking in kinds.items()]
-        sentence = f"<p>{escape(lead(self.record, self.compared))}</p>"
-        return "".join([sentence, causes.image() if causes else "", *filter(None, tables)])
+        sentences = lead(self.record, self.compared), lost_sentence(self.record, self.compared)
+        words = [f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence]
+        return "".join([*words, causes.image() if causes else "", *filter(None, tables)])
 
     def _table(self, caption: str, is_ranking: bool) -> str | None:
         """Return an HTML table of the means of rankings, or of answers."""

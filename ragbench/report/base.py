@@ -109,6 +109,8 @@ class Section:
         against: Head of the differences: `vs bm25`; empty if nothing is compared.
         counts: Lines with the numbers of scored, failed (by cause) and not applicable items, and
             the bounds of means with failed items.
+        main: Name of the measure that the sentence on the section is about, else of its first one
+            with a mean; empty without a mean.
     """
 
     kind: Kind
@@ -118,6 +120,7 @@ class Section:
     measures: tuple[MeasureColumn, ...]
     against: str
     counts: tuple[str, ...]
+    main: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +147,9 @@ class Layout:
     Attributes:
         name: Name of the experiment.
         subject: Data set, counts and baseline in one line.
-        lead: Sentence on the best systems, the user's first: numbers of right answers, and causes
-            of lost questions. It stands first; empty without scores, and on a page of several runs.
+        lead: Sentence on the best systems, the user's first, with numbers of right answers. It
+            stands first; empty without scores, and on a page of several runs.
+        lost: Sentence on the causes of the questions that the first system lost; empty without any.
         headlines: Results in words: counts of gate verdicts first, then a sentence per section.
         run_id: Id of the run; empty for a comparison of runs.
         gates: Decisions as printable texts, undecided ones first. `why` has the means, too; a gate
@@ -173,6 +177,7 @@ class Layout:
     subject: str
     headlines: tuple[str, ...]
     lead: str = ""
+    lost: str = ""
     run_id: str = ""
     gates: tuple[Decision, ...] = ()
     sections: tuple[Section, ...] = ()

@@ -491,7 +491,7 @@ def _first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Itera
     """Yield the lines on a run whose base lacks the config."""
     page = lay_out(summary, comparisons, narrow=True)
     yield "no base yet: these are the scores that later pull requests are compared with"
-    yield from filter(None, (page.lead, *page.headlines))
+    yield from filter(None, (page.lead, page.lost, *page.headlines))
     if reason := why_incomplete(summary):
         yield printable(f"incomplete: {reason}")
     for judge, why in summary.skipped_judges.items():

@@ -47,14 +47,14 @@ def verdict_of(comparison: Difference, direction: str) -> str:
 
 
 def lead(summary: Summary, comparisons: Comparisons) -> str:
-    """Return the first sentence of a report: `headline` by `lead_measure`, with lost questions.
+    """Return the first sentence of a report: `headline` by `lead_measure`.
 
     Without a score it counts the causes of a system, preferably one of the user. The sentence is
     empty if the reason why nothing can be told comes first.
     """
     measure = lead_measure(summary, comparisons)
     if measure is not None:
-        return headline(measure, summary, comparisons, with_losses=True)
+        return headline(measure, summary, comparisons)
     systems = [system for system in summary.systems if system.role != "control"]
     if any(score.mean is not None for system in systems for score in system.scores.values()):
         return ""
@@ -117,9 +117,7 @@ def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
     return [systems[name] for name in leaders(means, summary.user_systems, direction)]
 
 
-def headline(
-    measure: str, summary: Summary, comparisons: Comparisons, *, with_losses: bool = False
-) -> str:
+def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     """Return a sentence on the systems that lead by a measure, and on their difference.
 
     The best two of the user's systems come first, then the best other system; without a system of
@@ -130,11 +128,9 @@ def headline(
         measure: Name of the measure.
         summary: The run.
         comparisons: Comparisons of its systems.
-        with_losses: Add where the first system lost the other questions.
 
     Example:
-        size500 answers 18 of 60 questions, size200 7: surely better (+11, from +4 to +17); size500
-        lost: 30 not retrieved, 12 not used
+        size500 answers 18 of 60 questions, size200 7: surely better (+11, from +4 to +17)
     """
     systems = leading_systems(measure, summary)
     if not systems:
@@ -150,12 +146,30 @@ def headline(
     for peer in peers:
         difference = family.between(first.name, peer.name)
         parts[0] += f", {place.against(_Standing.of(peer, measure, family), difference)}"
-    if with_losses:
-        parts += _losses(first, place, f"{printable(first.name)} lost" if peers else "lost")
     for rival in rivals[len(peers) :]:
         difference = family.between(first.name, rival.name)
         parts.append(place.aside(_Standing.of(rival, measure, family), difference))
     return "; ".join(parts)
+
+
+def lost_sentence(summary: Summary, comparisons: Comparisons, most: int = len(CAUSES)) -> str:
+    """Return where the system of the first sentence lost its questions; empty if none is lost.
+
+    Args:
+        summary: The run.
+        comparisons: Comparisons of its systems.
+        most: Counts in the sentence; of more causes the smallest ones are one number.
+
+    Example:
+        size500 lost: 30 not retrieved, 9 not used, 5 in other ways
+    """
+    measure = lead_measure(summary, comparisons)
+    systems = [] if measure is None else leading_systems(measure, summary)
+    if measure is None or not systems:
+        return ""
+    family = comparisons.measure(measure) or MeasureComparison(measure=measure)
+    parts = list(_losses(systems[0], _Standing.of(systems[0], measure, family), most))
+    return f"{printable(systems[0].name)} {'; '.join(parts)}" if parts else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,8 +352,8 @@ def _reason(difference: Difference) -> str:
     return f"; p {p} after the correction for {family}"
 
 
-def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterator[str]:
-    """Yield parts of a sentence on the causes of lost questions; nothing if none is lost."""
+def _losses(system: SystemSummary, standing: _Standing, most: int) -> Iterator[str]:
+    """Yield parts of a sentence on lost questions; nothing if none is lost."""
     cause, causes = counted_cause(standing.measure), system.causes
     if cause is None:
         return
@@ -350,17 +364,28 @@ def _losses(system: SystemSummary, standing: _Standing, subject: str) -> Iterato
             if n_judged > _ROUNDING and loss not in (cause, "unknown"):
                 losses[loss] = n_judged
         if losses:
-            ordered = sorted(losses, key=lambda loss: -losses[loss])
-            counts = (f"{fmt.questions(losses[loss])} {fmt.cause_words(loss)}" for loss in ordered)
-            yield f"{subject}: {', '.join(counts)}"
+            yield f"lost: {_counts(losses, most)}"
         n_unknown = standing.n_judged - standing.n - sum(losses.values())
         word = "wrong" if cause == "right" else "not found"
         if n_unknown > _ROUNDING and losses:
             yield f"{fmt.questions(n_unknown)} more {word}, nothing tells where"
         elif n_unknown > _ROUNDING:
-            yield f"{fmt.questions(n_unknown)} {word}, no passages tell where they were lost"
+            yield f"lost {fmt.questions(n_unknown)}, no passages tell where"
     if standing.n_unjudged > _ROUNDING:
-        yield f"{fmt.questions(standing.n_unjudged)} not judged"
+        n = fmt.questions(standing.n_unjudged)
+        yield f"has no verdict on {n} {'question' if n == '1' else 'questions'}"
+
+
+def _counts(losses: Mapping[AnswerCause, Quantity], most: int) -> str:
+    """Return the causes with their numbers, the largest first: `30 not retrieved, 9 not used`."""
+    ordered = sorted(losses, key=lambda loss: -losses[loss])
+    n_named = most if len(ordered) <= most else most - 1
+    counts = [
+        f"{fmt.questions(losses[loss])} {fmt.cause_words(loss)}" for loss in ordered[:n_named]
+    ]
+    if rest := ordered[n_named:]:
+        counts.append(f"{fmt.questions(sum(losses[loss] for loss in rest))} in other ways")
+    return ", ".join(counts)
 
 
 def cheapest_sentence(cheapest: CheapestSystem, scores: Mapping[str, SystemScore]) -> str:

@@ -24,6 +24,7 @@ from ragbench.report.headline import (
     headline,
     lead,
     lead_measure,
+    lost_sentence,
     nothing_told,
 )
 from ragbench.report.legend import legend
@@ -66,29 +67,33 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     Args:
         summary: The run.
         comparisons: The tests of the run, or of several runs.
-        narrow: Keep the differences of the first measure of a section only.
+        narrow: Keep the last slices of a field only, for a terminal.
     """
     # files of other programs may have no confidence: then that of the run applies
     if comparisons.confidence is None:
         comparisons = structs.replace(comparisons, confidence=summary.confidence)
     families = {family.measure: family for family in comparisons.measures}
+    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     groups, sections = _group(summary.systems), []
     for group, scores in groups.items():
         section = build_section(group, scores, summary, families)
-        sections.append(_without_further_differences(section) if narrow else section)
+        main = _telling_measure(scores, silent) or next(iter(_scored(scores)), "")
+        sections.append(replace(section, main=printable(main)))
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     of_lead = lead_measure(summary, comparisons) if runs is None else None
-    results = _headlines(summary, groups, sections, comparisons, of_lead)
+    results = _headlines(summary, groups, sections, comparisons, of_lead, silent)
     for preference in preferences:
         results += preference.headlines
+    results += _cheapest(summary, groups, silent)
     warnings = _lines(_incomplete(summary), summary.warnings)
     return Layout(
         name=printable(summary.name),
         run_id=printable(summary.run_id),
         subject=_subject(summary),
         lead=lead(summary, comparisons) if runs is None else "",
+        lost=lost_sentence(summary, comparisons) if runs is None else "",
         headlines=(
             *_gate_counts(gates),
             *(() if runs is None else runs.headlines),
@@ -118,13 +123,6 @@ def _gate_counts(gates: Sequence[Decision]) -> list[str]:
     counts = Counter(gate.verdict for gate in gates)
     verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
     return [f"gates: {', '.join(verdicts)}"] if verdicts else []
-
-
-def _without_further_differences(section: Section) -> Section:
-    """Return a section with the differences of its first measure alone."""
-    first, *further = section.measures
-    measures = (first, *(replace(measure, differences=()) for measure in further))
-    return replace(section, measures=measures)
 
 
 def _incomplete(summary: Summary) -> tuple[str, ...]:
@@ -158,41 +156,58 @@ def _headlines(
     sections: Sequence[Section],
     comparisons: Comparisons,
     first: str | None,
+    silent: Set[str],
 ) -> list[str]:
     """Return a sentence per section, on its first measure with a mean that tells something."""
-    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     sentences = nothing_told(comparisons.measures)
     for scores, section in zip(groups.values(), sections, strict=True):
-        columns: dict[str, dict[str, SystemScore]] = {}
-        for system, of_system in scores.items():
-            for name, score in of_system.items():
-                columns.setdefault(name, {})[system] = score
-        measure = _telling_measure(columns, silent)
+        measure = _telling_measure(scores, silent)
         if measure is None:
             continue
         # the first sentence of the report has been on this measure
         text = [] if measure == first else [headline(measure, summary, comparisons)]
         sentences += filter(None, ["; ".join([*text, *section.labels])])
-        for cheapest in summary.timing.cheapest:
-            if cheapest.measure == measure:
-                sentences.append(cheapest_sentence(cheapest, columns[measure]))
     return sentences
 
 
-def _telling_measure(
-    columns: Mapping[str, Mapping[str, SystemScore]], silent: Set[str]
-) -> str | None:
+def _cheapest(summary: Summary, groups: Mapping[Group, Scores], silent: Set[str]) -> Iterator[str]:
+    """Yield a sentence on the cheapest system of each section, by the measure of its sentence."""
+    for scores in groups.values():
+        measure = _telling_measure(scores, silent)
+        for cheapest in summary.timing.cheapest:
+            if measure is not None and cheapest.measure == measure:
+                yield cheapest_sentence(cheapest, _column(scores, measure))
+
+
+def _column(scores: Scores, measure: str) -> dict[str, SystemScore]:
+    """Return the scores of the systems by one measure."""
+    return {system: of[measure] for system, of in scores.items() if measure in of}
+
+
+def _telling_measure(scores: Scores, silent: Set[str]) -> str | None:
     """Return the measure of the sentence on a section: `right`, else the first one that tells."""
-    scored = []
-    for n, column in columns.items():
-        if any(s.mean is not None for s in column.values()):
-            scored.append(n)
+    scored = _scored(scores)
     if RIGHT in scored:
         return RIGHT
     telling = [name for name in scored if name not in silent]
-    if telling or silent.isdisjoint(columns):
-        return next(iter(telling or columns))
+    names = _names(scores)
+    if telling or silent.isdisjoint(names):
+        return (telling or names)[0]
     return None
+
+
+def _names(scores: Scores) -> list[str]:
+    """Return all measures of a section in their order."""
+    return list(dict.fromkeys(name for of_system in scores.values() for name in of_system))
+
+
+def _scored(scores: Scores) -> list[str]:
+    """Return the measures by which a system of a section has a mean."""
+    scored = []
+    for name in _names(scores):
+        if any(score.mean is not None for score in _column(scores, name).values()):
+            scored.append(name)
+    return scored
 
 
 def _subject(summary: Summary) -> str:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 
 from msgspec import structs
 
 from ragbench import errors
 from ragbench.records.comparison import Comparisons
+from ragbench.records.score import SystemScore
 from ragbench.records.summary import RunCost, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Layout, Section
 from ragbench.report.causes import cause_tables
 from ragbench.report.ci import worst_line
+from ragbench.report.first_screen import footnote, main_table, result_sentences
 from ragbench.report.formats import render
 from ragbench.report.formats.base import Screen
-from ragbench.report.formats.terminal import draw_table
-from ragbench.report.headline import verdict_of
+from ragbench.report.headline import lost_sentence, verdict_of
 from ragbench.report.layout import lay_out
 from ragbench.report.sections import difference_table, score_cell, score_table
 from ragbench.report.table import (
@@ -44,8 +46,10 @@ COLUMNS = (
     *("baseline", "difference", "difference_low", "difference_high", "p_adjusted", "verdict"),
 )
 GATE_HEADS = ("verdict", "gate", "system", "why")
-# lines of a result that is not verbose; notes beyond are counted
-_MOST_LINES = 30
+# counts in the sentence on lost questions of one screen
+_MOST_LOSSES = 3
+# lines of one screen, which notes fill
+_MOST_LINES = 14
 
 
 def score_report(summary: Summary, comparisons: Comparisons) -> TableReport:
@@ -123,7 +127,7 @@ def page_report(summary: Summary, comparisons: Comparisons) -> TableReport:
     place = 1 if page.gates else 0
     noise = page.noise_sentence, page.purchase_sentence
     first, *headlines = filter(
-        None, (*page.headlines[:place], page.lead, *noise, *page.headlines[place:])
+        None, (*page.headlines[:place], page.lead, page.lost, *noise, *page.headlines[place:])
     )
     blocks: list[Block] = [Paragraph((f"ragbench: {page.name}: {first}",))]
     blocks += paragraphs((*headlines, page.subject))
@@ -198,6 +202,7 @@ def render_terminal(
     head: bool = False,
     report: str | None = None,
     verbose: bool = True,
+    run: str | None = None,
 ) -> str:
     """Return the results as text; the first line is on the user's own system, or the best one.
 
@@ -209,36 +214,59 @@ def render_terminal(
         screen: The terminal; measures that do not fit go into a further table. None means a pipe.
         head: Print the lines before the tables and the path of the report, nothing else.
         report: Path of the report for the last line; None leaves the line out.
-        verbose: Print everything. False leaves out measures beyond the width, gates that passed,
-            causes, preferences by pair, and notes beyond 30 lines; a line names the omitted parts.
+        verbose: Print everything. False prints one screen: two sentences, two measures, the causes
+            of lost questions, and notes up to 14 lines; a line counts what is left out.
+        run: Path of the run for the commands that come next; None leaves them out.
     """
     screen = screen or Screen()
     page = lay_out(summary, comparisons, narrow=True)
-    closing = [Paragraph((f"report: {printable(report)}",))] if report else []
-    if summary.cost is not None and not head:
-        closing.insert(0, Paragraph((cost_line(summary.cost),)))
+    costs = [cost_line(summary.cost)] if summary.cost is not None and not head else []
+    last = [f"report: {printable(report)}"] if report else []
+    if not head and not verbose:
+        return _one_screen(page, summary, comparisons, screen, [*costs, *last], run)
     blocks = list(_first_blocks(page, verbose=verbose))
     if not head:
         blocks.append(Paragraph((f"{page.name}: {page.subject}",)))
-        body = _whole if verbose else _short
-        blocks += body(page, summary, screen)
-    empty = data_table(COLUMNS, ())
+        blocks += _whole(page, summary)
+    is_apart = verbose and not head and not page.notes
+    return _draw([*blocks, Paragraph((*costs, *last), is_apart=is_apart)], screen)
 
-    def draw(blocks: Sequence[Block]) -> str:
-        return render(TableReport(tuple(blocks), empty), "table", screen)
 
-    if head or verbose:
-        is_apart = verbose and not head and not page.notes
-        closing = [replace(line, is_apart=is_apart) for line in closing]
-        return draw([*blocks, *closing])
-    n_lines = draw(blocks).count("\n")
-    remarks = list(fmt.labelled("note", page.notes))
-    room = max(_MOST_LINES - n_lines - len(closing) - 1, 0)
-    omitted = _omitted(page, summary, screen, len(remarks[room:]))
-    if omitted:
-        text = f"left out: {fmt.listed(omitted)}; pass --verbose, or open the report"
-        closing.insert(0, Paragraph((text,)))
-    return draw([*blocks, Paragraph(tuple(remarks[:room])), *closing])
+def _draw(blocks: Sequence[Block], screen: Screen) -> str:
+    """Return blocks as a terminal shows them."""
+    return render(TableReport(tuple(blocks), data_table(COLUMNS, ())), "table", screen)
+
+
+def _one_screen(
+    page: Layout,
+    summary: Summary,
+    comparisons: Comparisons,
+    screen: Screen,
+    last: Sequence[str],
+    run: str | None,
+) -> str:
+    """Return the main results; notes fill one screen, and a line counts what is left out."""
+    first, *further = result_sentences(page) or [""]
+    blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
+    blocks += _alerts(page, verbose=False)
+    table = main_table(page, summary, screen)
+    blocks += [] if table is None else [table]
+    blocks += () if page.slices is None else page.slices.grids
+    lost = lost_sentence(summary, comparisons, most=_MOST_LOSSES)
+    sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
+    lines = [*filter(None, sentences)]
+    if lost and run is not None:
+        name = printable(run)
+        lines.append(f"next: ragbench explain {name}; ragbench fix {name}")
+    notes = fmt.labelled("note", page.notes)
+    text = ""
+    for n_notes in range(len(notes), -1, -1):
+        omitted = _omitted(page, table, len(notes) - n_notes)
+        more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
+        text = _draw([*blocks, Paragraph((*lines, *notes[:n_notes], *more, *last))], screen)
+        if text.count("\n") <= _MOST_LINES:
+            break
+    return text
 
 
 def cost_line(cost: RunCost) -> str:
@@ -289,9 +317,14 @@ def _dollars(usd: float) -> str:
 def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:
     """Yield the results in words, warnings, and gates; without `verbose`, no gate that passed."""
     noise = page.noise_sentence, page.purchase_sentence
-    first, *headlines = filter(None, (page.lead, *noise, *page.headlines))
+    first, *headlines = filter(None, (page.lead, page.lost, *noise, *page.headlines))
     yield Paragraph((first,), tone="title")
     yield Paragraph(tuple(headlines))
+    yield from _alerts(page, verbose=verbose)
+
+
+def _alerts(page: Layout, *, verbose: bool) -> Iterator[Block]:
+    """Yield warnings and gates; without `verbose`, no gate that passed."""
     # before the tables: a warning may say that their numbers mean nothing
     yield Paragraph(fmt.labelled("warning", page.warnings), tone="warning")
     for gate in page.gates:
@@ -302,12 +335,15 @@ def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:
             yield Paragraph((text + (f": {gate.why}" if gate.why else ""),), tone=gate.verdict)
 
 
-def _whole(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
+def _whole(page: Layout, summary: Summary) -> Iterator[Block]:
     """Yield all tables of a run, with their legend and the notes."""
     for section in page.sections:
         yield Heading(section.title)
         yield Paragraph(section.labels)
-        yield score_table(section)
+        # the differences of all measures would fill the terminal
+        first, *further = section.measures
+        measures = (first, *(replace(measure, differences=()) for measure in further))
+        yield score_table(replace(section, measures=measures))
     for chapter in page.preferences:
         yield from chapter_blocks(chapter)
     if tables := cause_tables(summary.systems):
@@ -318,23 +354,10 @@ def _whole(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
     yield Paragraph(fmt.labelled("note", page.notes), is_apart=True)
 
 
-def _short(page: Layout, summary: Summary, screen: Screen) -> Iterator[Block]:
-    """Yield a table of each kind, the slices, and the legend as one line."""
-    for section in page.sections:
-        # the labels stand in the headline of the section
-        yield _first_table(section, screen)
-        yield Paragraph(tuple(_failed_line(section, screen)))
-    yield from () if page.slices is None else page.slices.grids
-    legend = "; ".join(f"{sign}: {meaning}" for sign, meaning in page.legend)
-    yield Paragraph(tuple(filter(None, [legend])), is_apart=True)
-
-
-def _omitted(page: Layout, summary: Summary, screen: Screen, n_notes: int) -> list[str]:
-    """Return the parts that a short result leaves out, in words."""
-    n_measures = 0
-    for section in page.sections:
-        heads = _first_table(section, screen).heads
-        n_measures += sum(measure.title not in heads for measure in section.measures)
+def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
+    """Return the parts that one screen leaves out, in words."""
+    n_shown = 0 if table is None else sum(column.breaks for column in table.columns)
+    n_measures = sum(len(section.measures) for section in page.sections) - n_shown
     n_passed = sum(gate.verdict == "pass" for gate in page.gates)
     counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}
     omitted = []
@@ -342,33 +365,24 @@ def _omitted(page: Layout, summary: Summary, screen: Screen, n_notes: int) -> li
         if n:
             omitted.append(fmt.counted(n, noun))
     omitted += ["preferences by pair"] if page.preferences else []
-    omitted += ["where each system loses answers"] if cause_tables(summary.systems) else []
     return omitted
 
 
-def _first_table(section: Section, screen: Screen) -> Table:
-    """Return the table of the measures that fit the width, the first one in any case."""
-    n = len(section.measures)
-    table = score_table(section, section.title)
-    while n > 1 and "" in draw_table(table, screen):  # an empty line begins a further table
-        n -= 1
-        table = score_table(replace(section, measures=section.measures[:n]), section.title)
-    return replace(table, notes=())
-
-
-def _failed_line(section: Section, screen: Screen) -> list[str]:
-    """Return a line with the failed items of each system, in its measure with most; [] if none.
+def _failed_line(page: Layout, table: Table | None) -> str:
+    """Return a line with the failed items of each system, in its measure with most; '' if none.
 
     A measure that the table leaves out is named.
     """
-    parts, heads = [], _first_table(section, screen).heads
-    for place, system in enumerate(section.systems):
-        worst, measure = None, None
-        for m in section.measures:
-            score = m.scores[place].score
-            if score is not None and (worst is None or score.n_failed > worst.n_failed):
-                worst, measure = score, m
-        if worst is not None and measure is not None and worst.n_failed:
-            by = "" if measure.title in heads else f" by {measure.title}"
-            parts.append(f"{worst.n_failed} of {system}{by}{fmt.causes(worst.failed.items())}")
-    return [f"failed: {', '.join(parts)}"] if parts else []
+    heads = () if table is None else table.heads
+    worst: dict[str, tuple[SystemScore, str]] = {}
+    for section in page.sections:
+        for measure, (place, system) in product(section.measures, enumerate(section.systems)):
+            score = measure.scores[place].score
+            most = worst[system][0].n_failed if system in worst else 0
+            if score is not None and score.n_failed > most:
+                worst[system] = (score, measure.title)
+    parts = []
+    for system, (score, title) in worst.items():
+        by = "" if title in heads else f" by {title}"
+        parts.append(f"{score.n_failed} of {system}{by}{fmt.causes(score.failed.items())}")
+    return f"failed: {', '.join(parts)}" if parts else ""

@@ -1,0 +1,133 @@
+"""First screen of a run: the result in words, one table, lost questions, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragbench.records.summary import Summary
+from ragbench.report import text as fmt
+from ragbench.report.base import DifferenceCell, Layout, MeasureColumn, ScoreCell, Section
+from ragbench.report.formats.base import Screen
+from ragbench.report.formats.terminal import draw_table
+from ragbench.report.table import Table, TableCell, TableColumn, label
+from ragbench.types.display import printable
+
+# Sentences on further measures; the page and `--verbose` have all.
+_MOST_SENTENCES = 2
+# Head of a column of differences: `vs bm25`.
+_VERSUS = "vs "
+
+
+def result_sentences(page: Layout) -> list[str]:
+    """Return the first result, its noise, the counts of gates, and at most two further results."""
+    n_counts = 1 if page.gates else 0
+    sentences = (*page.headlines[: n_counts + _MOST_SENTENCES],)
+    return [*filter(None, (page.lead, page.noise_sentence, page.purchase_sentence)), *sentences]
+
+
+def main_table(page: Layout, summary: Summary, screen: Screen) -> Table | None:
+    """Return the table of the two main measures with their differences; None without a score.
+
+    Intervals that do not fit the width are left out, those of the second measure first.
+    """
+    numbers = _main_numbers(page)
+    if not numbers:
+        return None
+    systems = _systems(numbers, summary)
+    for n_intervals in (2, 1):
+        table = _table(numbers, systems, n_intervals)
+        if "" not in draw_table(table, screen):  # an empty line begins a further table
+            return table
+    return _table(numbers, systems, 0)
+
+
+def footnote(table: Table | None, confidence: float) -> str:
+    """Return the line on the intervals and differences of a table; empty without both."""
+    if table is None:
+        return ""
+    parts = []
+    if any(cell.interval for row in table.rows for cell in row):
+        parts.append(f"[low, high]: {fmt.percent(confidence)} interval")
+    if any(head.startswith(_VERSUS) for head in table.heads):
+        parts.append("a difference without a word may be chance")
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """Main measure of a section, whose scores and differences are columns of the table."""
+
+    section: Section
+    column: MeasureColumn
+
+    @property
+    def differences(self) -> Sequence[DifferenceCell]:
+        """Differences from the baselines; empty if nothing is compared."""
+        return self.column.differences if self.section.against else ()
+
+    def place(self, names: Sequence[str]) -> int | None:
+        """Return the row of the first of some systems in the section; None without any."""
+        rows = (self.section.systems.index(name) for name in names if name in self.section.systems)
+        return next(rows, None)
+
+
+def _main_numbers(page: Layout) -> list[_Number]:
+    """Return the main measures of two sections, answers first, or two measures of a single one."""
+    sections = [section for section in page.sections if section.main]
+    sections.sort(key=lambda section: section.kind != "generation")
+    numbers = []
+    for section in sections[:2]:
+        column = next(column for column in section.measures if column.name == section.main)
+        numbers.append(_Number(section, column))
+    if len(numbers) == 1:
+        others = (c for c in sections[0].measures if c.name != sections[0].main)
+        numbers += [_Number(sections[0], column) for column in others][:1]
+    return numbers
+
+
+def _systems(numbers: Sequence[_Number], summary: Summary) -> list[tuple[str, ...]]:
+    """Return the names under which each row has its numbers: its own, then its retriever's.
+
+    Controls have no row, and a retriever has none whose numbers stand in the row of a pair.
+    """
+    rows = []
+    for system in summary.systems:
+        names = dict.fromkeys(map(printable, filter(None, (system.name, system.retriever))))
+        is_scored = any(number.place([printable(system.name)]) is not None for number in numbers)
+        if is_scored and system.role != "control":
+            rows.append(tuple(names))
+    of_pairs = {retriever for _, *further in rows for retriever in further}
+    return [names for names in rows if names[0] not in of_pairs]
+
+
+def _table(numbers: Sequence[_Number], systems: Sequence[tuple[str, ...]], n: int) -> Table:
+    """Return the table of all systems; the first `n` measures have intervals."""
+    columns, cells = [TableColumn("")], [[label(names[0]) for names in systems]]
+    for position, number in enumerate(numbers):
+        columns.append(TableColumn(number.column.title, "number", breaks=True))
+        places = [number.place(names) for names in systems]
+        cells.append([_score(number.column.scores, p, position < n) for p in places])
+        if number.differences:
+            columns.append(TableColumn(number.section.against, "number"))
+            cells.append([_difference(number.differences, place) for place in places])
+    return Table(tuple(columns), tuple(zip(*cells, strict=True)))
+
+
+def _score(scores: Sequence[ScoreCell], place: int | None, has_interval: bool) -> TableCell:
+    """Return the mean in a row, with its interval or without; `-` without a row."""
+    if place is None:
+        return TableCell(fmt.MISSING)
+    cell = scores[place]
+    return TableCell(cell.text, cell.value, cell.interval if has_interval else "")
+
+
+def _difference(cells: Sequence[DifferenceCell], place: int | None) -> TableCell:
+    """Return the difference in a row, with its verdict if there is one: `-0.128 worse`."""
+    if place is None:
+        return TableCell()
+    cell = cells[place]
+    if cell.outcome in ("baseline", "identical"):
+        return TableCell(cell.outcome)
+    is_sure = cell.outcome in ("better", "worse") and not cell.needs_correction
+    return TableCell(f"{cell.value} {cell.outcome}" if is_sure else cell.value, tone=cell.outcome)
