@@ -298,14 +298,21 @@ def resumable(how: str = ASKS_REST) -> Iterator[None]:
 
 @contextmanager
 def running(
-    quiet: bool, how: str = RESUMES, secrets: Mapping[str, str] = MappingProxyType({})
+    quiet: bool,
+    how: str = RESUMES,
+    secrets: Mapping[str, str] = MappingProxyType({}),
+    *,
+    verbose: bool = False,
 ) -> Iterator[Progress]:
     """Yield the progress of a run, quiet or not; text that components print goes to stderr.
+
+    A long stage shows how far it is.
 
     Args:
         quiet: Show no progress.
         how: Text for `resumable`.
         secrets: Values of the config, which are left out of messages of components.
+        verbose: Print a line for each stage, however short.
 
     Raises:
         AdapterError: That of the block, without the values of `secrets`.
@@ -317,7 +324,7 @@ def running(
     try:
         # text that a component prints would spoil the result on stdout
         with redirect_stdout(sys.stderr), resumable(how):
-            yield Progress(quiet=quiet, stream=progress_stream())
+            yield Progress(quiet=quiet, brief=not verbose, stream=progress_stream())
     except AdapterError as error:  # the component wrote the message, which may contain a key
         raise AdapterError(redact(Exception.__str__(error), secrets)) from error
 

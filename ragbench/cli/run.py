@@ -64,7 +64,7 @@ class _Command(output.NamesCommand):
     "-q",
     help="No progress; print the lines before the tables and the path of the page only.",
 )
-@output.flag("--verbose", help="Print all measures, gates, causes and notes.")
+@output.flag("--verbose", help="Print all measures, gates, causes, notes and stages.")
 @output.junit_option
 @click.pass_context
 def command(
@@ -119,7 +119,7 @@ def _run_one(
     from ragbench.report.formats.terminal import STYLES
     from ragbench.report.results import render_markdown
 
-    with output.running(quiet, secrets=settings.secrets) as progress:
+    with output.running(quiet, secrets=settings.secrets, verbose=verbose) as progress:
         experiment = run_experiment(settings, choices=choices, progress=progress)
     if as_json:
         output.write_json(to_json(experiment.summary))
@@ -147,7 +147,7 @@ def _run_collections(
     from ragbench.report.results import cost_line, total_cost
 
     tell = partial(output.echo, err=True) if not quiet else lambda line: None
-    with output.running(quiet, secrets=settings.secrets) as progress:
+    with output.running(quiet, secrets=settings.secrets, verbose=verbose) as progress:
         runs = run_collections(settings, choices=choices, progress=progress, tell=tell)
     if as_json:
         output.write_json(to_json(runs.summary))

@@ -110,7 +110,7 @@ class Section:
         counts: Lines with the numbers of scored, failed (by cause) and not applicable items, and
             the bounds of means with failed items.
         main: Name of the measure that the sentence on the section is about, else of its first one
-            with a mean; empty without a mean.
+            with a mean, else of its first one.
     """
 
     kind: Kind

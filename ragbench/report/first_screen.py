@@ -74,13 +74,13 @@ class _Number:
 
 def _main_numbers(page: Layout) -> list[_Number]:
     """Return the main measures of two sections, answers first, or two measures of a single one."""
-    sections = [section for section in page.sections if section.main]
-    sections.sort(key=lambda section: section.kind != "generation")
+    sections = sorted(page.sections, key=lambda section: section.kind != "generation")
     numbers = []
     for section in sections[:2]:
         column = next(column for column in section.measures if column.name == section.main)
         numbers.append(_Number(section, column))
     if len(numbers) == 1:
+        # a single section has room for its next measure
         others = (c for c in sections[0].measures if c.name != sections[0].main)
         numbers += [_Number(sections[0], column) for column in others][:1]
     return numbers

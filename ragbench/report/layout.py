@@ -77,7 +77,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     groups, sections = _group(summary.systems), []
     for group, scores in groups.items():
         section = build_section(group, scores, summary, families)
-        main = _telling_measure(scores, silent) or next(iter(_scored(scores)), "")
+        main = _telling_measure(scores, silent) or (_scored(scores) or _names(scores))[0]
         sections.append(replace(section, main=printable(main)))
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]

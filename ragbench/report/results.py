@@ -251,7 +251,8 @@ def _one_screen(
     blocks += _alerts(page, verbose=False)
     table = main_table(page, summary, screen)
     blocks += [] if table is None else [table]
-    blocks += () if page.slices is None else page.slices.grids
+    slices = () if page.slices is None else page.slices.grids
+    blocks += slices
     lost = lost_sentence(summary, comparisons, most=_MOST_LOSSES)
     sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
     lines = [*filter(None, sentences)]
@@ -263,7 +264,8 @@ def _one_screen(
     for n_notes in range(len(notes), -1, -1):
         omitted = _omitted(page, table, len(notes) - n_notes)
         more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
-        text = _draw([*blocks, Paragraph((*lines, *notes[:n_notes], *more, *last))], screen)
+        ending = Paragraph((*lines, *notes[:n_notes], *more, *last), is_apart=bool(slices))
+        text = _draw([*blocks, ending], screen)
         if text.count("\n") <= _MOST_LINES:
             break
     return text

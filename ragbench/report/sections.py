@@ -78,6 +78,7 @@ def build_section(
         measures=measures,
         against=against if is_compared else "",
         counts=tuple(count_lines(scores, names)),
+        main=printable(names[0]),
     )
 
 

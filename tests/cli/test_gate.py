@@ -173,7 +173,7 @@ def test_an_error_in_data_of_the_base_names_the_path_in_the_repository(repositor
     err = capfd.readouterr().err  # of the process of the base
 
     assert code == 2
-    assert f"\nqa.jsonl:{N + 1}: bad JSON" in err
+    assert err.startswith(f"qa.jsonl:{N + 1}: bad JSON")
     assert "ragbench-" not in err.replace(str(repository), "")
 
 

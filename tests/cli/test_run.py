@@ -26,19 +26,22 @@ def test_prints_the_tables_and_where_the_report_is(finished_quickstart, assert_m
     first, second, *_ = done.stdout.splitlines()
     assert_message(first)
     assert_message(second)
-    assert "\nretrieval  found@5 " in done.stdout
-    assert "\ngeneration         right " in done.stdout
-    assert "\njudge" not in done.stdout, "none is named"
+    table = done.stdout.partition("\n\n")[2]
+    assert table.split()[:6] == ["right", "vs", "bm25", "found@5", "vs", "bm25"]
+    assert_message(lines_with(done.stdout, "minilm/extractive lost"))
+    assert_message(lines_with(done.stdout, "next: "))
+    assert len(done.stdout.splitlines()) <= 14
     (report,) = [line for line in done.stdout.splitlines() if line.startswith("report: ")]
     assert (folder / report.removeprefix("report: ")).exists()
     assert "\x1b" not in done.stdout + done.stderr
 
 
-def test_progress_goes_to_stderr_in_plain_lines(finished_quickstart):
-    _, done = finished_quickstart
+def test_stages_go_to_stderr_in_plain_lines_if_verbose(repository, finished_quickstart, tmp_path):
+    done = ragbench("run", repository / QUICKSTART, "--verbose", "--no-judge", *FEW, cwd=tmp_path)
 
     assert any(line.startswith("retrieve bm25") for line in done.stderr.splitlines())
     assert "\r" not in done.stderr
+    assert finished_quickstart.done.stderr == "", "short stages need no line"
 
 
 SLOW = """
@@ -97,7 +100,7 @@ def test_quiet_leaves_only_the_result(repository, tmp_path):
     assert done.returncode == 0
     assert done.stderr == ""
     assert " of 4 questions" in done.stdout.splitlines()[0]
-    assert "\nretrieval " not in done.stdout
+    assert "vs bm25" not in done.stdout
 
 
 def test_quiet_and_verbose_exclude_each_other(tmp_path, assert_message):

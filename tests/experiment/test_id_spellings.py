@@ -94,7 +94,7 @@ def test_ids_that_are_not_one_to_one_are_told_before_the_tables(tmp_path, monkey
         "which count as different documents; "
         'metrics.retrieval: match: {level: document, separator: "#"}'
     )
-    assert 0 <= done.stdout.replace("\n", " ").find(sentence) < done.stdout.index("\nretrieval ")
+    assert 0 <= done.stdout.replace("\n", " ").find(sentence) < done.stdout.index("\n\n")
     # the line that the warning names
     match = {"level": "document", "separator": "#"}
     config = table(tmp_path, rows)

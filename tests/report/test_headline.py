@@ -14,7 +14,7 @@ from ragbench.comparison.systems import summarize
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import CheapestSystem, Summary, SystemSummary
-from ragbench.report.headline import cheapest_sentence, lead, outcome_of
+from ragbench.report.headline import cheapest_sentence, lead, lost_sentence, outcome_of
 from ragbench.report.layout import lay_out
 from ragbench.report.sections import score_cell
 from tests.comparison.scored_systems import column
@@ -131,10 +131,12 @@ def hits(n, of, left_out=0, name="found@5", **facts):
 
 
 def lead_of(systems, *pair, measure="right", users=(), baseline=None, **facts):
+    """The first sentence, and the line on lost questions if some are lost."""
     entries = [{"name": name, **entry} for name, entry in systems.items()]
     run = {"name": "run", "systems": entries, "user_systems": list(users), **facts}
     compared = {"measures": [{"measure": measure, "comparisons": list(pair)}], "confidence": 0.95}
-    return lead(read(Summary, run), read(Comparisons, compared))
+    records = read(Summary, run), read(Comparisons, compared)
+    return "\n".join(filter(None, (lead(*records), lost_sentence(*records))))
 
 
 def questions(system, baseline, n, numbers, differs, **facts):
@@ -154,14 +156,14 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             {"chain": CHAIN},
             ["chain"],
             [],
-            "chain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used",
+            "chain answers 21 of 30 questions\nchain lost: 5 not retrieved, 4 not used",
             id="one system",
         ),
         pytest.param(
             {"given": answers(30, 100, causes={"right": 30, "unknown": 70})},
             ["given"],
             [],
-            "given answers 30 of 100 questions; 70 wrong, no passages tell where they were lost",
+            "given answers 30 of 100 questions\ngiven lost 70, no passages tell where",
             id="nothing tells where",
         ),
         pytest.param(
@@ -177,22 +179,23 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             [],
             [],
             # 30 - 18 right - (6 - 1) lost = 7
-            "given answers 18 of 30 questions; lost: 5 not retrieved; "
-            "7 more wrong, nothing tells where; 4 not judged",
+            "given answers 18 of 30 questions\ngiven lost: 5 not retrieved; "
+            "7 more wrong, nothing tells where; has no verdict on 4 questions",
             id="what cannot be judged is neither right nor lost",
         ),
         pytest.param(
             {"chain": answers(52, 60, causes={"right": 52, "not_used": 8}, right_unsupported=9)},
             ["chain"],
             [],
-            "chain answers 52 of 60 questions, 9 of them with unsupported claims; lost: 8 not used",
+            "chain answers 52 of 60 questions, 9 of them with unsupported claims\n"
+            "chain lost: 8 not used",
             id="right, with unsupported claims",
         ),
         pytest.param(
             {"chain": answers(4, 6, causes={"right": 4, "refused": 2, "failed": 3})},
             ["chain"],
             [],
-            "chain answers 4 of 9 questions; lost: 3 failed, 2 refused",
+            "chain answers 4 of 9 questions\nchain lost: 3 failed, 2 refused",
             id="failed answers count",
         ),
         pytest.param(
@@ -217,16 +220,18 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
                 questions("size500", "bm25/x", 60, (-22, -30, -14), True),
             ],
             "size500 answers 18 of 60 questions, baseline size200 7: "
-            "surely better (+11, from +4 to +17); size500 lost: 30 not retrieved, 12 not used; "
-            "against baseline bm25/x with 40: surely worse (-22, from -30 to -14)",
+            "surely better (+11, from +4 to +17); "
+            "against baseline bm25/x with 40: surely worse (-22, from -30 to -14)\n"
+            "size500 lost: 30 not retrieved, 12 not used",
             id="the user's own first, then the best other one",
         ),
         pytest.param(
             {"bm25/x": answers(5, 30), "chain": CHAIN},
             ["chain"],
             [questions("chain", "bm25/x", 30, (16, 10, 21), True)],
-            "chain answers 21 of 30 questions; lost: 5 not retrieved, 4 not used; "
-            "against baseline bm25/x with 5: surely better (+16, from +10 to +21)",
+            "chain answers 21 of 30 questions; "
+            "against baseline bm25/x with 5: surely better (+16, from +10 to +21)\n"
+            "chain lost: 5 not retrieved, 4 not used",
             id="one of the user's own",
         ),
         pytest.param(
@@ -259,7 +264,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             },
             [],
             [],
-            "a/x answers 3 of 9 questions; lost: 6 refused",
+            "a/x answers 3 of 9 questions\na/x lost: 6 refused",
             id="no control, and answers before hits",
         ),
     ],
@@ -285,6 +290,17 @@ def test_retrievers_find_gold(assert_message):
     assert lead_of(published, measure="recall_all@5") == of_ours
 
 
+def test_small_causes_are_one_number_on_a_screen():
+    causes = {"right": 30, "not_used": 9, "not_retrieved": 3, "refused": 2, "failed": 1}
+    app = {"name": "app", **answers(30, 44, causes=causes)}
+    summary = read(Summary, {"name": "run", "systems": [app]})
+
+    whole = lost_sentence(summary, read(Comparisons, {"confidence": 0.95}))
+    assert whole == "app lost: 9 not used, 3 not retrieved, 2 refused, 1 failed"
+    short = lost_sentence(summary, read(Comparisons, {"confidence": 0.95}), most=3)
+    assert short == "app lost: 9 not used, 3 not retrieved, 3 in other ways"
+
+
 def test_causes_of_answers_are_not_those_of_hits(assert_message):
     app = hits(20, 60, causes={"not_retrieved": 40, "unknown": 20})
 
@@ -307,6 +323,7 @@ def test_a_reason_why_a_measure_tells_nothing_follows_the_first_sentence(assert_
     )
 
     assert_message(page.lead)
+    assert_message(page.lost)
     assert_message(page.headlines[0])
 
 
