@@ -177,11 +177,11 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
     """Return the text for the terminal; the path of the page stands in the last line."""
     from ragbench.report.results import render_terminal
 
-    page, here = experiment.path / "report.html", Path.cwd()
+    page, folder = experiment.path / "report.html", Path.cwd()
 
     def short(path: Path) -> str:
         """Return a path as a reader types it, if it is below the working directory."""
-        return str(path.relative_to(here) if path.is_relative_to(here) else path)
+        return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
     text = render_terminal(
         experiment.record,

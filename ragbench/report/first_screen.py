@@ -81,8 +81,8 @@ def _main_numbers(page: Layout) -> list[_Number]:
         numbers.append(_Number(section, column))
     if len(numbers) == 1:
         # a single section has room for its next measure
-        others = (c for c in sections[0].measures if c.name != sections[0].main)
-        numbers += [_Number(sections[0], column) for column in others][:1]
+        further = (c for c in sections[0].measures if c.name != sections[0].main)
+        numbers += [_Number(sections[0], column) for column in further][:1]
     return numbers
 
 

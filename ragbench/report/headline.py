@@ -153,7 +153,7 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
 
 
 def lost_sentence(summary: Summary, comparisons: Comparisons, most: int = len(CAUSES)) -> str:
-    """Return where the system of the first sentence lost its questions; empty if none is lost.
+    """Return the causes of the questions that the first system lost; empty if none is lost.
 
     Args:
         summary: The run.
@@ -383,8 +383,8 @@ def _counts(losses: Mapping[AnswerCause, Quantity], most: int) -> str:
     counts = [
         f"{fmt.questions(losses[loss])} {fmt.cause_words(loss)}" for loss in ordered[:n_named]
     ]
-    if rest := ordered[n_named:]:
-        counts.append(f"{fmt.questions(sum(losses[loss] for loss in rest))} in other ways")
+    if small := ordered[n_named:]:
+        counts.append(f"{fmt.questions(sum(losses[loss] for loss in small))} in other ways")
     return ", ".join(counts)
 
 
