@@ -6,7 +6,7 @@ import itertools
 import math
 import warnings
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -151,20 +151,18 @@ class BM25(Retriever):
     ) -> tuple[list[array[int]], dict[str, int]]:
         """Return the term numbers of each document, and term -> number; DataError without terms."""
         # term ids assigned here spare the library its own pass over the vocabulary
-        vocabulary: dict[str, int] = {}
-        term_id = vocabulary.setdefault
+        vocabulary = defaultdict[str, int]()
+        vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
         terms = []
         for document in corpus:
             words = self._analyze(document.full_text)
-            numbers = array("i")  # 4 bytes a term instead of a Python integer
-            for word in words:
-                numbers.append(term_id(word, len(vocabulary)))
-            terms.append(numbers)
+            # 4 bytes a term instead of a Python integer
+            terms.append(array("i", map(vocabulary.__getitem__, words)))
             self.advance(1)
         if not vocabulary:
             allowed = "a corpus with text; or stopwords: none, where its words are stop words"
             raise DataError("bm25: no document has a word", allowed=allowed)
-        return terms, vocabulary
+        return terms, dict(vocabulary)
 
     def _open(self, arrays: Arrays) -> None:
         """Use the arrays of a stored index, which the operating system maps into memory."""

@@ -83,6 +83,20 @@ def test_pools_with_texts_are_the_corpus(load):
     assert [document.text for document in by_text.documents] == [IO, ICE]
 
 
+def test_quotes_are_searched_in_the_pool(tmp_path):
+    # in all documents, the quote would be ambiguous
+    rows = []
+    for name in ("q1", "q2"):
+        pool = [{"id": f"{name}-{n}", "text": text} for n, text in enumerate([IO, ICE])]
+        rows.append({"id": name, "question": "?", "pool": pool, "reference_contexts": [ICE]})
+    (tmp_path / "qa.json").write_text(json.dumps(rows), encoding="utf-8")
+
+    collection = Records(path=tmp_path / "qa.json").load()
+
+    assert collection.qrels.to_dict() == {"q1": {"q1-1": 1}, "q2": {"q2-1": 1}}
+    assert collection.warnings == []
+
+
 def test_ids_alone_need_no_corpus(load):
     collection = load(["a", "my doc"], corpus=False)
 

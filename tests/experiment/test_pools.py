@@ -8,6 +8,7 @@ import ragbench as rb
 from ragbench.errors import DataError
 from ragbench.signature import Signature
 from ragbench.types import Collection, Document, Qrels, Query
+from tests.commands import run_command
 from tests.messages import lines_with
 
 N = 6
@@ -39,7 +40,8 @@ def table(**pools):
     rows = []
     for number in range(N):
         pool = [f"dog-{number}", f"gold-{number}"]
-        row = {"id": f"q{number}", "question": "When did I sell my bike?"}
+        # a name that no document has, as equal questions are one cluster
+        row = {"id": f"q{number}", "question": f"When did I sell my bike, {'abcdef'[number]}?"}
         pool = pools.get(f"q{number}", pool)
         rows.append({**row, "relevant": [f"gold-{number}"], "pool": pool})
     return rows
@@ -224,6 +226,53 @@ def test_a_sweep_with_a_local_pool_of_workers_gives_the_same_rankings(run):
 
     for name in ("bm25-k1=0.5", "bm25-k1=2.0", "plain"):
         assert ids(here, name) == ids(workers, name)
+
+
+@pytest.mark.parametrize("select", [{"on": "train"}, {"folds": 3}])
+def test_a_sweep_is_selected_within_the_pools(run, tmp_path, select):
+    (tmp_path / "splits").mkdir()
+    for name in ("train", "test"):
+        path = tmp_path / f"splits/{name}.jsonl"
+        path.write_text("\n".join(map(json.dumps, table())), encoding="utf-8")
+    data = {"type": "huggingface", "path": "splits", "split": "test", "corpus": "corpus.jsonl"}
+    swept = {"type": "bm25", "sweep": {"k1": [0.5, 2.0]}, "select": select}
+    swept["select"] = {**select, "measure": "recall@5"}
+
+    result = run(retrievers={"tuned": swept}, dataset=data)
+
+    [system] = result.summary["systems"]
+    assert system["scores"]["hit_rate@1"]["mean"] == 1.0
+    assert all(
+        documents == [f"gold-{q[1:]}"] for q, documents in ids(result, system["name"]).items()
+    )
+
+
+def test_several_data_sets_have_pools_of_their_own(run, tmp_path):
+    run()
+    data = {"type": "records", "path": str(tmp_path / "qa.jsonl")}
+    data["corpus"] = str(tmp_path / "corpus.jsonl")
+    config = {
+        "datasets": {"own": data, "joint": {**data, "columns": {"pool": None}}},
+        "retrievers": {"bm25": {"type": "bm25"}},
+        "metrics": {"retrieval": {"measures": ["hit_rate@1"]}},
+        "output": "runs",
+    }
+
+    (tmp_path / "both.yaml").write_text(json.dumps(config), encoding="utf-8")
+
+    code = run_command("run", "both.yaml", cwd=tmp_path).returncode
+
+    means = {}
+    for name in ("own", "joint"):
+        summary = json.loads((tmp_path / f"runs/both/{name}/latest/summary.json").read_text())
+        means[name] = summary["systems"][0]["scores"]["hit_rate@1"]["mean"]
+    assert (code, means) == (0, {"own": 1.0, "joint": pytest.approx(1 / N)})
+
+
+def test_a_resumed_run_asks_for_the_other_questions_alone(run):
+    run(table()[:2])
+
+    assert n_asked(run()) == N - 2
 
 
 def test_a_collection_from_python_checks_its_pools(tmp_path):

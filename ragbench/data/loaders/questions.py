@@ -416,7 +416,7 @@ class GoldColumns:
         self._unknown_excluded: dict[str, str] = {}
         self._n_empty = self._n_rows = 0
 
-    def read(self, entry: Entry) -> RowGold:
+    def read(self, entry: Entry, pool: Sequence[str] | None = None) -> RowGold:
         """Return the gold of a row: its ids, spans and quoted passages.
 
         The grade is 1 where the row gives none. Ids that the corpus lacks stay. Without a corpus a
@@ -427,6 +427,7 @@ class GoldColumns:
 
         Args:
             entry: Row of the table.
+            pool: Documents in which quotes are searched, if the row names none; None searches all.
 
         Raises:
             DataError: A cell has another form, an id fits several documents, or grades do not fit
@@ -454,7 +455,7 @@ class GoldColumns:
             elif documents:
                 spans += self._in_documents(entry, text, documents)
             else:
-                holders = self._search(entry, text)
+                holders = self._search(entry, text, pool)
                 ambiguous = holders if len(holders) > 1 else ambiguous
                 grades.update(dict.fromkeys(holders, 1))
                 spans += self._spans.quoted(text, holders)
@@ -529,9 +530,11 @@ class GoldColumns:
             self._noted[_ELSEWHERE].setdefault(text, _place_of(entry, text))
         return spans
 
-    def _search(self, entry: Entry, text: str) -> list[str]:
-        """Return the ids of the documents of the corpus that hold a quoted text."""
+    def _search(self, entry: Entry, text: str, pool: Sequence[str] | None) -> list[str]:
+        """Return the ids of the documents of the corpus, or of a pool, that hold a quoted text."""
         ids, is_exact = ([], True) if self._quotes is None else self._quotes.place(text)
+        if pool is not None:
+            ids = [name for name in ids if name in pool]
         place = _place_of(entry, text)
         self._quoted.add(text)
         if not ids:

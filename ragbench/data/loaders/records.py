@@ -537,7 +537,9 @@ class RecordTable:
 
     def _row(self, entry: Entry) -> ParsedRow:
         """Return the parts of a row; raise a `DataError` if one cannot be read."""
-        chat, gold = self._chat.read(entry), self._gold.read(entry)
+        chat = self._chat.read(entry)
+        pool = None if self._pool is None else self._pool.read(entry)
+        gold = self._gold.read(entry, pool)
         whole = chat.whole
         question = self._required(entry, "question") if whole is None else whole.question
         column = self._columns.get("id")
@@ -559,7 +561,7 @@ class RecordTable:
                 self._metadata(entry),
                 chat.turns,
                 entry.number if column is None else None,
-                None if self._pool is None else self._pool.read(entry),
+                pool,
             ),
             system=self._required(entry, "system") if "system" in self._columns else None,
             contexts=contexts,
