@@ -376,7 +376,7 @@ def _find_mistake(hint: Any, value: Any) -> _Mistake:
     if is_number or (hint is int and type(value) is int):
         return _Mistake([], "out of range", described)
     if get_origin(hint) is Literal and type(value) is str:
-        return _Mistake([], f"found '{value}'", described, (value, get_args(hint)))
+        return _Mistake([], f"found {shown(value)}", described, (value, get_args(hint)))
     if get_origin(hint) is tuple and not _is_list(hint):
         return _Mistake([], f"found {value!r}", described)
     if is_record(hint) and type(value) is dict:

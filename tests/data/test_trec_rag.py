@@ -1,6 +1,7 @@
 """Answers and judgements of TREC RAG: the forms of three years, and hostile edits of each file."""
 
 import json
+from random import Random
 
 import pytest
 
@@ -359,6 +360,34 @@ def test_files_without_anything_in_common_are_refused(load, assert_message, file
         load(**{"answers": [answer_of_2024()], **files})
 
     assert_message(caught.value)
+
+
+def nodes_of(value, path=()):
+    """Yield the path of each value inside a JSON value."""
+    children = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, child in children:
+        yield (*path, key)
+        if isinstance(child, (dict, list)):
+            yield from nodes_of(child, (*path, key))
+
+
+ODD_VALUES = [True, -1, 3, 2.5, 1e30, "", " ", "a b", "\0", "x" * 300, [], {}, [None], [[]], "2"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_random_edits_are_read_or_refused_in_one_line(load, name):
+    source, (option, rows) = Random(54), FILES[name]
+    messages = []
+    for _ in range(200):
+        path = source.choice([*nodes_of(rows[-1])])
+        value = source.choice([None, *ODD_VALUES])
+        try:
+            load(**{"answers": OF_2024, option: set_at(rows, path, value)})
+        except DataError as error:
+            messages.append(str(error))
+
+    assert len(messages) > 100
+    assert [text for text in messages if "\n" in text or len(text) > 200] == []
 
 
 def test_every_file_has_twenty_hostile_edits():

@@ -264,7 +264,7 @@ def _positions(
         elif isinstance(citation, int) and 0 <= citation < len(references):
             positions.append(citation)
         else:
-            problem = f"answer.{number}: citation {shown(citation)} is none of the references"
+            problem = f"answer.{number}: citation {shown(citation)} is no reference"
             last = len(references) - 1
             allowed = f"a position from 0 to {last}, or an id of references" if last >= 0 else "[]"
             raise entry.error(problem, allowed=allowed)
