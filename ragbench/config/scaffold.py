@@ -87,6 +87,7 @@ def scaffold_records(
             wrong.
         MissingExtra: A file needs a package that is not installed.
     """
+    from ragbench.data.files.answer_judgements import are_track_answers
     from ragbench.data.files.pools import pool_corpus
     from ragbench.data.files.published_rows import read_published
     from ragbench.data.files.tables import find_table
@@ -97,7 +98,7 @@ def scaffold_records(
     source = _find_source(records)
     corpus = corpus or (find_table(records, "corpus") if os.path.isdir(records) else None)
     entries = list(source.rows())
-    if _are_track_answers(entries):
+    if are_track_answers(entries):
         return _scaffold_track(file, source.path)
     published = read_published(entries, chosen or {})
     if not published.notes and not chosen and _are_traces(source.path):
@@ -268,13 +269,6 @@ def _scaffold_traces(
         .replace("@SLICES@\n", _template("weeks") if has_times else "\n")
     )
     return text, [*collection.notes, *collection.warnings], "run"
-
-
-def _are_track_answers(entries: Sequence[Entry]) -> bool:
-    """Return True for answers of TREC RAG, told by the first one: sentences with citations."""
-    first = entries[0].values.get("answer") if entries else None
-    sentence = first[0] if isinstance(first, list) and first else None
-    return isinstance(sentence, dict) and sentence.keys() >= {"text", "citations"}
 
 
 def _scaffold_track(file: Path, answers: Path) -> tuple[str, Sequence[str], str]:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.trec_rag import TrecRag
 from ragbench.errors import DataError, OptionError
 from ragbench.types.records import AnswerLength, Nugget
@@ -360,6 +361,14 @@ def test_files_without_anything_in_common_are_refused(load, assert_message, file
         load(**{"answers": [answer_of_2024()], **files})
 
     assert_message(caught.value)
+
+
+def test_answers_are_no_records(load, assert_message):
+    load(answers=[answer_of_2024()])
+
+    with pytest.raises(DataError) as caught:
+        Records(path="answers.jsonl").load()
+    assert_message(caught.value, "answers.jsonl:1")
 
 
 def nodes_of(value, path=()):

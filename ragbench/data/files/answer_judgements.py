@@ -16,6 +16,21 @@ from ragbench.registry import shown
 from ragbench.types.json_fields import Record
 from ragbench.types.records import ASSIGNMENTS, Nugget
 
+
+def are_track_answers(entries: Sequence[Entry]) -> bool:
+    """Return True for answers of TREC RAG, told by the first one: sentences with citations."""
+    answer = entries[0].values.get("answer") if entries else None
+    sentence = answer[0] if isinstance(answer, list) and answer else None
+    return isinstance(sentence, dict) and sentence.keys() >= {"text", "citations"}
+
+
+def refuse_track_answers(entries: Sequence[Entry]) -> None:
+    """Raise a DataError for answers of TREC RAG, which are no records of questions."""
+    if are_track_answers(entries):
+        problem = "this is an answer of TREC RAG, not a record of a question"
+        raise entries[0].error(problem, allowed="dataset: {type: trec_rag, answers: FILE}")
+
+
 # Answer that a judgement is about.
 AnswerKey = tuple[str, str]  # run, topic
 # Support in the files of TREC RAG -> its level; the tools of the track write -1 for a citation that

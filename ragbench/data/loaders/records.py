@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast, get_args
 from msgspec import structs
 
 from ragbench.data.files import fields
+from ragbench.data.files.answer_judgements import refuse_track_answers
 from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.column_contents import ColumnContents
 from ragbench.data.files.columns import PartMap, check_mapping
@@ -343,6 +344,7 @@ class RecordTable:
         published = read_published(entries, columns or {})
         if not columns and not published.notes:
             refuse_traces(entries)
+            refuse_track_answers(entries)
         self._named = columns or {}
         # rows of a published form may be fewer or more than those of the table
         self._has_own_rows = len(published.entries) == len(entries)
