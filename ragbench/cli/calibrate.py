@@ -288,7 +288,8 @@ def _certify_on(
         published.certify_predictions(request, judge_scale, model)
     else:
         overrides, only_plan = choices.get("overrides", ()), choices.get("only_plan", False)
-        published.certify_set(config, request, overrides, only_plan=only_plan)
+        code = published.certify_set(config, request, overrides, only_plan=only_plan)
+        click.get_current_context().exit(code)
 
 
 def _certify_ratings(

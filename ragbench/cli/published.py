@@ -24,7 +24,7 @@ from ragbench.config.load import load_judges
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.judged_qrels import TrecFiles, read_judged_qrels, sort_trec_files
 from ragbench.data.files.judged_rows import OWN_PARTS, JudgedSet, read_judged_rows
-from ragbench.errors import DataError
+from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNREACHABLE
 from ragbench.experiment.judge_qrels import (
     plan_grader,
     rated_qrels,
@@ -32,7 +32,7 @@ from ragbench.experiment.judge_qrels import (
     system_order,
     with_grades,
 )
-from ragbench.experiment.judge_set import SetJudge, judge_rows, plan_judges
+from ragbench.experiment.judge_set import SetJudge, SetVerdicts, judge_rows, plan_judges
 from ragbench.llm import Estimate
 from ragbench.records.certificate import SystemOrder
 from ragbench.registry import check_allowed
@@ -101,70 +101,76 @@ def _summary(rows: JudgedSet) -> str:
 
 def certify_set(
     config: Path, request: SetRequest, overrides: Sequence[str], *, only_plan: bool
-) -> None:
+) -> int:
     """Judge a published set by the judges of a config, and write the certificate.
 
-    Calls and cost are printed before anything is asked; with `only_plan`, nothing is asked.
+    Calls and cost are printed before anything is asked; with `only_plan`, nothing is asked. The
+    result is the exit code: 3 if more verdicts failed than `max_failed` allows, 7 if no server
+    could be reached.
 
     Raises:
         ConfigError: The config has problems, or a key is missing.
         OptionError: A rubric or part of a column is unknown.
-        DataError: The set cannot be read, no rubric can judge it, or not one row was judged.
+        DataError: The set cannot be read, or no rubric can judge it.
+        UsageError: An option is not for a set of this form.
         AdapterError: Code of the user fails.
         MissingExtra: A judge needs a package that is not installed.
     """
     settings = load_judges(config, overrides)
-    if (files := sort_trec_files(request.files)) is not None:
-        _certify_grades(settings, files, request, only_plan=only_plan)
-        return
-    rows = request.read_rows(settings.seed)
-    judges = plan_judges(settings, rows, request.rubrics)
-    run = _ask(settings, judges, rows, only_plan=only_plan)
-    if run is None:
-        return
-    if rows.are_pairs:
-        certificate = certify_pairs(run, **_confidence(request))
-        write_record("certificate", certificate, pairs_report, (), request.target)
-        return
-    rubrics = {score.rubric.name: score.rubric for score in run.scores.values()}
-    labels = {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
-    _write(run, labels, rows, request)
-
-
-def _ask(
-    settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet, *, only_plan: bool
-) -> JudgedRun | None:
-    """Print the plan of the judges, ask them, and return their scores; None for a plan alone.
-
-    Raises:
-        DataError: Not one row was judged.
-    """
+    files = sort_trec_files(request.files)
+    fill = None
+    if files is None:
+        rows = request.read_rows(settings.seed)
+        judges = plan_judges(settings, rows, request.rubrics)
+        if rows.are_pairs:
+            _refuse_for_pairs(request)
+    else:
+        rows = _read_passages(settings, files, request)
+        judge, fill = plan_grader(settings, rows)
+        judges = [judge]
     for line in _plan_lines(settings, judges, rows):
         output.echo(line, err=True)
     if only_plan:
-        return None
+        return EXIT_OK
+    verdicts = _ask(settings, judges, rows)
+    run = verdicts.run
+    if not any(score.scores for score in run.scores.values()):
+        output.echo("not one row was judged; the same command asks again", err=True)
+    elif files is not None and fill is not None:
+        _write_grades(with_grades(run, fill), rows, files, LabelScale(0, fill.top_grade), request)
+    elif rows.are_pairs:
+        certificate = certify_pairs(run, **request.options)
+        write_record("certificate", certificate, pairs_report, (), request.target)
+    else:
+        rubrics = {score.rubric.name: score.rubric for score in run.scores.values()}
+        labels = {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
+        _write(run, labels, rows, request)
+    # replies are stored, so that the same command asks about the rest alone
+    if verdicts.failed.total() <= settings.max_failed * verdicts.n_verdicts:
+        return EXIT_OK
+    return EXIT_UNREACHABLE if verdicts.is_unreachable else EXIT_INCOMPLETE
+
+
+def _ask(settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet) -> SetVerdicts:
+    """Return the verdicts of the judges, and print their calls and failures."""
     with (
         output.resumable(),
         output.stage("judge", len(rows.rows) * len(judges), rows.unit) as stage,
     ):
-        run, totals = judge_rows(settings, judges, rows, stage.advance)
-    output.write_notes([f"judge {name}: {output.spent(of)}" for name, of in totals.items()])
-    failed: Counter[str] = Counter()
-    for score in run.scores.values():
-        failed.update(score.unscored.values())
-    if failed:
-        causes = ", ".join(f"{cause} {number}" for cause, number in failed.most_common())
-        output.write_notes([f"{counted(failed.total(), 'verdicts')} without a score: {causes}"])
-    if not any(score.scores for score in run.scores.values()):
-        allowed = "a judge that answers; the same command asks again what failed"
-        raise DataError("not one row was judged", file=settings.path, allowed=allowed)
-    return run
+        verdicts = judge_rows(settings, judges, rows, stage.advance)
+    calls = verdicts.totals.items()
+    output.write_notes([f"judge {name}: {output.spent(of)}" for name, of in calls])
+    unscored: Counter[str] = Counter()
+    for score in verdicts.run.scores.values():
+        unscored.update(score.unscored.values())
+    if unscored:
+        causes = ", ".join(f"{cause} {number}" for cause, number in unscored.most_common())
+        output.write_notes([f"{counted(unscored.total(), 'verdicts')} without a score: {causes}"])
+    return verdicts
 
 
-def _certify_grades(
-    settings: ExperimentConfig, files: TrecFiles, request: SetRequest, *, only_plan: bool
-) -> None:
-    """Grade the passages of qrels by the judge of a config, and write the certificate."""
+def _read_passages(settings: ExperimentConfig, files: TrecFiles, request: SetRequest) -> JudgedSet:
+    """Return the judged passages of qrels, and print how many have no text."""
     output.refuse(
         (request.columns, "--column is for tables, not for qrels"),
         (request.by, "--by is for tables, not for qrels"),
@@ -172,15 +178,9 @@ def _certify_grades(
     )
     rows, n_without = read_passages(settings, files.qrels[0])
     if n_without:
-        output.write_notes(
-            [f"{n_without:,} judged pairs left out: the data set has no text of them"]
-        )
-    rows = request.draw(rows, settings.seed)
-    judge, fill = plan_grader(settings, rows)
-    run = _ask(settings, [judge], rows, only_plan=only_plan)
-    if run is not None:
-        scale = LabelScale(0, fill.top_grade)
-        _write_grades(with_grades(run, fill), rows, files, scale, request)
+        note = "left out: the data set has no question or no text of them"
+        output.write_notes([f"{counted(n_without, 'judged passages')} {note}"])
+    return request.draw(rows, settings.seed)
 
 
 def certify_qrels(request: SetRequest, ratings: Path, model: str) -> None:
@@ -213,17 +213,15 @@ def _write_grades(
     _write(run, labels, rows, replace(request, scale=scale), order)
 
 
-def _confidence(request: SetRequest) -> dict[str, Any]:
-    """Return the option of a certificate of pairs; refuse that of answers.
-
-    Raises:
-        UsageError: The request has a label of good answers.
-    """
+def _refuse_for_pairs(request: SetRequest) -> None:
+    """Raise a UsageError for options of sets with labels of answers."""
     output.refuse(
         ("good" in request.options, "--good is for labels of answers, not for pairs"),
         (request.by, "--by is for labels of answers, not for pairs"),
+        (request.scale, "--scale is for labels of answers, not for pairs"),
+        (request.target.disagreements, "--disagreements is for labels of answers, not for pairs"),
+        (JUDGE in request.columns, "--column judge= is for labels of answers, not for pairs"),
     )
-    return dict(request.options)
 
 
 def _plan_lines(
@@ -253,6 +251,8 @@ def certify_predictions(request: SetRequest, judge_scale: LabelScale | None, mod
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     rows = request.read_rows(0)
+    if rows.are_pairs:
+        _refuse_for_pairs(request)
     scale = request.scale or LabelScale(0, 1)
     rubric = request.rubrics[0] if request.rubrics else None
     judges = request.columns[JUDGE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
@@ -147,10 +148,35 @@ def _items(judge: SetJudge, rows: Iterable[JudgedRow]) -> list[JudgedItem]:
     return items
 
 
+@dataclass(frozen=True, slots=True)
+class SetVerdicts:
+    """Verdicts of judges on a set, as `judge_rows` returns them.
+
+    Attributes:
+        run: The scores of the judges as a run.
+        totals: Judge that asks models -> its calls.
+        failed: Cause -> number of verdicts that failed.
+        n_verdicts: Number of all verdicts.
+    """
+
+    run: JudgedRun
+    totals: Mapping[str, Totals]
+    failed: Counter[str]
+    n_verdicts: int
+
+    @property
+    def is_unreachable(self) -> bool:
+        """True if requests were sent, and the servers served none."""
+        totals = self.totals.values()
+        n_unreachable = sum(of.unreachable for of in totals)
+        n_calls = sum(of.calls + of.failed - of.unreachable for of in totals)
+        return n_unreachable > 0 and not n_calls
+
+
 def judge_rows(
     config: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet, advance: Advance
-) -> tuple[JudgedRun, dict[str, Totals]]:
-    """Return (scores of judges on a set as a run, judge -> its calls).
+) -> SetVerdicts:
+    """Return the scores of judges on a set, with their calls and failures.
 
     Rows are judged in random order, so that a budget that ends leaves a random sample. Replies
     come from the store, or are stored before they are used.
@@ -171,6 +197,7 @@ def judge_rows(
     budget = Budget(**asdict(config.budget))
     scores: dict[str, JudgedScore] = {}
     totals: dict[str, Totals] = {}
+    failed: Counter[str] = Counter()
     with open_models({judge.name: judge.planned for judge in judges}, config, budget=budget):
         for judge in judges:
             judged = _judge(judge, _items(judge, order), advance)
@@ -179,8 +206,12 @@ def judge_rows(
                 if len(judges) > 1:
                     name = add_option(name, "judge", judge.name)
                 scores[name] = _score(name, judge, rubric, judged, order)
-            totals[judge.name] = judge_totals(judge.planned)
-    return run_of_rows(rows, scores, config.seed), totals
+            for of_rubric in judged.failures.values():
+                failed.update(of_rubric)
+            if judge.planned.judge.asks:
+                totals[judge.name] = judge_totals(judge.planned)
+    run = run_of_rows(rows, scores, config.seed)
+    return SetVerdicts(run, totals, failed, len(order) * len(scores))
 
 
 def _judge(judge: SetJudge, items: Sequence[JudgedItem], advance: Advance) -> JudgeResults:

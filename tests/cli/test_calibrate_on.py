@@ -6,6 +6,7 @@ import pytest
 
 from ragbench.json_yaml import load_json
 from tests.chat_server import ChatServer
+from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.data import judged_sets as sets
 from tests.score.judge.scripted import Script
@@ -81,7 +82,7 @@ def test_a_second_call_reads_the_stored_replies(on):
 
 def test_a_budget_ends_the_judging_and_the_next_call_goes_on(on, assert_message):
     done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--set", "budget.tokens=1")
-    assert (done.returncode, on.server.counters.requests) == (2, 0)
+    assert (done.returncode, on.server.counters.requests) == (3, 0)
     assert_message(done.stderr)
     rubrics = certificate_of(on("c.yaml", "--on", "LLM-AggreFact.jsonl", "--json"))
     assert rubrics["supported"]["labels"]["n"] == 3
@@ -182,11 +183,34 @@ def test_uses_that_do_not_fit_are_refused(on, assert_message):
         ["--on", "FaithBench.jsonl", "--column", "judge=metadata.gpt_5"],
         ["--on", "FaithBench.jsonl", "--column", "judges=metadata.gpt_4o"],
         ["c.yaml", "--on", "JudgeBench.jsonl", "--rubric", "supported"],
+        ["c.yaml", "--on", "JudgeBench.jsonl", "--good", "1"],
+        ["--on", "JudgeBench.jsonl", "--column", "judge=label"],
     ):
         done = on(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert_message(done.stderr)
     assert on.server.counters.requests == 0
+
+
+def test_failed_verdicts_and_a_server_that_is_away_have_exit_codes(on, tmp_path):
+    script = Script(level=2)
+
+    def faulty(body, times_asked):
+        text = body["messages"][1]["content"]
+        return (
+            Answer("no", status=400) if "1942" in text.rpartition("<answer")[2] else script(body, 1)
+        )
+
+    with ChatServer(faulty) as server:
+        overrides = ["--set", f"metrics.judge.base_url={server.url}"]
+        done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", *overrides)
+        assert done.returncode == 3
+        assert "of 2 answers" in done.stdout
+        done = on("c.yaml", "--on", "LLM-AggreFact.jsonl", *overrides, "--set", "max_failed=0.5")
+        assert done.returncode == 0
+    gone = ["--set", f"metrics.judge.base_url={server.url}", "--set", "metrics.judge.retries=0"]
+    done = on("c.yaml", "--on", "RAGBench.jsonl", *gone)
+    assert (done.returncode, done.stdout) == (7, "")
 
 
 def test_a_config_of_an_experiment_lends_its_judge(on, tmp_path):

@@ -129,6 +129,20 @@ def test_pairs_have_the_preferred_answer_first(tmp_path):
     )
 
 
+def test_ids_of_contextualjudgebench_are_those_of_questions(tmp_path):
+    other = {**sets.CONTEXTUAL[0], "negative_response": "Never."}
+    rows = read(tmp_path, [sets.CONTEXTUAL[0], other])
+    assert [(row.id, row.unit) for row in rows.rows] == [("q0", "q0"), ("q0-2", "q0")]
+
+
+def test_a_folder_of_tables_is_no_file_of_trec(tmp_path):
+    folder = tmp_path / "set"
+    folder.mkdir()
+    sets.write_jsonl(folder / "test.jsonl", sets.AGGREFACT)
+    assert sort_trec_files([folder]) is None
+    assert len(read_judged_rows([folder], {}).rows) == 3
+
+
 def test_each_chosen_answer_of_rewardbench_meets_each_rejected_one(tmp_path):
     rows = read(tmp_path, sets.REWARDBENCH)
     assert [(row.id, row.answer, row.other) for row in rows.rows] == [

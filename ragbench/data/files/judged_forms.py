@@ -36,11 +36,13 @@ class JudgedForm(Form):
         join: Column by which rows of two files are one; empty for a set in one file.
         silence: Label of a rater who said nothing about a row; empty if that is no label.
         group: Column by which the set is usually reported in parts; empty for none.
+        ids_repeat: Whether an id is that of a question or source, which several rows may share.
     """
 
     join: str = ""
     silence: str = ""
     group: str = ""
+    ids_repeat: bool = False
 
 
 def _support(is_supported: bool) -> str:
@@ -167,5 +169,6 @@ JUDGED_FORMS = (
         "ContextualJudgeBench",
         ("question", "context", "positive_response", "negative_response"),
         {"contexts": "context", "answer": "positive_response", "other": "negative_response"},
+        ids_repeat=True,
     ),
 )

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from ragbench.data.files.judged_rows import JudgedRow, JudgedSet
 from ragbench.data.files.judgements import QrelsTable, read_judgements
-from ragbench.data.files.lines import read_lines
+from ragbench.data.files.lines import plain_suffix, read_lines
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 
 # Column of the grades.
 GRADE = "grade"
 _FIELDS = {4: "qrels", 6: "runs"}
+_TABLES = (".csv", ".json", ".jsonl", ".parquet")
 _BEIR = [b"query-id", b"corpus-id", b"score"]
 
 
@@ -55,7 +56,9 @@ def sort_trec_files(files: Sequence[Path]) -> TrecFiles | None:
 
 
 def _form_of(file: Path) -> str | None:
-    """Return `qrels` or `runs` by the first lines of a file; None for a table."""
+    """Return `qrels` or `runs` by the first lines of a file; None for a table or a folder."""
+    if file.is_dir() or plain_suffix(file) in _TABLES:
+        return None
     fields = [line.split() for _, line in islice(read_lines(file), 20)]
     first = next((of for of in fields if of and not of[0].startswith(b"#")), [])
     if first[:3] == _BEIR:

@@ -23,7 +23,7 @@ from ragbench.signature import fingerprint
 from ragbench.types.tables import PARTS, columns_named
 
 # Form of a table that is none of the published ones.
-_TABLE = JudgedForm("a table with labels", ())
+_TABLE = JudgedForm("a table with labels", (), ids_repeat=True)
 # Column of the labels, after the conversion by a form.
 LABEL = "label"
 _LISTED = 4  # columns that a message lists
@@ -142,7 +142,7 @@ def read_judged_rows(files: Sequence[Path], columns: Mapping[str, Sequence[str]]
     labels = tuple(columns.get(LABEL, ())) or _label_columns(entries[0])
     parts = {**_usual_columns(form, entries, labels), **form.columns, **user_columns}
     rows = [_row(entry, parts, number) for number, entry in enumerate(entries, start=1)]
-    rows = _apart(rows) if form is _TABLE else rows
+    rows = _apart(rows) if form.ids_repeat else rows
     if len(files) > 1 and not form.join:
         # ids are those within a file
         rows = [replace(row, id=f"{Path(row.entry.file).stem}-{row.id}") for row in rows]
@@ -214,12 +214,12 @@ def _joined(tables: Sequence[Sequence[Entry]], column: str) -> list[Entry]:
 
 def _apart(rows: Sequence[JudgedRow]) -> list[JudgedRow]:
     """Return the rows with a number behind an id that comes again with another answer."""
-    # the id of such a table is that of a question, of which people judged several answers
-    numbers: dict[tuple[str, str | None], dict[str | None, int]] = {}
+    numbers: dict[tuple[str, str | None], dict[tuple[str | None, str | None], int]] = {}
     apart = []
     for row in rows:
         of_id = numbers.setdefault((row.id, row.system), {})
-        number = of_id.setdefault(row.answer, len(of_id)) if row.answer not in of_id else 0
+        answers = row.answer, row.other
+        number = of_id.setdefault(answers, len(of_id)) if answers not in of_id else 0
         apart.append(replace(row, id=f"{row.id}-{number + 1}") if number else row)
     return apart
 
