@@ -16,8 +16,7 @@ from ragbench.errors import DataError
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
 
 if TYPE_CHECKING:
-    from ragbench.data.runs.query_view import QueryViews
-    from ragbench.report.explanation import Explanation, LowestAnswer
+    from ragbench.report.explanation import Explanation
     from ragbench.report.table import Block, TableReport
 
 
@@ -230,6 +229,7 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.data.runs.run_lines import CAUSES_FILE
     from ragbench.report.explanation import Explanation
+    from ragbench.report.lowest import read_lowest
     from ragbench.report.noise import answer_texts
 
     views = QueryViews(run)
@@ -250,23 +250,7 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
     filters = system, cause_filter
     answers = answer_texts(QueryViews(run, bare=True))
     result = Explanation(views.summary, comparisons, rows, questions, *filters, labels, answers)
-    lowest: list[LowestAnswer] = []
-    for name, score in result.judged_systems.items():
-        lowest += _lowest_answers(views, name, score)
-    return replace(result, lowest=lowest)
-
-
-def _lowest_answers(views: QueryViews, system: str, score: str) -> list[LowestAnswer]:
-    """Return the verdicts of the judge on the answers of a system, the worst first."""
-    from ragbench.calibration.judged_run import read_scores
-    from ragbench.report.explanation import LowestAnswer
-
-    summarized = next(entry for entry in views.summary.systems if entry.name == system)
-    sign = -1 if summarized.scores[score].direction == "lower" else 1
-    answers = []
-    for query, value, reason in read_scores(views.folder, system, score):
-        answers.append(LowestAnswer(system, query, value, reason))
-    return sorted(answers, key=lambda answer: sign * answer.score)
+    return replace(result, lowest=read_lowest(views, result.judged_systems))
 
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:

@@ -160,6 +160,7 @@ class Layout:
         preferences: A chapter for each pairwise rubric.
         audit: Audit of the test set; None if the run made none.
         fixes: Changes that stored rankings can price; None without judgements.
+        lowest: Lowest answers by a judge; None where causes tell which answers are right.
         noise: Noise of repeated systems; None if nothing was repeated.
         noise_sentence: The noise of the first system of `lead`; empty without repeats.
         purchase_sentence: Purchases that narrow its interval; empty without repeats.
@@ -186,6 +187,7 @@ class Layout:
     preferences: tuple[Chapter, ...] = ()
     audit: Chapter | None = None
     fixes: Chapter | None = None
+    lowest: Chapter | None = None
     noise: Chapter | None = None
     noise_sentence: str = ""
     purchase_sentence: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
 from ragbench.records.comparison import ComparedSystem
@@ -17,6 +17,26 @@ from ragbench.report.table import (
     TableColumn,
     label,
 )
+
+
+def judged_scores(systems: Iterable[SystemSummary]) -> dict[str, str]:
+    """Return system -> its first score of a judge, where no cause of an answer is known.
+
+    Without gold answers nothing tells which answers are right, but the judge does.
+    """
+    scores = {}
+    for system in systems:
+        names = [name for name, score in system.scores.items() if score.kind == "judge"]
+        if names and present_causes([system]) == ["unknown"]:
+            scores[system.name] = names[0]
+    return scores
+
+
+def with_causes(systems: Iterable[SystemSummary]) -> list[SystemSummary]:
+    """Return the systems whose causes tell something, which `judged_scores` lacks."""
+    systems = list(systems)
+    judged = judged_scores(systems)
+    return [system for system in systems if system.causes and system.name not in judged]
 
 
 def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Table]:

@@ -22,7 +22,8 @@ from ragbench.records.codec import to_json
 from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
-from ragbench.report.causes import cause_tables, flow_blocks, present_causes
+from ragbench.report.causes import cause_tables, flow_blocks, judged_scores, present_causes
+from ragbench.report.lowest import LowestAnswer, below_best
 from ragbench.report.noise import AnswerTexts, flip_table
 from ragbench.report.table import (
     Block,
@@ -51,23 +52,6 @@ _QUERY_COLUMNS = (
     TableColumn("question", "words"),
     TableColumn("why", "words"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LowestAnswer:
-    """Verdict of a judge on an answer of a system without known causes.
-
-    Attributes:
-        system: System that gave the answer.
-        query_id: Id of the query.
-        score: Score of the judge, 0 to 1.
-        reason: Reason of the judge; empty without one.
-    """
-
-    system: str
-    query_id: str
-    score: float
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -106,13 +90,7 @@ class Explanation:
 
         It is empty if a cause is selected.
         """
-        scores: dict[str, str] = {}
-        for system in self.systems if self.cause is None else ():
-            causes = {cause for cause, n in system.causes.items() if n}
-            names = [name for name, score in system.scores.items() if score.kind == "judge"]
-            if causes == {"unknown"} and names:
-                scores[system.name] = names[0]
-        return scores
+        return judged_scores(self.systems) if self.cause is None else {}
 
     @property
     def systems(self) -> list[SystemSummary]:
@@ -121,8 +99,9 @@ class Explanation:
 
     @property
     def flows(self) -> list[CauseFlow]:
-        """Return the causes that changed from a baseline to a selected system."""
-        return [f for f in self.comparisons.causes if self.system in (None, f.system)]
+        """Return the causes that changed from a baseline to a selected system with causes."""
+        flows = [f for f in self.comparisons.causes if self.system in (None, f.system)]
+        return [flow for flow in flows if flow.system not in self.judged_systems]
 
     @cached_property
     def repeats(self) -> Mapping[str, int]:
@@ -235,8 +214,7 @@ def lowest_lines(explanation: Explanation) -> Iterator[str]:
     """
     systems = {system.name: system for system in explanation.systems}
     for system, score in explanation.judged_systems.items():
-        best = 0.0 if systems[system].scores[score].direction == "lower" else 1.0
-        answers = [a for a in explanation.lowest if a.system == system and a.score != best]
+        answers = below_best(systems[system], score, explanation.lowest)
         for answer in answers[:_FIRST]:
             query = printable(explanation.labels.get(answer.query_id, answer.query_id))
             question = printable(explanation.questions.get(answer.query_id, ""))[:_LONGEST]

@@ -18,6 +18,7 @@ from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCount
 from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
 from ragbench.report.base import Chapter, Layout, ScoreCell, Section
+from ragbench.report.causes import judged_scores
 from ragbench.report.ci import why_of
 from ragbench.report.headline import (
     cheapest_sentence,
@@ -356,6 +357,7 @@ def _slice_grids(
 ) -> Iterator[Table]:
     """Yield a table for each field: a row per slice and system with its scores and causes."""
     systems = [s for s in summary.systems if s.causes_by and s.role != "control"]
+    has_causes = len(judged_scores(systems)) < len(systems)
     measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
     for field in dict.fromkeys(field for s in systems for field in s.causes_by):
         # on a page of several runs, a system may lack the slices of others
@@ -376,12 +378,14 @@ def _slice_grids(
                 cells.append(
                     number(score.mean, score.interval) if score else TableCell(fmt.MISSING)
                 )
-            rows.append((*cells, label(fmt.cause_sentence(counts))))
+            lost = [label(fmt.cause_sentence(counts))] if has_causes else []
+            rows.append((*cells, *lost))
         cut = f", the last {len(last)} of {len(names)}" if len(last) < len(names) else ""
         columns = [TableColumn("slice"), TableColumn("system")]
         for measure in measures:
             columns.append(TableColumn(printable(measure), "number", breaks=True))
-        columns.append(TableColumn("where answers are lost", "words", breaks=True))
+        if has_causes:
+            columns.append(TableColumn("where answers are lost", "words", breaks=True))
         yield Table(tuple(columns), tuple(rows), f"by {printable(field)}{cut}")
 
 

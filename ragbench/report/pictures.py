@@ -22,7 +22,7 @@ from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
-from ragbench.report.causes import present_causes
+from ragbench.report.causes import present_causes, with_causes
 from ragbench.report.headline import outcome_of
 from ragbench.report.text import cause_words, ends_of, questions, significant, total_of
 from ragbench.types import FloatArray
@@ -251,8 +251,8 @@ def slice_pictures(comparisons: Comparisons) -> Iterator[svg.Picture]:
 
 
 def causes_picture(summary: Summary) -> svg.Picture | None:
-    """Return a picture of the causes, a bar for each system; None without causes."""
-    systems = [system for system in summary.systems if system.causes]
+    """Return a picture of the causes, a bar for each system; None without known causes."""
+    systems = with_causes(summary.systems)
     if not systems:
         return None
     drawing, plot = svg.Drawing(), 1.5 * svg.PLOT

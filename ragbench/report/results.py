@@ -15,7 +15,7 @@ from ragbench.records.score import SystemScore
 from ragbench.records.summary import RunCost, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Layout, Section
-from ragbench.report.causes import cause_tables
+from ragbench.report.causes import cause_tables, with_causes
 from ragbench.report.ci import worst_line
 from ragbench.report.first_screen import footnote, main_table, result_sentences
 from ragbench.report.formats import render
@@ -184,7 +184,7 @@ def _section_blocks(section: Section) -> Iterator[Block]:
 
 def _cause_blocks(summary: Summary, comparisons: Comparisons) -> Iterator[Block]:
     """Yield the table of causes, and the queries that moved from each baseline, folded."""
-    tables = cause_tables(summary.systems)
+    tables = cause_tables(with_causes(summary.systems))
     if not tables:
         return
     yield Heading("where answers are lost")
@@ -348,7 +348,7 @@ def _whole(page: Layout, summary: Summary) -> Iterator[Block]:
         yield score_table(replace(section, measures=measures))
     for chapter in page.preferences:
         yield from chapter_blocks(chapter)
-    if tables := cause_tables(summary.systems):
+    if tables := cause_tables(with_causes(summary.systems)):
         yield Heading("where answers are lost")
         yield from tables
     yield from () if page.slices is None else page.slices.grids

@@ -33,6 +33,7 @@ from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
 from ragbench.records.codec import to_json
 from ragbench.records.manifest import AnswerRow, FailedPrediction, TextRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
+from ragbench.report.causes import judged_scores
 from ragbench.signature import Signature
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Document
@@ -263,6 +264,8 @@ class _Packer:
                 self.rankings.setdefault(system.ranking_of, []).append(system.name)
         self.passages: dict[tuple[str, str, str | None], int] = {}
         self._has_texts = views.has_texts
+        # nothing but the judge tells which answers of these are right
+        self._judged = judged_scores(views.summary.systems)
         self.size = self.documents = 0
 
     def number(self, passage: Document | TextRow | Hit, kind: str = "passage") -> int | str:
@@ -421,6 +424,8 @@ class _Packer:
         for system in self.views.summary.systems:
             cause = self.views.causes.get(system.name, {}).get(view.id)
             rows = self.views.cause_rows.get(system.name, {}).get(view.id, ())
+            if system.name in self._judged:
+                cause, rows = None, ()
             answering = view.system(system.name)
             ranked = hits.get(system.ranking_of or "", ())
             systems[system.name] = _filled(

@@ -17,10 +17,11 @@ from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary
-from ragbench.report.base import Layout, MeasureColumn, Section
+from ragbench.report.base import Chapter, Layout, MeasureColumn, Section
 from ragbench.report.ci import worst_line
 from ragbench.report.fixes import fix_chapter
 from ragbench.report.layout import lay_out
+from ragbench.report.lowest import lowest_chapter
 from ragbench.report.noise import AnswerTexts, answer_texts, noise_chapter
 from ragbench.report.page.brief import lay_out_brief
 from ragbench.report.page.data import PageData, pack_queries
@@ -37,13 +38,15 @@ def render_html(
     data: PageData | None = None,
     fixes: FixList | None = None,
     answers: AnswerTexts | None = None,
+    lowest: Chapter | None = None,
 ) -> str:
     """Return the page of a run as HTML; without its queries or its fix list, these are left out.
 
-    `answers` adds the answers of flipping questions (`flip_table`). The page is the same for equal
+    `answers` adds the answers of flipping questions (`flip_table`), `lowest` those with the lowest
+    scores of a judge. The page is the same for equal
     arguments.
     """
-    page = lay_out(summary, comparisons)
+    page = replace(lay_out(summary, comparisons), lowest=lowest)
     page = page if fixes is None else replace(page, fixes=fix_chapter(fixes))
     if answers is not None:
         page = replace(page, noise=noise_chapter(summary, comparisons, answers))
@@ -85,10 +88,11 @@ def write_page(
         DataError: A file of the run folder is damaged.
         OSError: The page cannot be written.
     """
-    data = answers = None
+    data = answers = lowest = None
     if views is not None:
         data, answers = pack_queries(views, **limits), answer_texts(views)
-    write_text(path, render_html(summary, comparisons, data, fixes, answers))
+        lowest = lowest_chapter(views)
+    write_text(path, render_html(summary, comparisons, data, fixes, answers, lowest))
 
 
 def write_runs_page(path: Path, page: Layout) -> None:
