@@ -462,11 +462,7 @@ def read_ratings(
 
 
 def _scale_of_words(entries: Sequence[Entry], raters: Sequence[str]) -> LabelScale:
-    """Return the scale 0..1 of labels that are words, 0 or 1.
-
-    Raises:
-        DataError: A label is another number, or all are 1: they may be of any scale.
-    """
+    """Return the scale 0..1 of labels that are words; DataError if they may be of any scale."""
     scale = LabelScale(0, 1)
     words = {*label_words(scale, None), "0", "0.0"}
     has_word = False

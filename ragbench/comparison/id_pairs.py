@@ -10,6 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from ragbench.data.files.fields import counted
@@ -146,14 +147,14 @@ def _near_pairs(misses: Sequence[_Miss], corpus: Collection[str]) -> Iterator[Id
 
 def _foreign_hits(misses: Sequence[_Miss], corpus: Collection[str]) -> list[str]:
     """Return the hits that may be other spellings of missed gold ids, each once."""
-    hits = dict[str, None]()
+    hits = list[Iterable[str]]()
     for miss in misses:
         names: Iterable[str] = miss.hits
         # a hit of the corpus is no other spelling of a gold id of the corpus
         if corpus and all(name in corpus for name in miss.gold):
-            names = (name for name in names if name not in corpus)
-        hits.update(dict.fromkeys(names))
-    return [*hits]
+            names = [name for name in names if name not in corpus]
+        hits.append(names)
+    return list(dict.fromkeys(chain.from_iterable(hits)))
 
 
 # Text before the number of a chunk ('' for a document) -> spelling of the document.
@@ -173,7 +174,10 @@ def _near_hits(hits: Sequence[str], gold: SpellingIndex) -> Mapping[str, _Readin
 
 def _chunks(hits: Sequence[str]) -> dict[str, str]:
     """Return hit -> its document, for hits that may be chunks."""
-    pairs = zip(hits, without_parts(hits), strict=True)
+    documents = without_parts(hits)
+    if documents == [*hits]:  # most ids are no chunks
+        return {}
+    pairs = zip(hits, documents, strict=True)
     return {hit: document for hit, document in pairs if document not in ("", hit)}
 
 

@@ -122,10 +122,7 @@ def _scaffold_table(
     chosen: PartMap,
     documents: Corpus | None,
 ) -> tuple[str, Sequence[str], str]:
-    """Return (YAML that reads a table of questions, notes on columns and corpus, next command).
-
-    `corpus` is the path of the documents, `documents` those that stand in the pools of the rows.
-    """
+    """Return (YAML that reads a table of questions, notes on columns and corpus, next command)."""
     from ragbench.data.files.collection import read_corpus
 
     user_columns = published.mapping(chosen)
@@ -384,10 +381,8 @@ def _settle_answer(
 def _systems_of_corpus(
     file: Path, source: _Source, columns: _PartColumns, corpus: Path | None, documents: Corpus
 ) -> tuple[str, str, list[str]]:
-    """Return (YAML of corpus and systems, the key `match` or '', notes).
-
-    Without the path of a corpus (None) its documents stand in the rows.
-    """
+    """Return (YAML of corpus and systems, the key `match` or '', notes)."""
+    # without a path of the corpus, its documents stand in the rows
     collection = source.loader(columns, corpus).load()
     lengths = [len(document.text.split()) for document in documents.documents]
     median = int(statistics.median(lengths)) if lengths else 0

@@ -68,11 +68,8 @@ def _keys_of(result: Evaluation | Experiment) -> list[Key]:
 
 
 def _frame_labels(run: JudgedRun, frame: Any, ids: Mapping[Any, str], by: str | None) -> LabelTable:
-    """Return a frame, or a list of rows, with a column per rater or a column `rater`.
-
-    `ids` is the index of the scored frame -> query id; it names the answers of a frame that has
-    neither ids nor questions.
-    """
+    """Return a frame, or a list of rows, with a column per rater or a column `rater`."""
+    # `ids` names the answers of a frame that has neither ids nor questions, by its index
     cells = rows_of(frame, "calibrate")
     columns = list(dict.fromkeys(chain.from_iterable(cells)))
     names = [*ANSWER_PARTS["query_id"], *ANSWER_PARTS["question"]]
@@ -90,10 +87,7 @@ def _frame_labels(run: JudgedRun, frame: Any, ids: Mapping[Any, str], by: str | 
 
 
 def _rater_columns(run: JudgedRun, columns: Sequence[str], by: str | None) -> list[str]:
-    """Return the columns of the raters; [] if they are named as in a file of labels.
-
-    Parts of an answer and scores of the judge are no labels.
-    """
+    """Return the columns of the raters; [] if they are named as in a file of labels."""
     if any(column == _LABEL or column.startswith(f"{_LABEL}_") for column in columns):
         return []
     parts = chain.from_iterable((*of.sure, *of.likely) for of in PARTS.values())
@@ -167,11 +161,7 @@ def groups_of(
 
 
 def _column(evaluation: Evaluation, option: str, name: str) -> Sequence[Any]:
-    """Return the cells of a column of the scored table.
-
-    Raises:
-        OptionError: The table has no such column.
-    """
+    """Return the cells of a column of the scored table; OptionError if it has no such column."""
     columns = evaluation.table.columns
     if name not in columns:
         allowed = ", ".join(columns) or "a table with further columns"

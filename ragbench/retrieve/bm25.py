@@ -126,11 +126,7 @@ class BM25(Retriever):
         self._terms, self._of_pool = None, ((), None)
 
     def _build(self, corpus: Sequence[Document], key: str) -> bm25s.BM25:
-        """Return a new index of the words of all documents; raise `DataError` if there are none.
-
-        `key` is the hash of the corpus. Its terms are passed to retrievers that wait for an index,
-        such as those of a sweep.
-        """
+        """Return a new index of the words of all documents; `DataError` if there are none."""
         if self._terms is not None and self._terms.key == key:
             terms, vocabulary = self._terms.terms, dict(self._terms.vocabulary)
         else:
@@ -376,10 +372,7 @@ class BM25(Retriever):
     def _rank(
         self, question: str, top_k: int, pool: IntArray | None
     ) -> tuple[IntArray, FloatArray]:
-        """Return the corpus rows of the best documents and their scores, best first.
-
-        `pool` has the rows that may be hits, ascending; None allows all.
-        """
+        """Return (corpus rows of the best documents, their scores), of those in `pool` if any."""
         index = self._built()
         tokens = index.get_tokens_ids(self._analyze(question))
         if not tokens:
@@ -408,10 +401,7 @@ class BM25(Retriever):
     def _best(
         self, scores: FloatArray, floor: float, top_k: int, pool: IntArray | None
     ) -> tuple[IntArray, FloatArray]:
-        """Return rows and scores of the best documents above the floor, ties by id descending.
-
-        `scores` are those of the rows in `pool`; of all rows for None.
-        """
+        """Return (rows, scores) of the best documents above the floor, ties by id descending."""
         places = np.flatnonzero(scores > floor)
         if len(places) > top_k:
             # all that tie with the k-th stay in, so that the id decides among them

@@ -116,10 +116,7 @@ class Chunked(Retriever):
         return search._replace(request=request, read=read)
 
     def _with_chunk_pool(self, query: Query) -> Query:
-        """Return a query whose pool are the chunks of its documents; one without a pool as it is.
-
-        A document without text has no chunk.
-        """
+        """Return a query whose pool are the chunks of its documents, if it has a pool."""
         if query.pool is None:
             return query
         if not self._chunks_of:

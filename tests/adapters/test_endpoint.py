@@ -15,7 +15,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 def asked(*pieces, times=1):
-    """What an endpoint makes of a server that sends the last of these pieces again and again."""
+    """Ask a server that sends the last of these pieces again and again, and return the reply."""
 
     def serve():
         connection, _ = listening.accept()
@@ -42,7 +42,7 @@ def asked(*pieces, times=1):
 @pytest.mark.costly
 @pytest.mark.parametrize("head", ["-1", "-5", "FFFFFFFFFFFFFFFFFFFF"])
 def test_a_chunk_of_no_honest_size_ends_within_bounded_memory(head):
-    """Of a chunk of -1 bytes `http.client` reads all that ever comes, however little is wanted."""
+    """`http.client` reads a chunk of -1 bytes to the end of the stream, whatever the limit."""
     tracemalloc.start()
     try:
         with pytest.raises(CallFailure, match="larger than 64 MiB") as failure:

@@ -1,4 +1,4 @@
-"""What `calibrate` says first: agreement, bias and ceiling in words, pairs of judges, texts."""
+"""First sentences of `calibrate`: agreement, bias and ceiling, pairs of judges, texts."""
 
 import csv
 from dataclasses import replace

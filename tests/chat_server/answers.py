@@ -1,4 +1,4 @@
-"""What a scripted chat server answers, the faults that servers have, and both as bytes."""
+"""Answers of a scripted chat server, faults that servers have, and both as bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cut = Literal["before", "headers", "body"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One scripted answer of the server."""
+    """Scripted answer of the server."""
 
     text: str = ""
     status: int = 200

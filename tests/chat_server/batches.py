@@ -22,7 +22,7 @@ _BOUNDARY = re.compile(r"boundary=\"?([^\";]+)")
 
 @dataclass(slots=True)
 class Batches:
-    """How the batches of a server go: `ChatServer(script, batches=Batches(looks=2))`.
+    """Course of the batches of a server: `ChatServer(script, batches=Batches(looks=2))`.
 
     The script answers each line when the batch is made. Lines whose answer is no 200 stand in the
     file of errors.

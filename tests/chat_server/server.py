@@ -24,7 +24,7 @@ _KEPT = 1_000  # bodies that are kept for tests to look at: memory must not grow
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """One request as it arrived."""
+    """Request as it arrived."""
 
     path: str
     headers: Mapping[str, str]
@@ -34,7 +34,7 @@ class Received:
 
 @dataclass(slots=True)
 class Counters:
-    """What the server has seen so far."""
+    """Requests that the server has received so far."""
 
     requests: int = 0
     """Requests for a completion, whatever became of them."""
@@ -53,7 +53,7 @@ class Counters:
 
     @property
     def most_asked(self) -> int:
-        """How often the most frequent message list was asked."""
+        """Number of requests with the most frequent list of messages."""
         return max(self.asked.values(), default=0)
 
 
@@ -209,7 +209,9 @@ _END_OF_HEADERS = b"\r\n\r\n"
 
 
 class ChatProtocol(asyncio.Protocol):
-    """One connection; callbacks rather than tasks, since it has to outrun the clients it tests."""
+    """Connection of a client."""
+
+    # callbacks rather than tasks: it has to outrun the clients that it tests
 
     def __init__(self, server: ChatServer, connections: set[ChatProtocol]) -> None:
         self._server, self._connections = server, connections
@@ -284,7 +286,7 @@ class ChatProtocol(asyncio.Protocol):
             self._answer(body, answer)
 
     def _refused(self, path: str, headers: Mapping[str, str], body: object) -> Answer | None:
-        """What a request gets that reaches no model; None where it reaches one."""
+        """Return the answer to a request that reaches no model; None if it reaches one."""
         place, _, query = path.partition("?")
         azure = place.startswith("/openai/deployments/")
         if not place.endswith("/chat/completions") or (azure and "api-version=" not in query):

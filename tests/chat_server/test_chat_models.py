@@ -1,4 +1,4 @@
-"""What the scripts of models say, as the openai package's own client reads it."""
+"""Replies of the scripted models, as the client of the openai package reads them."""
 
 import pytest
 

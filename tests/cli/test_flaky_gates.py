@@ -94,7 +94,7 @@ def commit(folder):
 
 
 def exit_codes(folder):
-    """Return how often a gate ends with each exit code."""
+    """Return exit code -> number of gates that end with it."""
     codes = Counter()
     for _ in range(N_RUNS):
         done = run_command("gate", "gate.yaml", "--base", "HEAD", "--quiet", cwd=folder)

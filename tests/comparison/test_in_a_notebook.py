@@ -28,6 +28,7 @@ def notebook(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RAGBENCH_CACHE", raising=False)
+    # the file is opened once in a process: each test has another folder
     judge_module._notebook_replies.cache_clear()
     yield tmp_path
     judge_module._notebook_replies.cache_clear()
@@ -35,6 +36,7 @@ def notebook(monkeypatch, tmp_path):
 
 def test_a_program_is_no_notebook(monkeypatch):
     assert not in_notebook()
+    # a shell without a kernel, as `ipython` has
     terminal = SimpleNamespace()
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: terminal))
     assert not in_notebook(), "IPython in a terminal has no kernel"
@@ -91,6 +93,7 @@ def test_a_line_appears_after_two_seconds_and_goes(monkeypatch):
     monkeypatch.setattr(progress_line.time, "monotonic", lambda: seconds[0])
     stream = io.StringIO()
     line = ProgressLine("judge", stream)
+    # a report for each second of the fake clock
     for done in range(5):
         seconds[0] = float(done)
         line.report(done, 10)
@@ -109,6 +112,7 @@ def test_a_line_appears_after_two_seconds_and_goes(monkeypatch):
 
 
 def test_progress_goes_to_a_person_alone(notebook, monkeypatch, capsys):
+    # no waiting: a line appears at once instead of after two seconds
     monkeypatch.setattr(ProgressLine.__init__, "__defaults__", (0.0,))
     judge = rb.Judge(type=lambda answer: 1.0 if answer else 0.0, rubrics=None)
     calls = []

@@ -9,6 +9,7 @@ from ragbench.config.load import load_config
 from ragbench.config.resolved import dump_config
 from ragbench.config.tree import Quoted
 
+# the environment of a process allows no NUL, and no half surrogate pair
 VALUES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 AWKWARD = [
     "${X}",
@@ -38,6 +39,7 @@ def recorded(source, environment):
     """The config, its YAML read once more where nothing is set, and that YAML as plain data."""
     config = load_config(source, environment=environment)
     text = dump_config(config)
+    # no translation of line ends: a value may have `\r`
     with open("again.yaml", "w", encoding="utf-8", newline="") as stream:
         stream.write(text)
     return config, load_config("again.yaml", environment={}), yaml.safe_load(text)
@@ -51,6 +53,7 @@ def recorded(source, environment):
 def test_any_text_reads_back_the_same(config_folder, value, spelling):
     config, again, _ = recorded(entry(version=Quoted(spelling)), {"V": value})
 
+    # an escape is set aside first, so that it does not become a reference
     expected = spelling.replace("$${", "\0").replace("${V}", value).replace("\0", "${")
     assert config.retrievers["a"].version == expected
     assert again.retrievers["a"].version == expected
@@ -79,6 +82,7 @@ def test_quoted_is_text_and_unquoted_may_be_a_number(load, monkeypatch):
     config = load(
         "dataset: {type: beir, path: data}\nretrievers:\n  a: {type: bm25, version: '${V}'}\n"
     )
+    # the recorded config must not need the variable
     monkeypatch.delenv("V")
 
     assert config.retrievers["a"].version == "07"
@@ -100,6 +104,7 @@ def test_a_set_value_of_the_command_line_may_name_a_variable(load, monkeypatch):
 
 
 def test_a_path_with_a_dollar_brace_is_moved_and_escaped(config_folder):
+    # a folder whose name reads like a reference
     (config_folder / "${d}").mkdir()
     config = load_config(
         {**entry(), "dataset": {"type": "beir", "path": "${WHERE}"}},

@@ -24,6 +24,7 @@ def _ratings(times: int, n: int, levels: int = 5) -> Iterator[tuple[Array, Array
     for _ in range(n * times):
         x = rng.integers(1, levels + 1, int(rng.integers(4, 30)))
         y = np.clip(x + rng.choice([0, 0, 0, 1, -1, 2], len(x)), 1, levels)
+        # two levels on each side: a constant rater has no correlation
         x[:2], y[:2] = (1, 2), (1, 3)
         yield x, y
 
@@ -34,6 +35,7 @@ def _value(statistic: Callable, **options: str) -> Callable[[Array, Array], floa
 
 
 def _alpha(table: Array, level: str) -> float:
+    # a single rating pairs with nothing, and the definition leaves it out
     rated = table[np.isfinite(table).sum(axis=1) >= 2]
     return stats.krippendorff_alpha(rated, level).value
 
@@ -44,6 +46,7 @@ def _alphas(level: str) -> Callable[[int], Pairs]:
         for _ in range(40 * times):
             table = rng.integers(1, 5, (int(rng.integers(3, 12)), int(rng.integers(2, 5))))
             table = np.where(rng.random(table.shape) < 0.2, np.nan, table)
+            # a pair that agrees and one that does not: else chance alone decides alpha
             table[:2, :2] = [[1, 2], [3, 3]]
             yield _alpha(table, level), _by_pairs(table, level)
 
@@ -54,6 +57,7 @@ def _auc(times: int) -> Pairs:
     rng = np.random.default_rng(14)
     for scores in samples(times, 200):
         good = rng.integers(0, 2, len(scores))
+        # both classes: the area is not defined for one
         good[:2] = 0, 1
         yield (
             stats.roc_auc(np.column_stack((scores, good))).value,
@@ -71,6 +75,7 @@ def _by_question(ours: Callable, theirs: str) -> Callable:
             some = cases[start : start + 5]
             x, y = (np.concatenate(side) for side in zip(*some, strict=True))
             groups = np.repeat(range(len(some)), [len(labels) for labels, _ in some])
+            # SciPy has no mean over groups, so that its values are averaged here
             mean = stats.mean_correlation(ours, np.column_stack((x, y)), groups).mean
             yield mean.value, np.mean([oracle(*labels)[0] for labels in some])
 
@@ -83,6 +88,7 @@ def _two_levels(times: int) -> Iterator[tuple[Array, Array]]:
     for _ in range(100 * times):
         people = rng.random(int(rng.integers(5, 40))) < rng.uniform(0.2, 0.9)
         judge = np.where(rng.random(len(people)) < 0.2, ~people, people)
+        # a pass and a fail on both sides: precision and recall divide by them
         people[:2], judge[:2] = (True, False), (True, False)
         yield judge, people
 

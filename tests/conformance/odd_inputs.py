@@ -58,6 +58,7 @@ def _ours(judged: dict, hits: dict, measure: str, **rules: Any) -> float:
 
 
 def _not_a_number() -> str:
+    # comparisons with NaN are false, so that a sort by them has no defined result
     hits = {"a": 1.0, "b": math.nan, "c": 2.0, "d": 0.5, "e": math.nan}
     values = {
         _theirs({"a": 1, "d": 1}, {document: hits[document] for document in order}, "map")
@@ -73,6 +74,7 @@ def _lrap_of_nothing() -> float:
     return label_ranking_average_precision(rank({"q": {"a": 0}}, {"q": {"a": 1.0}}))[0]
 
 
+# beyond the largest 32-bit float, 3.4e38
 HUGE = {"a": 1e40, "b": 1e39}
 
 ODD_INPUTS = [

@@ -22,7 +22,9 @@ def _families(times: int, n: int) -> Iterator[Array]:
     """P-values of up to eight comparisons."""
     rng = np.random.default_rng(7)
     for _ in range(n * times):
+        # cubes: small values are where corrections differ
         p = rng.random(int(rng.integers(1, 9))) ** 3
+        # equal values, since ties are where step-down procedures go wrong
         yield np.where(rng.random(len(p)) < 0.2, 0.02, p)
 
 
@@ -36,6 +38,7 @@ def _closed_test(p: Array) -> Array:
 
 def _exact_flips(d: Array) -> float:
     """By SciPy, on multiples of one unit, so that it keeps the ties."""
+    # whole numbers add up exactly: floats would break ties by rounding
     whole = np.rint(d * 1000)
     result = scipy.permutation_test(
         (whole, np.zeros(len(d))),
@@ -65,6 +68,7 @@ def _random_flips(times: int) -> Pairs:
 def _tables(times: int, n: int) -> Iterator[Array]:
     rng = np.random.default_rng(9)
     for _ in range(n * times):
+        # few rows: the definition goes through all 2^n signs
         shape = (int(rng.integers(2, 8)), int(rng.integers(1, 4)))
         yield rng.choice([0.0, 0.1, 0.2, 0.3, -0.1, -0.3, 1.0, np.nan], shape)
 
@@ -72,10 +76,12 @@ def _tables(times: int, n: int) -> Iterator[Array]:
 def _wilcoxon(times: int) -> Pairs:
     rng = np.random.default_rng(10)
     for n in (5, 9, 14, 20) * 10 * times:
+        # distinct sizes and no zero: SciPy has exact values for these alone
         d = rng.permutation(np.arange(1, n + 1)) * rng.choice([-1.0, 1.0], n) + 0.25
         theirs = scipy.wilcoxon(d, method="exact").pvalue
         yield stats.wilcoxon_p_values(d[:, None])[0], theirs
     for _ in range(20 * times):
+        # one decimal gives ties and zeros, which the normal distribution corrects for
         d = np.round(rng.normal(0.1, 0.5, 80), 1)
         theirs = scipy.wilcoxon(d, method="asymptotic").pvalue
         yield stats.wilcoxon_p_values(d[:, None])[0], theirs

@@ -88,7 +88,7 @@ def end_by(component, numbers):
 
 
 def search_by_worker(executor, search, query, hits):
-    """Return what a retriever reads of the hits that a worker finds for one query."""
+    """Return the part that a retriever reads of the hits of a worker for a query."""
     request = search.request(query, hits)
     task = Task("the test", search.make, search.options, partial(find_block, search.find))
     [found] = executor.map_all(task, [request], 1)

@@ -60,6 +60,7 @@ def test_both_workers_have_work(executor):
     results = mapped(executor, tasks.simple(tasks.pids), range(200))
 
     assert [item for _, item in results] == list(range(200))
+    # blocks of 8 of 200 items: one worker alone would have to finish 25 in a row
     assert len({pid for pid, _ in results}) == 2
 
 
@@ -69,6 +70,7 @@ def test_output_of_a_worker_goes_through_the_door(executor, monkeypatch, capfd):
     monkeypatch.setattr(sys, "stderr", Door(printed, is_stderr=True))
 
     mapped(executor, tasks.simple(tasks.say), ["\x1b[31mred"])
+    # a thread of the run reads the pipes of workers, some time after the result
     wait_until(lambda: printed.getvalue().count("red") == 2)
 
     assert printed.getvalue().count("␛[31mred") == 2, "stdout and stderr"
@@ -87,6 +89,7 @@ def test_blocks_are_taken_when_they_are_needed(executor):
     results = executor.map(tasks.doubles(), blocks_of(numbers(), 2))
 
     assert next(results) == [0, 2]
+    # two workers, four blocks for each, two numbers in a block
     assert len(taken) <= 2 * 4 * 2, "bounded, so that memory and a budget of time are"
     assert sum(map(len, results)) == 998
 
@@ -116,6 +119,7 @@ def test_the_deadly_block_alone_is_lost(executor, tmp_path):
     lost = LostItem("a worker ended whenever it computed this: it ended with code 7")
     expected = [2 * number if isinstance(number, int) else lost for number in numbers]
     assert results == [*expected[:40], *[lost] * 8, *expected[48:]]
+    # the log has a line for each start, also of items whose worker ended
     started = [line.split()[1] for line in log.read_text().splitlines()]
     assert started.count("die") == 2, "once more, and no third time"
     with pytest.raises(WorkerEnded, match="code 7: 'die'"):
@@ -133,6 +137,7 @@ def test_two_deadly_blocks_among_others(executor):
 
 def test_a_process_whose_start_fails_costs_no_block(monkeypatch):
     """A pool that breaks while a process starts: a race of threads, so its error is raised here."""
+    # the words of CPython for a pipe that another thread has closed meanwhile
     errors, start = [ValueError("bad value(s) in fds_to_keep")], SpawnProcess.start
 
     def start_or_fail(process):

@@ -28,7 +28,7 @@ from tests.experiment.test_stages import contents
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """One worker of the tests at a time: what is counted here is of the whole machine."""
+    """Let one worker of the tests run at a time: processes of the whole machine are counted."""
     fcntl = pytest.importorskip("fcntl", reason="locks files as Unix does")
     here = tmp_path_factory.getbasetemp()
     common = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
@@ -220,7 +220,7 @@ def test_a_cluster_that_is_there_stays_and_none_at_an_address_is_one_error(clust
 
 
 def sessions():
-    """How many heads of clusters there are."""
+    """Return the number of heads of clusters."""
     commands = (_command(folder) for folder in Path("/proc").glob("[0-9]*"))
     return sum(b"gcs_server" in command.split(b"\0")[0] for command in commands)
 

@@ -1,4 +1,4 @@
-"""What must never come up, in whole experiments: measures, bounds, gates and systems that read."""
+"""Forbidden documents in whole experiments: measures, bounds, gates and systems that read."""
 
 import gzip
 import json

@@ -41,6 +41,7 @@ def chain_over(retriever, model):
 
 def test_a_chat_model_is_told_the_prompt_and_its_replies_are_kept(tmp_path):
     answers = []
+    # the second model would answer otherwise: its answer comes from the store
     for text in ("Io.", "another answer, never asked for"):
         generator = LangchainGenerator(client=FakeListChatModel(responses=[text]), system="Brief.")
         with Replies(tmp_path / "replies.sqlite") as replies:
@@ -75,6 +76,7 @@ def test_a_chain_gets_question_and_context():
 @pytest.mark.parametrize("kind", [LangchainGenerator, LangchainApp])
 def test_what_the_users_own_chain_retrieved_is_what_it_is_judged_by(kind):
     retriever = store().as_retriever(search_kwargs={"k": 2})
+    # LangChain itself tells what the chain retrieves
     expected = [document.metadata["doc"] for document in retriever.invoke("Io has volcanoes.")]
     generator = kind(
         client=chain_over(retriever, models("It erupts.")), input="{question}", id_field="doc"
@@ -90,6 +92,7 @@ def test_what_the_users_own_chain_retrieved_is_what_it_is_judged_by(kind):
     assert prediction.answer == "It erupts."
     assert [document.id for document in prediction.contexts] == expected
     assert prediction.contexts[0].text == "Io has volcanoes."
+    # prices of gpt-4o-mini, in USD for a million tokens
     assert prediction.usage == Usage(9, 2, pytest.approx((9 * 0.15 + 2 * 0.6) / 1e6))
     assert prediction.queries == []
 
@@ -102,8 +105,10 @@ class Several(BaseRetriever):
     def _get_relevant_documents(self, query, *, run_manager):
         documents = []
         for part in ("Titan has lakes.", "Io has volcanoes."):
+            # without these callbacks LangChain tells nobody of the inner calls
             config = {"callbacks": run_manager.get_child()}
             documents += self.inner.invoke(part, config=config)
+        # another order than that of the inner retriever, which must not count
         return documents[:3][::-1]
 
 

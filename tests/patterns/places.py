@@ -19,6 +19,7 @@ from typing import Any
 
 import ragbench
 
+# a pattern that is linear for `match` may be quadratic for a search from each position
 METHODS = ("match", "fullmatch", "search", "split", "findall", "finditer", "sub", "subn")
 ANCHORED = {"match", "fullmatch"}
 

@@ -1,4 +1,4 @@
-"""Each pattern of the package takes steps in proportion to the length of any text.
+"""Patterns of the package take steps in proportion to the length of any text.
 
 Steps are counted, not seconds. Patterns and hostile texts are collected by rule, so that a pattern
 is tested as soon as the package has it.

@@ -66,12 +66,12 @@ def load(page, path, fragment=""):
 
 
 def hidden_width(page):
-    """Return how many pixels of a page are out of sight on the right."""
+    """Return the number of pixels of a page that are out of sight on the right."""
     return page.evaluate("document.documentElement.scrollWidth - innerWidth")
 
 
 def hidden_part(element):
-    """Return how many pixels of the content of an element must be scrolled to: width and height."""
+    """Return the width and height in pixels of the hidden content of an element."""
     return element.evaluate("e => [e.scrollWidth - e.clientWidth, e.scrollHeight - e.clientHeight]")
 
 

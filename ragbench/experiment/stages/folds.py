@@ -119,12 +119,9 @@ class ChooseByFold(base.Stage[Folds]):
 
 
 def _comparable_values(columns: Sequence[ScoreColumn]) -> FloatArray:
-    """Return the values, shape (combinations, queries): NaN where no combination has one.
-
-    A combination without a value where another has one gets the worst value: it failed there, or
-    has no hits.
-    """
+    """Return the values, shape (combinations, queries): NaN where no combination has one."""
     values: FloatArray = np.stack([column.values for column in columns])
+    # no value where another combination has one: it failed there, or has no hits
     worst = columns[0].high if columns[0].direction == "lower" else columns[0].low
     if not math.isfinite(worst):
         worst = float(np.nanmax(values, initial=0.0))

@@ -128,12 +128,10 @@ def escape_latex(text: str) -> str:
 
 
 def _parts(table: Table, most: int | None) -> Iterator[list[int]]:
-    """Yield the numbers of the columns of each table, of at most `most` groups of columns.
-
-    A group begins at a column that may break; columns before the first group repeat.
-    """
+    """Yield the numbers of the columns of each table, of at most `most` groups of columns."""
     columns = table.columns
     places = [n for n, column in enumerate(columns) if column.kind != "bar"]
+    # a group begins at a column that may break; columns before the first group repeat
     starts = [n for n in places if columns[n].breaks]
     if most is None or len(starts) <= most:
         yield places

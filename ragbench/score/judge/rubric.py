@@ -287,14 +287,7 @@ _TWO_LEVELS = (("no", "yes"), ("fail", "pass"), ("false", "true"), ("0", "1"))
 
 
 def _two_levels(scale: Any) -> dict[str, str] | None:
-    """Return key -> text of a scale of two named levels, the lower one first; None for another.
-
-    The text of a word has the word in front, so that a judge reads both.
-
-    Example:
-        >>> _two_levels({"yes": "It is polite.", "no": "It is rude."})
-        {'no': 'no: It is rude.', 'yes': 'yes: It is polite.'}
-    """
+    """Return key -> text of a scale of two named levels, lower first; None for another scale."""
     if not isinstance(scale, dict) or not all(isinstance(text, str) for text in scale.values()):
         return None
     texts = {str(key).casefold(): text for key, text in scale.items()}

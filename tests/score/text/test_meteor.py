@@ -17,6 +17,7 @@ from tests.score.text.wordnet_files import SENSES, use_wordnet, write_wordnet
 
 nltk_meteor = Lazy("nltk.translate.meteor_score")
 
+# words of the small WordNet of the tests: equal, of one stem, or of one meaning
 SYNONYMS = ["cat", "cats", "guy", "stone", "rocks", "Kids", "children", "ran", "runs", "operates"]
 words = st.lists(
     st.sampled_from([*SYNONYMS, "purchase", "bought", "Big", "larger", "the", "a", "Paris", "."]),
@@ -43,6 +44,7 @@ def test_equals_nltk(rows, options):
     options_text = ",".join(f"{name}={value}" for name, value in options.items())
     columns = score_texts([p for p, _ in rows], [r for _, r in rows], [f"meteor({options_text})"])
     split = tokenizer("meteor", options.get("tokenize", "13a"))
+    # nltk takes lists of tokens, so that ours split for both
     numbers = {name: value for name, value in options.items() if name != "tokenize"}
     theirs = [
         nltk_meteor.meteor_score([split(text) for text in gold], split(prediction), **numbers)
@@ -73,6 +75,7 @@ def test_hand_worked(prediction, reference, expected):
 
 @pytest.mark.costly
 def test_long_texts_equal_nltk():
+    # each word may align with a thousand others: a search of all of them would not end
     prediction, gold = " ".join(SYNONYMS * 1_000), " ".join(SYNONYMS[::-1] * 1_000)
     theirs = nltk_meteor.meteor_score([gold.split()], prediction.split())
     assert meteor(prediction, gold) == theirs
@@ -98,6 +101,7 @@ def test_the_archive_of_nltk_is_read(tmp_path, monkeypatch):
     with zipfile.ZipFile(corpora / "wordnet.zip", "w") as archive:
         for path in (corpora / "wordnet").iterdir():
             archive.write(path, f"wordnet/{path.name}")
+    # only the archive is left, as nltk downloads it
     shutil.rmtree(corpora / "wordnet")
     own_signature = signature()
     with use_wordnet(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Whether an answer is as long as a reference: `same_length`."""
+"""Length of an answer compared with that of a reference: `same_length`."""
 
 from __future__ import annotations
 
