@@ -15,7 +15,7 @@ from typing import Any
 # Every page that has a program.
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
     "architecture.md", "calibration.md", "chunkers.md", "ci.md", "comparing.md", "data.md",
-    "explain.md", "first-notebook.md", "judging.md", "integrations.md", "moving.md", "own.md",
+    "connect.md", "explain.md", "judging.md", "integrations.md", "moving.md", "own.md",
     "scores.md", "services.md",
     "statistics.md")))  # fmt: skip
 

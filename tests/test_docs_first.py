@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,23 +14,12 @@ BLOCK = re.compile(r"^```(bash|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if FILE.search(path.read_text("utf-8")))
-# Pages that go on with the files of the first run with a table.
-CONTINUED = ("first-langchain.md", "first-llamaindex.md", "judge-costs.md")
-# First pages by what a reader has, and pages by what a reader wants to do.
-START = (
-    *("first-table.md", "first-langchain.md", "first-llamaindex.md", "first-notebook.md"),
-    *("weekly.md", "no-questions.md"),
-)
-TASKS = {
-    *("score-zero.md", "three-numbers.md", "for-your-team.md", "judge-costs.md", "moving.md"),
-    *("from-deepeval.md", "from-trec-eval.md", "against.md"),
-}
-# Page -> package without which its program cannot run.
-NEEDS = {
-    "first-langchain.md": "langchain_core",
-    "first-llamaindex.md": "llama_index.core",
-    "judge-costs.md": "openai",
-}
+# Pages that go on with the files of the page on the user's app.
+CONTINUED = ("judge-costs.md",)
+# Package of a program -> its import in the files of a section, which cannot run without it.
+PACKAGES = {"langchain_core": "langchain_core", "llama_index.core": "llama_index", "openai": "gpt-"}
+# Pages to read, as the navigation has them.
+TAB = "Read"
 
 
 def write_files(page: str, folder: Path) -> None:
@@ -39,8 +29,7 @@ def write_files(page: str, folder: Path) -> None:
 
 
 def test_the_first_programs_are_here():
-    first = {f"first-{name}.md" for name in ("table", "langchain", "llamaindex")}
-    assert first | {"from-trec-eval.md"} <= {*PAGES}
+    assert {"connect.md", "run-files.md"} <= {*PAGES}
 
 
 def links_of(page: str) -> set[str]:
@@ -48,35 +37,51 @@ def links_of(page: str) -> set[str]:
     return set(re.findall(r"\]\(([\w.-]+\.md)[#)]", (DOCS / page).read_text(encoding="utf-8")))
 
 
+def pages_of(tab: str) -> list[str]:
+    """The pages of a part of the navigation, in its order."""
+    nav = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    (entries,) = (entries for part in nav for name, entries in part.items() if name == tab)
+    return [page if isinstance(page, str) else next(iter(page.values())) for page in entries]
+
+
 def test_the_list_for_coding_agents_names_pages():
     links = links_of("llms.txt")
-    assert {"SKILL.md", *START} <= links
+    assert {"SKILL.md", "connect.md", "read.md", "ci.md"} <= links
     assert [link for link in links if not (DOCS / link).is_file()] == []
 
 
-def test_every_task_is_two_clicks_from_the_start_of_the_site():
-    nav = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    tabs = {name: str(entries) for tab in nav for name, entries in tab.items()}
+def test_every_page_to_read_is_two_clicks_from_the_start():
     one_click = links_of("index.md")
     two_clicks = one_click.union(*map(links_of, one_click))
 
-    assert {*START, "score-zero.md", "three-numbers.md"} <= one_click
-    assert two_clicks >= TASKS
-    assert [page for page in START if page not in tabs["Start"]] == []
-    assert [page for page in TASKS if page not in tabs["Do"] + tabs["Trust"]] == []
+    assert {"connect.md", "no-questions.md", "read.md", "ci.md", "judging.md"} <= one_click
+    assert [page for page in pages_of(TAB)[1:] if page not in two_clicks] == []
+
+
+def sections_of(page: str) -> list[str]:
+    """The parts of a page that need no package that is absent here, beginning with the lead."""
+    parts = re.split(r"^(?=## )", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    absent = [word for name, word in PACKAGES.items() if not is_installed(name)]
+    return [part for part in parts if not any(word in part for word in absent)]
+
+
+def is_installed(name: str) -> bool:
+    """True if a package or module can be imported."""
+    top = name.partition(".")[0]
+    return find_spec(top) is not None and find_spec(name) is not None
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize("page", PAGES)
 def test_a_first_program_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "unused")  # `plan` asks for it and sends nothing
-    if page in NEEDS:
-        pytest.importorskip(NEEDS[page], reason=f"{page}: {NEEDS[page]} is not installed")
     if page in CONTINUED:
-        write_files("first-table.md", tmp_path)
+        write_files("connect.md", tmp_path)
     write_files(page, tmp_path)
-    printed = ""
-    for language, block in BLOCK.findall((DOCS / page).read_text("utf-8")):
+    sections, printed = sections_of(page), ""
+    if not any(BLOCK.search(section) for section in sections):
+        pytest.skip(f"{page}: its packages are not installed")
+    for language, block in BLOCK.findall("".join(sections)):
         if language == "text":
             # lines of each block follow each other; tables may have other gaps
             missing = lines_of(block) - lines_of(printed)

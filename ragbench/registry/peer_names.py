@@ -1,7 +1,7 @@
 """Names of metrics in ragas and deepeval, with the score of ragbench for the same purpose.
 
 `evaluate` reads metrics of these tools by this table, and messages suggest from it. The formulas
-differ where docs/moving.md and docs/from-deepeval.md say so.
+differ where docs/moving.md and docs/ragas-formulas.md say so.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def save_review(questions, saved):
 
 @pytest.mark.slow  # a whole run
 def test_the_page_shows_what_its_commands_print(tmp_path):
-    write_files("first-table.md", tmp_path)
+    write_files("connect.md", tmp_path)
     (tmp_path / "qa.csv").unlink()
     printed = ""
     with ChatServer(reply) as server:

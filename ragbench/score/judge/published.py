@@ -95,7 +95,7 @@ class RagasMetric(NamedTuple):
     embeds: bool = False
 
 
-# Rubric -> metric of ragas with this name; docs/moving.md has the formulas.
+# Rubric -> metric of ragas with this name; docs/ragas-formulas.md has the formulas.
 RAGAS: Mapping[str, RagasMetric] = {
     "answer_relevancy": RagasMetric(("question", "answer"), embeds=True),
     "faithfulness": RagasMetric(("question", "answer", "contexts")),
