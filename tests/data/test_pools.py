@@ -97,6 +97,16 @@ def test_quotes_are_searched_in_the_pool(tmp_path):
     assert collection.warnings == []
 
 
+@pytest.mark.parametrize("corpus", [True, False])
+@pytest.mark.parametrize("cell", ["Olympic pool, 50 m", "outdoor", 3, {"id": "x"}])
+def test_another_column_of_this_name_is_metadata(load, cell, corpus):
+    collection = load(cell, cell, corpus=corpus)
+
+    assert [query.pool for query in collection.queries] == [None, None]
+    assert collection.queries[0].metadata == {"pool": cell}
+    assert "pools" not in collection.fingerprints
+
+
 def test_ids_alone_need_no_corpus(load):
     collection = load(["a", "my doc"], corpus=False)
 
@@ -225,7 +235,29 @@ def test_several_texts_of_a_published_id_are_joined(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
+        {"conversation": {"speaker_a": "A"}},
+        {"conversation": {"session_1": [{"speaker": "A", "dia_id": 7, "text": "Io."}]}},
+        {"qa": [{"question": "What?", "answer": "a", "evidence": [7]}]},
+        {"sample_id": 7},
+    ],
+    ids=str,
+)
+def test_a_conversation_of_another_form_is_named(tmp_path, problem, changes, assert_message):
+    turn = {"speaker": "A", "dia_id": "D1:1", "text": "Io."}
+    question = {"question": "What?", "answer": "Io", "evidence": ["D1:1"], "category": 1}
+    row = {"sample_id": "c1", "conversation": {"session_1": [turn]}, "qa": [question]}
+    rows = [row, {**row, "sample_id": "c2", **changes}]
+
+    path = tmp_path / "locomo.json"
+    assert_message(problem(lambda: load_rows(path, rows)), "locomo.json")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
         {"haystack_session_ids": ["s1"]},
+        {"haystack_session_ids": ["s1", None]},
+        {"haystack_sessions": [[{"role": "user", "content": 7}], []]},
         {"haystack_sessions": [[{"role": "user"}], []]},
         {"haystack_sessions": None},
         {"answer_session_ids": {"s1": "x"}},

@@ -88,6 +88,18 @@ class ColumnContents:
         n_known, total = self.share_known(column)
         return total > 0 and n_known * 2 >= total
 
+    def holds_pools(self, column: str) -> bool:
+        """Return True if a cell is a list, or the cells are ids of the corpus.
+
+        Other cells of a column named `pool` may be of anything.
+        """
+        values = [entry.values.get(column) for entry in self._entries]
+        for value in values:
+            is_list = isinstance(value, (list, tuple, set, frozenset))
+            if is_list or (isinstance(value, str) and is_printed(value.strip())):
+                return True
+        return self.holds_ids(column)
+
     def share_known(self, column: str) -> tuple[int, int]:
         """Return (number of ids in a column that the corpus has, number of all its ids).
 

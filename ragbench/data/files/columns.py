@@ -172,6 +172,8 @@ class ColumnFinder:
             if columns := self._documents.candidates(part, free):
                 return columns
         elif columns := columns_named(free, PARTS[part].sure):
+            if part == "pool":
+                return [*filter(self._contents.holds_pools, columns)]
             return [*columns, *self._rivals(part, columns, free)]
         free = [column for column in free if not self._documents.part_of(column)]
         columns = columns_named(free, PARTS[part].likely)

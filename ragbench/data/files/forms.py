@@ -191,8 +191,17 @@ def _with_facts(values: Values) -> Content:
     return [{**row, "pool": documents}], [*documents]
 
 
+def _text_in_key(values: Values, key: str) -> str:
+    """Return the text of a key; raise a ValueError for another value."""
+    value = values[key]
+    if not isinstance(value, str):
+        raise ValueError(f"'{key}' is no text")
+    return value
+
+
 _ABSTENTION = "_abs"  # end of the id of a question of LongMemEval without an answer
 _NO_EVIDENCE = 5  # category of LoCoMo whose questions have no answer
+_SESSION = re.compile(r"session_\d+")
 _TURN = re.compile(r"D:?(\d+):0*(\d+)")  # also as misspelt: D:11:26, D30:05
 
 
@@ -201,7 +210,11 @@ def _long_mem_eval(values: Values) -> Content:
     sessions, ids = values["haystack_sessions"], values["haystack_session_ids"]
     documents = []
     for name, turns in zip(ids, sessions, strict=True):
-        lines = [f"{turn['role']}: {turn['content']}" for turn in turns]
+        lines = []
+        for turn in turns:
+            lines.append(f"{_text_in_key(turn, 'role')}: {_text_in_key(turn, 'content')}")
+        if not isinstance(name, str):
+            raise ValueError(f"session {name!r} has no id")
         documents.append({"id": name, "text": "\n".join(lines)})
     row = _without(values, "haystack_session_ids", "haystack_dates", "haystack_sessions")
     if str(values["question_id"]).endswith(_ABSTENTION):
@@ -211,16 +224,19 @@ def _long_mem_eval(values: Values) -> Content:
 
 def _locomo(values: Values) -> Content:
     """Return the questions of a conversation of LoCoMo, and its turns as documents."""
-    name, conversation = values["sample_id"], values["conversation"]
+    name, conversation = _text_in_key(values, "sample_id"), values["conversation"]
     turns = []
     for key, session in conversation.items():
-        if isinstance(session, list):
+        if _SESSION.fullmatch(key):
             time = conversation.get(f"{key}_date_time", "")
-            for turn in session:
+            for turn in _listed(session):
                 turns.append(_turn_of_locomo(name, turn, time))
+    if not turns:
+        raise ValueError("no turns in 'conversation'")
     rows: list[Values] = []
     for number, item in enumerate(values["qa"], start=1):
-        evidence = _TURN.findall(" ".join(map(str, item.get("evidence") or ())))
+        # an item may name several turns
+        evidence = _TURN.findall("; ".join(_listed(item.get("evidence"))))
         gold = [f"{name}/D{session}:{turn}" for session, turn in evidence]
         row = {**_without(item, "evidence", "adversarial_answer"), "id": f"{name}-{number}"}
         if item.get("category") == _NO_EVIDENCE:
@@ -232,8 +248,9 @@ def _locomo(values: Values) -> Content:
 def _turn_of_locomo(conversation: str, turn: Values, time: str) -> Values:
     """Return a turn of LoCoMo as a document, with the caption of a picture behind its text."""
     caption = turn.get("blip_caption")
-    text = f"{turn['speaker']}: {turn['text']}{f' [{caption}]' if caption else ''}"
-    return {"id": f"{conversation}/{turn['dia_id']}", "text": text, "time": time}
+    text = f"{_text_in_key(turn, 'speaker')}: {_text_in_key(turn, 'text')}"
+    text += f" [{caption}]" if caption else ""
+    return {"id": f"{conversation}/{_text_in_key(turn, 'dia_id')}", "text": text, "time": time}
 
 
 def _title_of(fact: Any) -> str:

@@ -148,11 +148,12 @@ def pool_corpus(
 
 
 def _pool_column(entries: Sequence[Entry], columns: PartMap) -> str | None:
-    """Return the column of the pools: the one that is named, or one with a usual name."""
+    """Return the column of the pools: the one that is named, or one with lists under its name."""
     if "pool" in columns:
         return columns["pool"]
     used, present = set(columns.values()), dict[str, None]()
     for entry in entries:
         present |= dict.fromkeys(entry.values)
     free = [column for column in present if column not in used]
-    return next(iter(columns_named(free, PARTS["pool"].sure)), None)
+    candidates = columns_named(free, PARTS["pool"].sure)
+    return next(filter(ColumnContents(entries, None).holds_pools, candidates), None)
