@@ -48,7 +48,8 @@ class GateBase:
         places: Folder of the head -> folder of the base with the same files; empty if the base is
             no Git reference.
         changed: Files of the difference between base and head; None if it is not known.
-        used: Files that the run of the base imported or opened.
+        used: Files that the run of the base imported or opened, and folders that it listed, which
+            end with `/`.
         hidden: Reason why it may have used others; empty without one.
         again: Runs the base once more on the questions of a further look, with a budget in USD or
             None; None if the base cannot be run.
@@ -63,7 +64,7 @@ class GateBase:
 
     def with_used(self, files: UsedFiles) -> GateBase:
         """Return the base with further files that a run used."""
-        used = set(self.used).union(*(files.below(root) for root in self.places))
+        used = set(self.used).union(*map(files.names_below, self.places))
         return replace(self, used=frozenset(used), hidden=self.hidden or files.hidden)
 
 
@@ -279,7 +280,7 @@ class BaseFiles:
     """Files that a run of the base used, as its process reports them.
 
     Attributes:
-        files: Paths relative to the repository.
+        files: Paths relative to the repository, as `UsedFiles.names_below` returns them.
         hidden: Reason why it may have used others; empty without one.
     """
 
@@ -299,7 +300,7 @@ def stored_files(output: Path) -> Iterator[None]:
     root = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel"))
     with watch_files() as used:
         yield
-    text = "\0".join([used.hidden, *sorted(used.below(root))])
+    text = "\0".join([used.hidden, *sorted(used.names_below(root))])
     write_file(_files_file(output), text.encode("utf-8", "surrogateescape"))
 
 

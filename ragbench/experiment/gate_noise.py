@@ -33,9 +33,6 @@ _OTHER_BLOCKS = frozenset(
 )
 # Type of a component whose code is on a server
 _REMOTE = "http"
-# Endings of files that people alone read, and of those that programs read through Python
-_FOR_PEOPLE = frozenset({".md", ".rst"})
-_OPENED_IN_PYTHON = _FOR_PEOPLE | {".py", ".pyi", ".txt", ".toml", ".cfg", ".ini", ".yaml", ".yml"}
 NOTHING_CHANGED = "nothing that this system uses changed"
 
 
@@ -77,15 +74,6 @@ def changes_code(old: Path, new: Path) -> bool:
     except (SyntaxError, ValueError):  # files that Python cannot read are compared as they are
         return True
     return trees[0] != trees[1]
-
-
-def may_be_unseen(old: Path, new: Path) -> bool:
-    """Return True for a change that a run may notice without opening the file in Python.
-
-    Compiled readers open data files themselves, and a program may ask which files there are.
-    """
-    is_added_or_removed = old.is_file() != new.is_file()
-    return new.suffix.lower() not in (_FOR_PEOPLE if is_added_or_removed else _OPENED_IN_PYTHON)
 
 
 def _with_folders(files: Collection[str]) -> Iterator[str]:

@@ -39,7 +39,6 @@ from ragbench.experiment.gate_noise import (
     excuse,
     has_same_scores,
     is_unsure,
-    may_be_unseen,
     may_vary,
     merge_looks,
     noise_line,
@@ -49,6 +48,7 @@ from ragbench.experiment.gates import decide_each, gated_run, method_of_run, sco
 from ragbench.experiment.plan.queries import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
+from ragbench.experiment.unseen_files import UsedNames
 from ragbench.experiment.used_files import UsedFiles, watch_files
 from ragbench.gates.base import Gate, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
@@ -250,11 +250,12 @@ def _unchanged(
         return frozenset()
     ((root, tree),) = gate_base.places.items()
     changed = gate_base.changed
-    if any(may_be_unseen(tree / file, root / file) for file in changed):
+    names = UsedNames(tree, root, gate_base.used | opened.names_below(root))
+    if any(map(names.may_use, changed)):
         return frozenset()
     if config.path is not None:  # its blocks are compared instead
         changed -= {Path(os.path.realpath(config.path)).relative_to(root).as_posix()}
-    return unchanged_systems(head, base, changed, gate_base.used | opened.below(root).keys())
+    return unchanged_systems(head, base, changed, names.used)
 
 
 def review_scored(

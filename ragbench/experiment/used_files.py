@@ -18,6 +18,9 @@ from pathlib import Path
 
 # Events of Python that start another program, whose files are not seen.
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
+# Events of Python that list a folder; `glob` and `Path.glob` cause them, too.
+_LISTINGS = ("os.listdir", "os.scandir")
+_MODULE_SEARCH = ("importlib", "_frozen_importlib", "pkg_resources")
 _OWN_PROGRAM = "git"  # ragbench asks it for the commit
 # Folders in a project whose files are no part of it.
 _FOREIGN = frozenset({"site-packages", "node_modules", "__pycache__"})
@@ -41,10 +44,12 @@ class UsedFiles:
         paths: Paths as they were opened.
         hidden: Reason why other files may have been used: `a subprocess` or `a server on this
             machine`; empty without either.
+        listed: Folders whose files the process listed, besides the search of modules.
     """
 
     paths: set[str] = field(default_factory=set)
     hidden: str = ""
+    listed: set[str] = field(default_factory=set)
 
     def below(self, root: Path) -> dict[str, Path]:
         """Return path below a folder -> file, of opened files and imported modules; sorted."""
@@ -64,6 +69,17 @@ class UsedFiles:
             if file.startswith(start):
                 files[Path(file.removeprefix(start)).as_posix()] = Path(file)
         return dict(sorted(files.items()))
+
+    def names_below(self, root: Path) -> set[str]:
+        """Return the paths of `below`, and with a final `/` those of the folders that were listed.
+
+        The folder itself is `./`.
+        """
+        names, start = set(self.below(root)), os.path.realpath(root)
+        for folder in map(os.path.realpath, self.listed):
+            if os.path.commonpath((start, folder)) == start:
+                names.add(f"{Path(folder).relative_to(start).as_posix()}/")
+        return names
 
     def digests(self, root: Path, excluded: Sequence[Path] = ()) -> dict[str, str]:
         """Return path -> hash of the files of the project in a folder; sorted.
@@ -91,10 +107,13 @@ class UsedFiles:
     def _files_of_project(self, root: Path, excluded: Sequence[Path]) -> Iterator[tuple[str, Path]]:
         folders = [_PACKAGE, *(folder.resolve() for folder in excluded)]
         for name, file in self.below(root).items():
-            parts = Path(name).parts
-            is_foreign = any(part in _FOREIGN or part.startswith(".") for part in parts)
-            if not is_foreign and not any(file.is_relative_to(folder) for folder in folders):
+            if not is_foreign(name) and not any(map(file.is_relative_to, folders)):
                 yield name, file
+
+
+def is_foreign(name: str) -> bool:
+    """Return True for a path of an installed package, or with a name that starts with a dot."""
+    return any(part in _FOREIGN or part.startswith(".") for part in Path(name).parts)
 
 
 def are_unchanged(root: Path, digests: Mapping[str, str]) -> bool:
@@ -123,10 +142,11 @@ _AT_LOAD = UsedFiles()
 @contextmanager
 def watch_imports() -> Iterator[None]:
     """Keep the files that modules of a config open in the block for the record of the run."""
-    _AT_LOAD.paths, _AT_LOAD.hidden = set(), ""
+    _AT_LOAD.paths, _AT_LOAD.hidden, _AT_LOAD.listed = set(), "", set()
     with watch_files() as record:
         yield
     _AT_LOAD.paths, _AT_LOAD.hidden = record.paths, record.hidden
+    _AT_LOAD.listed = record.listed
 
 
 @contextmanager
@@ -138,7 +158,7 @@ def watch_files() -> Iterator[UsedFiles]:
     if not _HOOKS:
         sys.addaudithook(_note_event)
         _HOOKS.append(_note_event)
-    record = UsedFiles({*_AT_LOAD.paths}, _AT_LOAD.hidden)
+    record = UsedFiles({*_AT_LOAD.paths}, _AT_LOAD.hidden, {*_AT_LOAD.listed})
     _RECORDS.append(record)
     try:
         yield record
@@ -153,6 +173,8 @@ def _note_event(event: str, arguments: tuple[object, ...]) -> None:
         return
     if event == "open":
         _note_opened(*arguments)
+    elif event in _LISTINGS:
+        _note_listed(arguments[0], sys._getframe(1).f_globals.get("__name__"))
     elif event in _PROGRAMS:
         program = os.path.basename(os.fsdecode(str(arguments[0])))
         if program != _OWN_PROGRAM:
@@ -170,6 +192,20 @@ def _note_opened(path: object, mode: object, flags: object) -> None:
         name = os.path.abspath(os.fsdecode(path))
         for record in _RECORDS:
             record.paths.add(name)
+
+
+def _note_listed(path: object, module: object) -> None:
+    # the search of modules and packages lists all folders of `sys.path`
+    if str(module).startswith(_MODULE_SEARCH):
+        return
+    # no path is the working folder; a descriptor is that of a tree that is removed
+    path = os.curdir if path is None else path
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        return
+    with suppress(OSError, ValueError):
+        name = os.path.abspath(os.fsdecode(path))
+        for record in _RECORDS:
+            record.listed.add(name)
 
 
 def _hide(reason: str) -> None:

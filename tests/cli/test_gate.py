@@ -198,7 +198,9 @@ class Search:
 """
 
 
-@pytest.mark.parametrize("change", ["nothing", "comment", "README.md", "other.py", "config"])
+@pytest.mark.parametrize(
+    "change", ["nothing", "comment", "README.md", "NEW.md", "new.json", "other.py", "config"]
+)
 def test_a_system_that_uses_nothing_that_changed_passes(repository, change, assert_message):
     # Half of the rankings of `ours` flip by chance.
     (repository / "search.py").write_text(FLAKY)

@@ -1,8 +1,11 @@
 """Noise of a gate: files that a run uses, systems without a change, and second looks."""
 
+import importlib.util
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +17,11 @@ from ragbench.experiment.gate_noise import (
     changes_code,
     has_same_scores,
     is_unsure,
-    may_be_unseen,
     merge_looks,
     unchanged_systems,
 )
 from ragbench.experiment.gate_run import FurtherLooks
+from ragbench.experiment.unseen_files import UsedNames
 from ragbench.experiment.used_files import watch_files
 from ragbench.gates.drop import NotWorse
 from ragbench.gates.limit import Limit
@@ -248,22 +251,71 @@ def test_a_path_outside_of_the_repository_does_not_count(tmp_path):
     assert used.below(tmp_path) == {}
 
 
+CODE = """\
+import polars
+
+def answer(question):
+    tables = polars.read_parquet("store/p.parquet"), polars.scan_ipc(f"{name}.arrow")
+    is_degraded = Path("degraded.flag").exists()
+"""
+YAML = "dataset: {type: records, path: qa.csv}\n"
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "is_unseen"),
     [
         pytest.param("a.py", "x = 1", "x = 2", False, id="code is imported"),
         pytest.param("README.md", None, "text", False, id="for people"),
-        pytest.param("p.parquet", "old", "new", True, id="compiled readers open data"),
+        pytest.param("store/p.parquet", "old", "new", True, id="compiled readers open data"),
+        pytest.param("store/index", None, "new", True, id="a named folder"),
+        pytest.param("other/q.arrow", None, "new", True, id="a named ending"),
+        pytest.param("qa.csv", "old", "new", True, id="the config names data"),
+        pytest.param("other/x.csv", "old", "new", False, id="data that nothing names"),
+        pytest.param("notes.json", None, "{}", False, id="a new file that nothing names"),
+        pytest.param("web/app.ts", "old", "new", False, id="code of another language"),
         pytest.param("degraded.flag", None, "", True, id="a program asks whether it exists"),
-        pytest.param("plugins/a.py", None, "x = 1", True, id="a program lists a folder"),
-        pytest.param("prompt.txt", "text", None, True, id="a removed file"),
+        pytest.param("scripts/b.py", None, "x = 1", False, id="new code that nothing imports"),
+        pytest.param("plugins/a.py", None, "x = 1", True, id="a program lists the folder"),
+        pytest.param("plugins/a.py", "x = 2", "x = 1", False, id="listed, and not imported"),
+        pytest.param("plugins/new/a.txt", None, "x", True, id="a new folder in a listed one"),
+        pytest.param("plugins/sub/a.txt", None, "x", False, id="a folder below a listed one"),
+        pytest.param("plugins/old.md", "text", None, True, id="removed from a listed folder"),
+        pytest.param("prompt.txt", "text", None, False, id="a removed file that nothing names"),
     ],
 )
 def test_changes_that_a_run_may_notice_unseen(tmp_path, name, old, new, is_unseen):
-    paths = [tmp_path / side / name for side in ("old", "new")]
-    for path, text in zip(paths, (old, new), strict=True):
-        path.parent.mkdir(parents=True)
+    roots = [tmp_path / side for side in ("old", "new")]
+    for root, text in zip(roots, (old, new), strict=True):
+        for folder in ("plugins/sub", "store", "other", "scripts", "web"):
+            (root / folder).mkdir(parents=True)
+        (root / "app.py").write_text(CODE)
+        (root / "gate.yaml").write_text(YAML)
         if text is not None:
-            path.write_text(text)
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
 
-    assert may_be_unseen(*paths) == is_unseen
+    names = UsedNames(*roots, {"app.py", "gate.yaml", "plugins/"})
+
+    assert names.may_use(name) == is_unseen
+
+
+@pytest.mark.parametrize(
+    ("listing", "folders"),
+    [
+        (lambda folder: os.listdir(folder), {"sub/"}),
+        (lambda folder: list(folder.glob("*.txt")), {"sub/"}),
+        (lambda folder: list(os.walk(folder.parent)), {"./", "sub/"}),
+        (lambda folder: metadata.version("numpy"), set()),
+        (lambda folder: importlib.util.find_spec("no_such_module"), set()),
+    ],
+    ids=["listdir", "glob", "walk", "packages", "modules"],
+)
+def test_listed_folders_are_recorded(tmp_path, monkeypatch, listing, folders):
+    # the search of packages and modules lists the folder too
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "sub").mkdir()
+
+    with watch_files() as used:
+        listing(tmp_path / "sub")
+
+    assert {name for name in used.names_below(tmp_path) if name.endswith("/")} == folders
