@@ -16,7 +16,7 @@ from typing import Any
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
     "architecture.md", "calibration.md", "chunkers.md", "ci.md", "comparing.md", "data.md",
     "connect.md", "explain.md", "judging.md", "integrations.md", "moving.md", "own.md",
-    "scores.md", "services.md",
+    "run-files.md", "scores.md", "services.md",
     "statistics.md")))  # fmt: skip
 
 

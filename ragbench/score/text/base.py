@@ -600,9 +600,10 @@ def metric(*names: str, **declared: Unpack[MetricFields]) -> Callable[[Function]
     A direct call of the function checks its options and texts, and raises `OptionError`. Scorers
     call the undecorated function, since the names of metrics were checked when they were parsed.
     `names` are the metrics that the function computes, `declared` further fields of `Declaration`.
-    The decorator raises OptionError for a wrong range, TypeError for a field that `Declaration`
-    lacks.
+    OptionError at once for a name that is no text, such as the function itself. The decorator
+    raises OptionError for a wrong range, TypeError for a field that `Declaration` lacks.
     """
+    _check_metric_names(names)
 
     def declare(function: Function) -> Function:
         owner = names[0] if len(names) == 1 else function.__name__
@@ -614,6 +615,14 @@ def metric(*names: str, **declared: Unpack[MetricFields]) -> Callable[[Function]
         return cast(Function, guarded)
 
     return declare
+
+
+def _check_metric_names(names: Sequence[object]) -> None:
+    """Raise an OptionError for a name that is no text: the function, of a bare `@rb.metric`."""
+    for name in names:
+        if not isinstance(name, str):
+            label = getattr(name, "__name__", name)
+            raise OptionError("metric", "names", label, "a name in brackets: @rb.metric('mine')")
 
 
 def declaration_of(function: object) -> Declaration | None:

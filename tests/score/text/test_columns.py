@@ -282,6 +282,12 @@ def test_a_range_is_two_numbers(ends, assert_message):
         assert_message(caught.value, "mine: range")
 
 
+def test_a_metric_has_its_name_in_brackets(assert_message):
+    with pytest.raises(OptionError) as caught:
+        metric(length)  # a bare `@metric`
+    assert_message(caught.value)
+
+
 def test_notes_count_the_texts_that_rouge_cannot_see(assert_message):
     predictions, references = ["東京", "Tokyo", None, "!"], [["данные", "a"], [], [], ["1"]]
     _, note = text_notes(predictions, references, ["bleu", "rougeL(tokenize=rouge)"])
