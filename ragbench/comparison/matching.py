@@ -37,6 +37,7 @@ _PARTS = {
     "tool_calls": ("gold tool calls differ", "tool_calls"),
     "forbidden": ("forbidden documents differ", "forbidden"),
     "pool": ("pools differ", "pool"),
+    "nuggets": ("nuggets differ", "nuggets"),
 }
 
 
@@ -94,8 +95,8 @@ class Matching:
         left_out: Name of a source -> number of its judged queries that another source lacks; only
             sources with some.
         differing: Part of a query (`question`, `judgements`, `subtopics`, `answers`, `spans`,
-            `tool_calls`, `forbidden`, `pool`) -> common queries that were left out because the part
-            differs between sources.
+            `tool_calls`, `forbidden`, `pool`, `nuggets`) -> common queries that were left out
+            because the part differs between sources.
         notes: Sentences for the reader of the numbers.
         unpaired: True if each source keeps its own queries.
         changes: Query changes of each source since the base, in the order of the sources, the base

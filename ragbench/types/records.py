@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, 
 import msgspec
 from msgspec import structs
 
+from ragbench.signature import fingerprint_json
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.display import short_repr
 from ragbench.types.forbidden import Forbidden
@@ -287,6 +288,11 @@ class Nugget(Record, kw_only=False):
     text: str
     importance: Importance
     assignment: Assignment | None = None
+
+
+def nuggets_fingerprint(nuggets: Iterable[Nugget]) -> str:
+    """Return a hash of nuggets and their assignments, in their order."""
+    return fingerprint_json([structs.astuple(nugget) for nugget in nuggets])
 
 
 class AnswerLength(NamedTuple):

@@ -5,12 +5,14 @@ import json
 
 import pytest
 
+import ragbench as rb
 from ragbench.comparison.scorable import nothing_to_score
 from ragbench.data.loaders.trec_rag import TrecRag
 from ragbench.errors import DataError
 from ragbench.experiment.runner import run_experiment
 from tests.chat_server import ChatServer
 from tests.experiment.moons import write_jsonl
+from tests.messages import lines_with
 from tests.score.judge.scripted import Script
 
 TOPICS = ["t1", "t2", "t3", "t4"]
@@ -131,6 +133,22 @@ def test_a_run_without_an_answer_fails_at_judged_topics_alone(files):
         {"missing_answer": 1},
         1,
     )
+
+
+def test_a_topic_with_other_nuggets_is_not_compared(files, assert_message):
+    config = {"dataset": dataset("good", "fair", nuggets="nuggets.jsonl")}
+    old = run_experiment(config)
+    rows = [nugget_row(run, topic) for run in RUNS for topic in TOPICS[:3]]
+    for row in rows[::3]:  # the first topic of each run
+        row["nuggets"][0]["text"] = "another fact"
+    write_jsonl(files / "nuggets.jsonl", rows)
+    new = run_experiment(config)
+
+    with pytest.raises(DataError) as caught:
+        rb.compare(old, new, measures=NUGGETS[0])
+    assert_message(lines_with(caught.value, "nuggets differ"))
+    compared = rb.compare(old, new, measures=NUGGETS[0], intersect=True)
+    assert compared.to_dict()["differing"] == {"nuggets": ["t1"]}
 
 
 def test_answers_alone_cannot_be_scored(assert_message):

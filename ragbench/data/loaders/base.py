@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Protocol, TypeVar
 
-from msgspec.structs import astuple
-
 from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
 from ragbench.signature import fingerprint, fingerprint_json, fingerprint_unordered
@@ -20,6 +18,7 @@ from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
 from ragbench.types.forbidden import forbidden_print
 from ragbench.types.reasoning import Reasoning
+from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
@@ -222,9 +221,7 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
         prints["forbidden"] = forbidden_print(collection.forbidden)
     if collection.nuggets:
         lists = collection.nuggets.items()
-        prints["nuggets"] = fingerprint_unordered(
-            [query, fingerprint_json([*map(astuple, facts)], _WHOLE)] for query, facts in lists
-        )
+        prints["nuggets"] = fingerprint_unordered([q, nuggets_fingerprint(n)] for q, n in lists)
     if collection.expected_tool_calls:
         calls = collection.expected_tool_calls.items()
         digests = ([query, *_digests(gold)] for query, gold in calls)

@@ -34,6 +34,7 @@ from ragbench.types import Cause, Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.forbidden import forbidden_fingerprints
 from ragbench.types.json_fields import Record
+from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
 
 CAUSES_FILE = "causes.csv"
@@ -46,7 +47,7 @@ FINGERPRINTS_FILE = "fingerprints.csv"
 # Parts of a query that have a fingerprint, in the order of the columns.
 PARTS = (
     *("question", "judgements", "subtopics", "answers", "spans", "tool_calls"),
-    *("forbidden", "pool"),
+    *("forbidden", "pool", "nuggets"),
 )
 
 
@@ -377,15 +378,16 @@ def fingerprint_queries(
         parts[part] = {query: print_ for query, print_ in prints.items() if query in ids}
     answers = {query: gold for query, gold in collection.answers.items() if query in ids}
     spans = collection.gold_spans.items()
-    calls = collection.expected_tool_calls.items()
+    calls, nuggets = collection.expected_tool_calls.items(), collection.nuggets.items()
     gold_parts = {
         "answers": answer_fingerprints(answers, marks),
         "spans": {q: spans_fingerprint(gold) for q, gold in spans if gold and q in ids},
         "tool_calls": {q: _calls_fingerprint(gold) for q, gold in calls if q in ids},
         "forbidden": forbidden_fingerprints(collection.forbidden, ids),
         "pool": pools,
+        "nuggets": {q: nuggets_fingerprint(facts) for q, facts in nuggets if q in ids},
     }
-    # no empty column for a data set without gold answers, spans or calls
+    # no empty column for a part that the data set lacks
     return parts | {part: prints for part, prints in gold_parts.items() if prints}
 
 

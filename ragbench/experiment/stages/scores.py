@@ -52,6 +52,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.json_fields import Prose, Record
+from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.rows import Mapped
 
 # Packages whose version may change the value of a metric: their versions are part of the keys.
@@ -477,7 +478,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         elif (judged := self._judged()) is not None and reads in JUDGED_PARTS:
             rows = [answer and answer.to_list() for answer in judged.answers]
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
-            nuggets = [[*map(structs.astuple, facts)] for facts in judged.nuggets]
+            nuggets = [*map(nuggets_fingerprint, judged.nuggets)]
             parts = [texts, fingerprint_json([rows, [*map(sorted, judged.judged)], nuggets])]
         elif sources is not None:
             rows = [[s.documents, s.gold and sorted(s.gold), s.has_known_ids] for s in sources]

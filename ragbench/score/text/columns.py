@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
-from msgspec.structs import astuple
 
 from ragbench.errors import AdapterError, OptionError, RagbenchError
 from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
@@ -21,6 +20,7 @@ from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered
 from ragbench.text.refusals import refuses
 from ragbench.types import CauseArray, ScoreColumn, ToolCall
+from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.scores import Cause
 
 _BLOCK, _MODEL_BLOCK = 128, 16  # rows per task of a worker, without and with a model
@@ -320,8 +320,8 @@ class _ItemFacts:
             relevant = fingerprint_unordered(sorted(s.relevant) for s in self.sources)
             return relevant, _citation_inputs(metric, predictions, self.sources)
         if declaration.reads in JUDGED_PARTS and self.judged is not None:
-            lists = ([*map(astuple, nuggets)] for nuggets in self.judged.nuggets)
-            facts = fingerprint_unordered([fingerprint_json(nuggets)] for nuggets in lists)
+            nuggets = self.judged.nuggets
+            facts = fingerprint_unordered([nuggets_fingerprint(of_item)] for of_item in nuggets)
             return facts, _judged_inputs(declaration.reads, predictions, self.judged)
         allowed = "metrics of texts; this one reads more: it is scored in a run over records"
         raise OptionError("metric", "name", metric.name, allowed)

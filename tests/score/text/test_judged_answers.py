@@ -95,6 +95,8 @@ def test_five_hundred_cells_equal_the_definitions_of_the_track(reference):
         # Thakur et al. (2025), 3.4: a partial, a full support and a sentence without citation
         pytest.param([PARTIAL, FULL, None], 1.5 / 2, 1.5 / 3, id="the example of the paper"),
         pytest.param([PARTIAL, FULL], 0.75, 0.75, id="all cite: equal"),
+        # of a fifth sentence the track's tool has no judgement, and leaves it out
+        pytest.param([FULL, PARTIAL, NONE, None], 1.5 / 3, 1.5 / 4, id="the tool of the track"),
         pytest.param([NONE, None], 0, 0, id="nothing supported"),
         pytest.param([None, None], 0, 0, id="nothing cited: 0, as in the tables of the track"),
         pytest.param([], 0, 0, id="no sentence"),
@@ -110,6 +112,7 @@ def test_support_by_hand(levels, precision, recall):
         # strict vital, strict all, vital, all
         pytest.param("f", "", (1, 1, 1, 1), id="one of one"),
         pytest.param("fp", "f", (1 / 2, 2 / 3, 1.5 / 2, 2.5 / 3), id="a partial one"),
+        pytest.param("fp", "n", (1 / 2, 1 / 3, 1.5 / 2, 1.5 / 3), id="the tool of AutoNuggetizer"),
         pytest.param("n", "fp", (0, 1 / 3, 0, 1.5 / 3), id="okay ones alone"),
         pytest.param("", "f", (0, 1, 0, 1), id="no vital one: 0, as AutoNuggetizer"),
         pytest.param("", "", (0, 0, 0, 0), id="no nugget"),
