@@ -629,24 +629,6 @@ def _(folder):
     return ["--from", lines(folder / "test.jsonl", rows), "--corpus", folder / "books.jsonl"]
 
 
-@layout("LongMemEval")
-def _(folder):
-    session = [{"role": "user", "content": T1, "has_answer": True}]
-    rows = [
-        {
-            "question_id": name,
-            "question_type": "single-session-user",
-            "question": question,
-            "answer": answer,
-            "answer_session_ids": ["s1"],
-            "haystack_session_ids": ["s1"],
-            "haystack_sessions": [session],
-        }
-        for name, question, answer in (("1", Q1, A1), ("2", Q2, A2))
-    ]
-    return ["--from", whole(folder / "longmemeval_s.json", rows)]
-
-
 @layout("FACTS Grounding", **RIGHT)
 def _(folder):
     path = folder / "examples.csv"
