@@ -11,7 +11,7 @@ import pytest
 from tests.notebook import run_cell
 
 DOCS = Path(__file__).parents[1] / "docs"
-BOOKS = COMPARE, RUN = sorted(DOCS.glob("*.ipynb"))
+BOOKS = COMPARE, JUDGE, RUN = sorted(DOCS.glob("*.ipynb"))
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 
 
@@ -83,6 +83,21 @@ def test_a_notebook_that_runs_again_sends_no_further_request(tmp_path, monkeypat
     assert requests == [10, 0]
 
 
+@pytest.mark.costly
+def test_the_hour_of_a_judge_asks_once_for_each_rubric(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    port = free_port()
+
+    first, again = (run(JUDGE, capsys, port) for _ in range(2))
+
+    assert (first["requests"], again["requests"]) == ([30, 30], [0, 0])
+    # the rubric that names added facts is right on all of them
+    flips = again["after"].flipped
+    assert {of.flip for of in flips} == {"gained"}
+    assert {of.query_id.partition("-")[2] for of in flips} == {"added"}
+    assert (tmp_path / "judge.json").is_file()
+
+
 @pytest.mark.parametrize("book", BOOKS, ids=lambda book: book.stem)
 def test_a_notebook_is_short(book):
     content = json.loads(book.read_text(encoding="utf-8"))
@@ -99,5 +114,6 @@ def test_the_texts_link_to_pages(book):
     assert [link for link in links if not (DOCS / link).is_file()] == []
 
 
-def test_there_are_two_notebooks():
-    assert [book.stem for book in BOOKS] == ["notebook-compare", "notebook-run"]
+def test_there_are_three_notebooks():
+    names = ["notebook-compare", "notebook-judge", "notebook-run"]
+    assert [book.stem for book in BOOKS] == names
