@@ -157,14 +157,17 @@ def test_the_rubric_file_of_the_docs_is_one(repository, tmp_path):
     assert read_rubric(tmp_path / "own.yaml").guidelines
 
 
-def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
+def test_the_pages_on_judging_run(repository, tmp_path, monkeypatch):
     from ragbench.config.load import load_config
     from tests.chat_server import ChatServer
     from tests.score.judge.scripted import Script
 
     monkeypatch.chdir(tmp_path)
-    page = (repository / "docs" / "judging.md").read_text(encoding="utf-8")
-    (code,), configs = blocks(page, "python"), blocks(page, "yaml")
+    pages = [
+        (repository / f"docs/{n}.md").read_text(encoding="utf-8") for n in ("judging", "judges")
+    ]
+    (code,) = blocks(pages[0], "python")
+    configs = [config for page in pages for config in blocks(page, "yaml")]
     names = {}
     with ChatServer(Script()) as server:
         code = code.replace("http://127.0.0.1:8000/v1", server.url)
@@ -181,8 +184,6 @@ def test_the_page_on_judging_runs(repository, tmp_path, monkeypatch):
     assert models[6:9] == ["minicheck-flan-t5", "models/my-classifier", "bespoke-minicheck"]
     assert models[9:] == ["my-nli", "hhem", "cross-encoder/nli-deberta-v3-base"]
     assert [n for n, m in enumerate(checked) if m.retrieval.fill is not None] == [5]
-    for link in re.findall(r"\]\(([a-z]+\.md)\)", page):
-        assert (repository / "docs" / link).exists()
 
 
 @pytest.mark.costly

@@ -15,7 +15,7 @@ FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTA
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if FILE.search(path.read_text("utf-8")))
 # Pages that go on with the files of the page on the user's app.
-CONTINUED = ("judge-costs.md",)
+CONTINUED = ("judging.md",)
 # Package of a program -> its import in the files of a section, which cannot run without it.
 PACKAGES = {"langchain_core": "langchain_core", "llama_index.core": "llama_index", "openai": "gpt-"}
 # Pages to read, as the navigation has them.
