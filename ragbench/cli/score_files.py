@@ -180,7 +180,7 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
         columns, counts = scored.evaluation.columns.values(), scored.evaluation.input_counts
         if rules.judged_only:
             notes.append(f"{scored.name}: -J: unjudged documents were removed before scoring")
-        for note in scored.evaluation.notes:
+        for note in (*scored.evaluation.notes, *_call_notes(scored.source)):
             notes.append(f"{scored.name}: {note}")
         if isinstance(counts, RunCounts):
             texts = reading_notes(columns, counts, " (-c counts them as 0)")
@@ -188,6 +188,21 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
                 notes.append(f"{scored.name}: {text}: {n}")
             rankings[scored.name] = ScoredRankings(columns, counts)
     return [*notes, *relevance_notes(rankings)]
+
+
+def _call_notes(source: str) -> list[str]:
+    """Return a note on the answers of a folder and their tool calls; [] for a file."""
+    if not Path(source).is_dir():
+        return []
+    # only here: a run file has no answers
+    from ragbench.data.files.predictions import read_predictions
+
+    answers = read_predictions(source).values()
+    n_complete = sum(answer.answer is not None for answer in answers)
+    calls = Counter(call.name for answer in answers for call in answer.tool_calls or ())
+    per_answer = [f"{name} {n / len(answers):.2f}" for name, n in calls.items()]
+    note = f"{n_complete} of {len(answers)} answers are complete"
+    return [f"{note}; calls per answer: {', '.join(per_answer) or 'none'}"]
 
 
 def score_predictions(

@@ -526,6 +526,19 @@ def _(folder):
     return ["--from", path]
 
 
+@layout("FRAMES, with its pages", **RIGHT)
+def _(folder):
+    [_, file] = LAYOUTS["FRAMES"][0](folder)
+    table = file.read_text(encoding="utf-8")
+    pages = {"https://en.wikipedia.org/wiki/Io": T1, "https://en.wikipedia.org/wiki/Titan": T2}
+    first, last = pages
+    # the second question is about the other page
+    start, _, end = table.rpartition(first)
+    file.write_text(start + last + end, encoding="utf-8")
+    corpus = [{"_id": name, "text": text} for name, text in pages.items()]
+    return ["--from", file, "--corpus", lines(folder / "pages.jsonl", corpus)]
+
+
 @layout("TriviaQA", right=1.0)
 def _(folder):
     rows = [
@@ -805,7 +818,8 @@ def test_an_agent_that_did_not_finish_has_no_answer(tmp_path):
 
 
 def test_a_folder_scores_from_the_command_line(tmp_path):
-    folder = agent_folder(tmp_path / "agent", [agent_run("1", ["d1", "d2"]), agent_run("2", [])])
+    answers = [agent_run("1", ["d1", "d2"], ["a", "b"]), agent_run("2", [], status="incomplete")]
+    folder = agent_folder(tmp_path / "agent", answers)
     (tmp_path / "gold.txt").write_text("1 Q0 d1 1\n1 Q0 d9 1\n2 Q0 d1 1\n", encoding="utf-8")
 
     scored = run_command(
@@ -813,6 +827,9 @@ def test_a_folder_scores_from_the_command_line(tmp_path):
     )
 
     assert scored.returncode == 0, scored.stderr
+    # two searches in two answers
+    notes = "1 of 2 answers are complete; calls per answer: search 1.00"
+    assert notes in scored.stdout + scored.stderr
     [system] = json.loads(scored.stdout)["systems"]
     assert (system["name"], system["scores"]["set_recall"]["mean"]) == ("agent", 0.25)
 
