@@ -87,13 +87,13 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
         query_ids: Sequence[str],
         read: Callable[[], Run],
         top_k: int,
-        n_outside: Callable[[], int] = lambda: 0,
+        n_outside: Callable[[str], int] = lambda query_id: 0,
     ) -> None:
         """Create the outcomes of some queries, with at most `top_k` hits each.
 
         `read` returns the rankings of the file, the hits of each query best first. It is called at
         each access, so it should keep what it has read. `n_outside` returns the number of hits of
-        the file that are outside the pool of their query, and are not in the rankings.
+        a query in the file that are outside its pool, and not in the rankings.
         """
         super().__init__(self._outcome, query_ids)
         self.query_ids, self.read, self.top_k = query_ids, read, top_k
@@ -106,8 +106,9 @@ class FileRankings(Mapped[Outcome[Retrieved]]):
             return Outcome(Retrieved([]))
         start, end = int(run.starts[place]), int(run.starts[place + 1])
         rows = slice(start, min(end, start + self.top_k))
-        hits = zip(run.documents[rows], run.scores[rows].tolist(), strict=True)
-        return Outcome(Retrieved([ScoredDocument(document, score) for document, score in hits]))
+        pairs = zip(run.documents[rows], run.scores[rows].tolist(), strict=True)
+        hits = [ScoredDocument(document, score) for document, score in pairs]
+        return Outcome(Retrieved(hits, n_outside=self.n_outside(query_id)))
 
     def longest(self) -> int:
         """Return the number of hits of the longest ranking of the queries, before the cut."""

@@ -137,10 +137,11 @@ def test_hits_outside_the_pool_are_dropped_before_the_cut_and_counted(run, tmp_p
     assert ids(result, "saved") == {q: [f"dog-{q[1:]}", f"gold-{q[1:]}"] for q in ids(result)}
     assert ids(result, "both") == {q: [f"gold-{q[1:]}", f"dog-{q[1:]}"] for q in ids(result)}
     [note] = lines_with(result.record.notes, "outside the pool")
-    assert note.startswith("saved: ")
-    assert note.endswith(f": {N * (N - 1)}")
+    assert note == f"saved: {OUTSIDE}: {N * (N - 1)}"
+    assert not lines_with(result.record.warnings, "outside the pool")
 
 
+OUTSIDE = "hits outside the pool of their question, dropped before scoring"
 CALLS = []
 
 
@@ -194,14 +195,15 @@ def test_own_code_without_pools_gets_no_argument_unless_it_needs_one(run):
 
 
 @pytest.mark.parametrize("name", ["without_parameter", "ByBatchNoPool"])
-def test_hits_of_own_code_outside_the_pool_are_counted(run, name):
+def test_hits_of_own_code_outside_the_pool_are_counted(run, name, assert_message):
     result = run(retrievers=own(name))
 
     expected = {f"q{n}": [f"gold-{n}"] for n in range(N)}
     if name == "without_parameter":  # it was asked for 5 of 6 hits
         del expected["q5"]
     assert ids(result, "own") == expected
-    assert lines_with(result.record.notes, "own: hits outside the pool of their question")
+    assert lines_with(result.record.notes, f"own: {OUTSIDE}")
+    assert_message(lines_with(result.record.warnings, "own: hits outside the pool"))
 
 
 def n_asked(result):

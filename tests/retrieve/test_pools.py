@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from ragbench.comparison.pools import PoolFilter
 from ragbench.errors import DataError
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.pools import PoolFilter
 from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.rerank.mmr import MMR
 from ragbench.retrieve.bm25 import BM25, RM3

@@ -6,8 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
+from ragbench.comparison.pools import PoolFilter
 from ragbench.config.schema import AuditRules, ExperimentConfig
 from ragbench.data.loaders.base import Located, Places
 from ragbench.experiment.audit import gold, questions
@@ -104,10 +105,14 @@ def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dic
         rankings[name] = {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
     for name, component in config.retrievers.items():
         if component.cls is RunFile:
-            retriever = RunFile(**component.options)
-            hits = retriever.retrieve(collection.queries, config.metrics.retrieval.top_k)
-            rows = zip(collection.queries, hits, strict=True)
-            rankings[name] = {query.id: [hit.id for hit in ranking] for query, ranking in rows}
+            retriever, pools = RunFile(**component.options), PoolFilter(collection.documents)
+            top_k = config.metrics.retrieval.top_k
+            hits = retriever.retrieve(collection.queries, top_k)
+            rankings[name] = {}
+            for query, ranking in zip(collection.queries, hits, strict=True):
+                is_inside = pools.inside(query.pool)
+                inside = ranking if is_inside is None else filter(is_inside, ranking)
+                rankings[name][query.id] = [hit.id for hit in islice(inside, top_k)]
     return rankings
 
 

@@ -1,68 +1,31 @@
-"""Pools of queries: the hits of a retriever that are outside of them are dropped and counted."""
+"""Pools of queries: the hits of a run file within them, and remarks on hits outside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.comparison.passage_places import document_resolver
-from ragbench.types import Document, Run, ScoredDocument
-from ragbench.types.documents import documents_by_id
+from ragbench.comparison.pools import PoolFilter
+from ragbench.experiment.calls import Outcome
+from ragbench.types import Retrieved, Run, ScoredDocument
 
 if TYPE_CHECKING:
     from ragbench.experiment.plan.records import Plan
-
-# Note on hits outside the pools, with their number.
-OUTSIDE_NOTE = "hits outside the pool of their question, dropped before scoring: {}"
-
-
-class PoolFilter:
-    """Filter for hits outside the pool of their query; `inside(pool)` returns its condition.
-
-    A hit counts by its document. A hit that the corpus lacks counts as the document that its path,
-    file name or title means.
-    """
-
-    def __init__(self, documents: Sequence[Document] | None) -> None:
-        self._documents = documents or ()
-
-    @cached_property
-    def _ids(self) -> dict[str, Document]:
-        return documents_by_id(self._documents)
-
-    @cached_property
-    def _document_of(self) -> Callable[[ScoredDocument], str | None]:
-        return document_resolver(self._documents)
-
-    def inside(self, pool: Sequence[str] | None) -> Callable[[ScoredDocument], bool] | None:
-        """Return the condition for a hit of a query with this pool; None without a pool."""
-        if pool is None:
-            return None
-        ids = frozenset(pool)
-
-        def is_inside(hit: ScoredDocument) -> bool:
-            """Return True for a hit whose document is in the pool."""
-            name = hit.id if hit.document is None else hit.document
-            if name in ids or name in self._ids or not self._documents:
-                return name in ids
-            return self._document_of(hit) in ids
-
-        return is_inside
 
 
 class PooledRun:
     """Rankings of a run file within the pools of the queries; a call returns them.
 
-    `n_outside()` returns the number of hits outside the pools. `read` returns the rankings of the
-    file; they are filtered once.
+    `n_outside(query)` returns the number of hits of a query outside its pool. `read` returns the
+    rankings of the file; they are filtered once.
     """
 
     def __init__(self, read: Callable[[], Run], plan: Plan) -> None:
         self._read, self._plan = read, plan
         self._filtered: tuple[Run, Run] | None = None
+        self._n_outside: dict[str, int] = {}
 
     def __call__(self) -> Run:
         """Return the rankings without the hits outside the pools."""
@@ -71,13 +34,13 @@ class PooledRun:
             self._filtered = run, self._inside(run)
         return self._filtered[1]
 
-    def n_outside(self) -> int:
-        """Return the number of hits outside the pools."""
-        run = self()
-        return 0 if self._filtered is None else len(self._filtered[0]) - len(run)
+    def n_outside(self, query: str) -> int:
+        """Return the number of hits of a query outside its pool; 0 for an unknown query."""
+        self()
+        return self._n_outside.get(query, 0)
 
     def _inside(self, run: Run) -> Run:
-        """Return the run without the hits outside the pools."""
+        """Return the run without the hits outside the pools, and count these."""
         pools, keep = PoolFilter(self._plan.collection.documents), np.ones(len(run), dtype=bool)
         for query in self._plan.queries:
             is_inside, place = pools.inside(query.pool), run.query_index.get(query.id)
@@ -86,9 +49,36 @@ class PooledRun:
             start, end = int(run.starts[place]), int(run.starts[place + 1])
             for row, name in enumerate(run.documents[start:end], start):
                 keep[row] = is_inside(ScoredDocument(name))
+            self._n_outside[query.id] = end - start - int(keep[start:end].sum())
         return run.only(keep)
 
 
 def has_pools(plan: Plan) -> bool:
     """Return True if a query of the data set has a pool."""
     return plan.collection.fingerprint("pools") is not None
+
+
+def remarks_on_pools(
+    outcomes: Iterable[Outcome[Retrieved]], plan: Plan, top_k: int
+) -> tuple[list[str], list[str]]:
+    """Return (notes, warnings) on the hits of a retriever outside the pools; empty without any."""
+    n_outside, n_short, n_rankings = 0, 0, 0
+    for query, outcome in zip(plan.queries, outcomes, strict=True):
+        retrieved = outcome.value
+        if query.pool is None or retrieved is None:
+            continue
+        n_rankings += 1
+        n_outside += retrieved.n_outside
+        documents = {hit.document or hit.id for hit in retrieved.documents}
+        is_short = len(documents) < min(top_k, len(query.pool))
+        n_short += is_short and retrieved.n_outside > 0
+    if not n_outside:
+        return [], []
+    note = f"hits outside the pool of their question, dropped before scoring: {n_outside}"
+    if not n_short:
+        return [note], []
+    warning = (
+        f"hits outside the pool took the places of documents in it in {n_short} of {n_rankings} "
+        "rankings: search the pool alone (own code takes pool=), or retrieve more hits"
+    )
+    return [note], [warning]

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
+from ragbench.comparison.pools import PoolFilter
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.executors.base import Executor, Task
 from ragbench.experiment.calls import (
@@ -24,7 +25,6 @@ from ragbench.experiment.calls import (
     name_queries,
     read_outcome,
     rounded_ms,
-    values_of,
     with_plain_metadata,
     without_value,
 )
@@ -39,7 +39,11 @@ from ragbench.experiment.stages.matching import (
     meet_gold,
     rank_outcomes,
 )
-from ragbench.experiment.stages.pools import OUTSIDE_NOTE, PooledRun, PoolFilter, has_pools
+from ragbench.experiment.stages.pools import (
+    PooledRun,
+    has_pools,
+    remarks_on_pools,
+)
 from ragbench.experiment.stages.resources import Resources
 from ragbench.files import cache_folder
 from ragbench.records.manifest import FailedCall, RetrievedRow
@@ -463,9 +467,11 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             top_k = None if any(map(any, excluded.marks)) else top_k
             notes += excluded.notes()
             warnings = [f"{self.name}: {text}" for text in excluded.warnings()]
-        if n_outside := self._n_outside(inputs):
-            top_k = None
-            notes.append(OUTSIDE_NOTE.format(n_outside))
+        if self.retrieve is not None and has_pools(plan):
+            remarks = remarks_on_pools(inputs[self.retrieve], plan, self.retrieve.top_k)
+            top_k = None if any(remarks) else top_k
+            notes += remarks[0]
+            warnings += [f"{self.name}: {text}" for text in remarks[1]]
         ranking = rank_outcomes(self.name, retriever, plan.ids, outcomes, corpus, top_k, notes)
         warnings = [*ranking.warnings, *warnings]
         ranking = replace(ranking, number=self.number, warnings=warnings)
@@ -487,15 +493,6 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             sizes = [top_k if pool is None else len(pool) for pool in pools]
             return min(top_k, max(sizes, default=top_k))
         return min(top_k, max(_longest(inputs[source]) for source in sources))
-
-    def _n_outside(self, inputs: base.Outputs) -> int:
-        """Return the number of hits of the retriever that are outside the pools; 0 for an app."""
-        if self.retrieve is None or not has_pools(self.plan):
-            return 0
-        outcomes = inputs[self.retrieve]
-        if isinstance(outcomes, FileRankings):
-            return outcomes.n_outside()
-        return sum(retrieved.n_outside for retrieved in values_of(outcomes))
 
     def _notes(self, inputs: base.Outputs) -> list[str]:
         """Return the notes of the retriever, and one on a run file that `top_k` cuts."""
