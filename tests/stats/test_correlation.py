@@ -77,11 +77,26 @@ def test_a_rising_transformation_changes_nothing(pair, rise):
         np.testing.assert_equal((one.value, one.without), (other.value, other.without))
 
 
+@pytest.mark.parametrize("statistic", [spearman, kendall_tau_b])
+@given(n=st.integers(2, 40), levels=st.integers(1, 6), seed=st.integers(0, 1000))
+def test_few_values_are_counted_as_pairs_are(statistic, n, levels, seed):
+    # labels of few levels beside any score: sums of whole numbers are the same bits
+    rng = np.random.default_rng(seed)
+    table = np.column_stack([rng.integers(0, 9, n) / 7, rng.integers(0, levels, n) / 3])
+    by_value = statistic(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(correlation, "_MOST_LEVELS", 0)
+        by_pair = statistic(table)
+    np.testing.assert_array_equal(by_value.value, by_pair.value)
+    np.testing.assert_array_equal(by_value.without, by_pair.without)
+
+
 def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     table = rng.integers(0, 9, (300, 2)).astype(float)
     whole = spearman(table), kendall_tau_b(table)
 
+    monkeypatch.setattr(correlation, "_MOST_LEVELS", 0)
     monkeypatch.setattr(correlation, "_BLOCK_BYTES", 16 * 300 * 7)
 
     for one, other in zip((spearman(table), kendall_tau_b(table)), whole, strict=True):
