@@ -44,8 +44,9 @@ deps:  ## check that what is imported is declared, and what is declared is impor
 house:  ## print how large the package is: files, code lines, comments, folders
 	$(BIN)/python -m tests.house
 
-words:  ## print names and docstrings that are not plain, the share of comments; fails on new ones
+words:  ## print names and docstrings that are not plain, comments, words of docs; fails on new ones
 	$(BIN)/python -m tests.plain_words
+	$(BIN)/python -m tests.docs_words
 
 check: lint types imports deps test  ## everything that must be green before a commit
 

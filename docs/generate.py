@@ -17,21 +17,41 @@ from typing import Any
 RUBRICS = Path(__file__).with_name("rubrics.md")
 START, END = "<!-- generated: rubrics -->\n", "<!-- end -->\n"
 
-HEAD = """# Reference
+COMMANDS_HEAD = """# Commands
+
+Generated from the code by `make generated`; do not edit. These are the texts of
+`ragbench COMMAND --help`.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | done |
+"""
+
+HEAD = """# Components and their options
 
 Generated from the code by `make generated`; do not edit. In a table of options, `null` means that
 the option is not set, as if the line were missing, unless its text says what `null` does.
-
-## Commands
+[Commands](commands.md) have a page of their own.
 """
 
 
+def commands() -> str:
+    """Return the page with the help of each command."""
+    from ragbench.cli import _COMMANDS
+    from ragbench.errors import EXIT_MEANINGS
+
+    parts = [COMMANDS_HEAD + "".join(f"| {n} | {words} |\n" for n, words in EXIT_MEANINGS.items())]
+    for name in _COMMANDS:
+        parts.append(f"## ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
+    return "\n".join(parts)
+
+
 def reference() -> str:
-    """Return the page."""
+    """Return the page with the options of each component."""
     parts = [HEAD]
     catalog = json.loads(_printed_by("list", "--all", "--json"))
-    for name in _commands():
-        parts.append(f"### ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
     for kind, entries in catalog.items():
         if kind == "rubrics":
             parts.append("## Rubrics\n\nEach with its meaning: [rubrics](rubrics.md).\n")
@@ -148,16 +168,6 @@ def _printed_by(*arguments: str) -> str:
         os.environ.update(environment)
     printed.seek(0)
     return printed.read()
-
-
-def _commands() -> list[str]:
-    """The names under `Commands` of the help."""
-    listed = _printed_by("--help").partition("Commands:\n")[2].partition("\n\n")[0]
-    return [
-        line.split()[0]
-        for line in listed.splitlines()
-        if line.startswith("  ") and line[2:3] != " "
-    ]
 
 
 def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -462,6 +472,7 @@ def _json_kind(value: dict[str, Any]) -> tuple[str, str, str]:
 
 
 PAGES = {
+    "commands.md": commands,
     "reference.md": reference,
     "metrics.md": metrics,
     "rubrics.md": rubrics,

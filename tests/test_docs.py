@@ -102,7 +102,7 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
     assert names["n"] == 128
 
 
-GENERATED = ["reference.md", "metrics.md", "rubrics.md", "scale.md", "summary.md"]
+GENERATED = ["commands.md", "reference.md", "metrics.md", "rubrics.md", "scale.md", "summary.md"]
 
 
 @pytest.fixture(scope="module")
