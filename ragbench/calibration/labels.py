@@ -465,16 +465,17 @@ def _scale_of_words(entries: Sequence[Entry], raters: Sequence[str]) -> LabelSca
     """Return the scale 0..1 of labels that are words; DataError if they may be of any scale."""
     scale = LabelScale(0, 1)
     words = {*label_words(scale, None), "0", "0.0"}
-    has_word = False
+    texts = set[str]()
     for entry in entries:
         for column in raters:
             value = entry.values.get(column)
             text = "" if value is None else str(value).strip().casefold()
-            has_word = has_word or text in words
+            texts.add(text)
             if text not in words and text not in ("", "1", "1.0"):
-                allowed = "yes or no, 0 or 1; or --scale LOW..HIGH, such as 1..5"
-                raise entry.error(f"{column}: {value!r}", allowed=allowed)
-    if not has_word:
+                allowed = "yes/no, true/false, pass/fail, supported/unsupported, 0/1; or --scale "
+                raise entry.error(f"{column}: {value!r}", allowed=f"{allowed}LOW..HIGH, as in 1..5")
+    # without any label, the caller says so
+    if texts & {"1", "1.0"} and not texts & words:
         raise entries[0].error("all labels are 1", allowed="--scale 0..1, or another scale of them")
     return scale
 

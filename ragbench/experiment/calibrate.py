@@ -24,7 +24,7 @@ from ragbench.calibration.sheet import LabelScale
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.data.runs.run_folder import to_json
 from ragbench.errors import DataError, OptionError, Phrase
-from ragbench.experiment.label_tables import groups_of, label_table
+from ragbench.experiment.label_tables import groups_of, label_tables
 from ragbench.experiment.result import Experiment
 from ragbench.files import write_file
 from ragbench.records.certificate import JudgeCertificate
@@ -133,11 +133,11 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
         labels: Name of the column of the scored table that has the labels; or query id -> label, of
             an experiment with several systems (system, query id) -> label; or a Series of pandas
             with the index of the scored frame, or query ids; or a list with a label for each row of
-            `result.to_pandas()`. Of several raters: a DataFrame or list of rows, with a column per
-            rater, or with columns `rater` and `label`; a row names its answer by `id`, by the
-            question with system or answer, or by the index of the scored frame. Labels are numbers
-            on the scale, booleans, or words such as yes and no, pass and fail, supported and
-            unsupported. None and NaN are no label.
+            `result.to_pandas()`. Of several raters: a list of such columns; or a DataFrame or list
+            of rows, with a column per rater, or with columns `rater` and `label`; a row names its
+            answer by `id`, by the question with system or answer, or by the index of the scored
+            frame. Labels are numbers on the scale, booleans, or words such as yes and no, pass and
+            fail, supported and unsupported. None and NaN are no label.
         rubric: Rubric of the labels; None: the only one of the result.
         scale: Scale of the labels, the worst first, such as `1..5`; None: that of the rubric.
         good: Smallest label of a good answer, for AUC; None: labels above the middle.
@@ -170,8 +170,8 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
     if len(rubrics) > 1:
         raise OptionError("calibrate", "rubric", rubric, ", ".join(rubrics))
     label_scale = None if scale is None else LabelScale.parse(scale, "scale")
-    table = label_table(result, run, labels, by)
-    by_rubric = read_labels([table], run, list(chosen.values()), label_scale, {}, by or "")
+    tables = label_tables(result, run, labels, by)
+    by_rubric = read_labels(tables, run, list(chosen.values()), label_scale, {}, by or "")
     options = Calibration(
         scale=label_scale,
         good=good,

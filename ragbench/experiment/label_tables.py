@@ -24,12 +24,13 @@ from ragbench.types.tables import PARTS, columns_named, is_table, plain, rows_of
 _RATER, _LABEL = "rater", "label"
 
 
-def label_table(
+def label_tables(
     result: Evaluation | Experiment, run: JudgedRun, labels: Any, by: str | None = None
-) -> LabelTable:
-    """Return labels in any form as a table with a row for each answer, or answer and rater.
+) -> list[LabelTable]:
+    """Return labels in any form as tables with a row for each answer, or answer and rater.
 
-    `by` is a column of groups, which is no rater.
+    `by` is a column of groups, which is no rater. Names of columns, one per rater, give a table
+    each.
 
     Raises:
         OptionError: There is no such column, an id is unknown, or there is another number of labels
@@ -37,15 +38,24 @@ def label_table(
         DataError: A frame has no column with labels.
     """
     index = result.table.index if isinstance(result, Evaluation) else None
-    if isinstance(labels, str):
-        return _column_labels(result, run, labels)
     keys = _keys_of(result)
+    if isinstance(labels, str):
+        return [_column_labels(result, run, labels)]
+    if _are_columns(result, labels):
+        return [_column_labels(result, run, column) for column in labels]
     ids = {} if index is None else dict(zip(index, [query for _, query in keys], strict=True))
     if is_table(labels):
-        return _frame_labels(run, labels, ids, by)
+        return [_frame_labels(run, labels, ids, by)]
     if hasattr(labels, "index") and hasattr(labels, "to_dict"):
         labels = {ids.get(name, name): label for name, label in labels.to_dict().items()}
-    return _labels_by_key(labels, keys)
+    return [_labels_by_key(labels, keys)]
+
+
+def _are_columns(result: Evaluation | Experiment, labels: Any) -> bool:
+    """Return True for a list of names of columns of the scored table."""
+    if not isinstance(labels, list) or not labels or not isinstance(result, Evaluation):
+        return False
+    return all(isinstance(name, str) and name in result.table.columns for name in labels)
 
 
 def _column_labels(result: Evaluation | Experiment, run: JudgedRun, column: str) -> LabelTable:

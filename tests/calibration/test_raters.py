@@ -66,6 +66,15 @@ def test_labels_of_two_raters_in_each_form(frame, result, form):
     assert rubric.agreement["kappa"].value == pytest.approx(sum(kappas) / 2)
 
 
+def test_raters_may_be_columns_of_the_scored_table(frame):
+    result = rb.evaluate(frame.assign(anna=ANNA, ben=BEN), judge=polite)
+
+    rubric = rb.calibrate(result, ["anna", "ben"]).certificate.rubrics["polite"]
+
+    assert list(rubric.labels.raters) == ["anna", "ben"]
+    assert rubric.ceiling["raw"].value == pytest.approx(accuracy_score(ANNA, BEN))
+
+
 def test_the_sentence_on_two_raters(result, frame, assert_message):
     calibration = rb.calibrate(result, _forms(frame)["a column per rater"])
 

@@ -138,6 +138,8 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
         (GOOD, ["--scale", "1..5", "--rubric", "a", "--rubric", "b"], "Usage"),
         (GOOD.replace(",4", ",1"), [], "TMP/ratings.csv:2: all labels are 1"),
         (GOOD, ["--scale", "1..5", "--by", "dataset"], "--by"),
+        # no label at all
+        ("id,judge,label\n1,1,\n2,0,\n", [], "TMP/ratings.csv"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_2(calibrate, write, text, options, place, assert_message):
