@@ -13,7 +13,13 @@ from ragbench.data.runs.query_view import QUESTIONS_FILE
 from ragbench.data.runs.run_folder import file_name, read_manifest, read_summary, resolve_run_folder
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.errors import DataError, OptionError
-from ragbench.records.manifest import FailedCall, PredictionRow, QuestionRow, VerdictRow
+from ragbench.records.manifest import (
+    DATA_JUDGE,
+    FailedCall,
+    PredictionRow,
+    QuestionRow,
+    VerdictRow,
+)
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
 from ragbench.score.base import add_option
@@ -135,8 +141,9 @@ def read_judged_run(path: Path) -> JudgedRun:
     rows: dict[str, list[tuple[Entry, VerdictRow]]] = {}
     for system in summary.systems:
         file = _file(folder, "judgements", system.name)
-        if file.is_file():
-            rows[system.name] = [*_verdicts(file)]
+        of_judges = [*_verdicts(file)] if file.is_file() else []
+        if of_judges:
+            rows[system.name] = of_judges
         elif any(score.judge is not None for score in system.scores.values()):
             allowed = "the verdicts of this system, whose scores are in summary.json"
             raise DataError("no such file", file=file, allowed=allowed)
@@ -176,10 +183,10 @@ def _file(folder: Path, kind: str, system: str) -> Path:
 
 
 def _verdicts(path: Path) -> Iterator[tuple[Entry, VerdictRow]]:
-    """Yield (entry, record) for the lines of a file, without further samples of a query."""
+    """Yield (entry, record) for the verdicts of judges, without further samples of a query."""
     for entry in read_jsonl(path):
         row = entry.as_record(VerdictRow)
-        if not row.sample:
+        if not row.sample and row.judge != DATA_JUDGE:
             yield entry, row
 
 

@@ -54,6 +54,7 @@ from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stored_judgements import verdicts_of_data
 from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
 from ragbench.records.codec import cleaned
@@ -229,6 +230,12 @@ def _query_files(
     verdicts: dict[str, Iterable[VerdictRow]] = {}
     for name, by_judge in results.judgements.items():
         verdicts[file_name(name)] = chain.from_iterable(by_judge.values())
+    for name in results.answers:
+        # a file without verdicts is not written
+        of_data = verdicts_of_data(plan, name)
+        if (first_verdict := next(of_data, None)) is not None:
+            of_judges = verdicts.get(file_name(name), ())
+            verdicts[file_name(name)] = chain(of_judges, [first_verdict], of_data)
     verdicts |= {f"pairs/{file_name(pairs.judge)}": pairs.rows for pairs in results.preferences}
     if (filled := results.filled) is not None:
         verdicts[f"passages/{file_name(filled.counts.judge)}"] = filled.rows

@@ -294,6 +294,10 @@ class PromptRow(Record):
         return filled_prompt(form.user, self.fence, self.texts, passages)
 
 
+# Judge of verdicts that the data set holds; no judge of a config has a blank in its name.
+DATA_JUDGE = "data set"
+
+
 class VerdictRow(Record):
     """Verdict of a judge on an answer, on a pair of answers, or on a passage: see `Verdict`.
 

@@ -1,16 +1,21 @@
 """Runs over answers of TREC RAG: means by hand, gates, and battles judged in both orders."""
 
+import gzip
 import itertools
 import json
 
 import pytest
 
 import ragbench as rb
+from ragbench.calibration.judged_run import read_judged_run
 from ragbench.comparison.scorable import nothing_to_score
 from ragbench.data.loaders.trec_rag import TrecRag
+from ragbench.data.runs.query_view import QueryViews
 from ragbench.errors import DataError
 from ragbench.experiment.runner import run_experiment
+from ragbench.report.page.data import pack_queries
 from tests.chat_server import ChatServer
+from tests.commands import run_command
 from tests.experiment.moons import write_jsonl
 from tests.messages import lines_with
 from tests.score.judge.scripted import Script
@@ -108,6 +113,22 @@ def test_means_by_hand_with_intervals_and_gates():
     assert [gate["verdict"] for gate in experiment.summary["gates"]] == ["pass"] * 4
     compared = {entry["measure"] for entry in experiment.comparisons["measures"]}
     assert compared >= {*SUPPORT, *NUGGETS, "citation_gold.recall"}
+
+
+def test_show_and_the_page_have_the_judged_nuggets(assert_message):
+    config = {"dataset": dataset("fair", support="support.jsonl", nuggets="nuggets.jsonl")}
+    experiment = run_experiment(config)
+
+    shown = run_command("show", str(experiment.path), "t1").stdout
+    assert_message(lines_with(shown, "by data set", "nugget ", "sentences: "))
+    packed = pack_queries(QueryViews(experiment.path, bare=True)).packed
+    queries = json.loads(gzip.decompress(packed))["queries"]
+    verdicts = [query["systems"]["fair"].get("verdicts", []) for query in queries]
+    # the last topic is not judged
+    assert sorted(map(len, verdicts)) == [0, 2, 2, 2]
+    # no judge ran: there is nothing to calibrate
+    with pytest.raises(DataError):
+        read_judged_run(experiment.path)
 
 
 def test_words_over_the_limit(files):
