@@ -186,9 +186,9 @@ def test_a_metric_without_its_judgements_is_refused(assert_message, name):
     assert_message(caught.value, "metrics.generation")
 
 
-def with_judge(server, *runs, rubric="pairwise", **files):
+def with_judge(server, *runs, rubric="pairwise", generation=(), **files):
     judge = {"type": "openai", "model": "m", "base_url": server.url, "rubrics": [rubric]}
-    metrics = {"retrieval": {"measures": []}, "generation": [], "judge": judge}
+    metrics = {"retrieval": {"measures": []}, "generation": [*generation], "judge": judge}
     return run_experiment({"dataset": dataset(*runs, **files), "metrics": metrics})
 
 
@@ -220,7 +220,9 @@ def test_battles_in_swapped_order_give_the_same_ranking(order):
 @pytest.mark.slow  # a run with a server
 def test_the_nuggets_of_the_data_set_are_those_of_the_judge():
     with ChatServer(Script(support=lambda n: "support")) as server:
-        experiment = with_judge(server, "good", rubric="nugget_recall", nuggets="nuggets.jsonl")
+        experiment = with_judge(
+            server, "good", rubric="nugget_recall", generation=["nuggets"], nuggets="nuggets.jsonl"
+        )
         schemas = [r.body["response_format"]["json_schema"]["schema"] for r in server.received]
 
     (scores,) = scores_of(experiment).values()
@@ -228,3 +230,6 @@ def test_the_nuggets_of_the_data_set_are_those_of_the_judge():
     assert {json.dumps([*schema["properties"]]) for schema in schemas} == {
         '["nugget_1", "nugget_2"]'
     }
+    # people's assignments stand beside the verdicts of the judge, which alone are calibrated
+    assert [*read_judged_run(experiment.path).scores] == ["nugget_recall"]
+    assert scores["nuggets.vital"]["mean"] == 1
