@@ -1,4 +1,4 @@
-"""Agreement of a judge with people before its rubric, prompt or model changed, and after."""
+"""Agreement of a judge with people before its rubric, prompt, model or code changed, and after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ragbench.signature import Signature
 from ragbench.stats.difference import DifferenceInterval, difference_interval
 
 # Parts of a signature whose change makes another judge.
-_PARTS = ("rubric", "prompt", "model")
+_PARTS = ("rubric", "prompt", "model", "code")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class ChangedAgreement:
     Attributes:
         score: Name of the judge's score.
         run: Id of the run before the change; empty for a result of `evaluate`.
-        parts: What changed: `rubric`, `prompt`, `model`; empty if the signature tells no change.
+        parts: What changed: `rubric`, `prompt`, `model`, `code` of a function; empty if the
+            signature tells no change.
         earlier_shares: Answer -> share of raters with the level of the judge before the change.
         shares: Answer -> that share after the change.
         levels: Answer -> labels of people, and levels of the judge before and after the change.
@@ -62,8 +63,8 @@ def changed_agreements(
 ) -> Iterator[ChangedAgreement]:
     """Yield the change of each score whose judge was another one in an earlier run.
 
-    The last run of the experiment with another rubric, prompt or model counts. Answers that differ
-    between the runs, and scores without levels, are left out.
+    The last run of the experiment with another rubric, prompt, model or code counts. Answers that
+    differ between the runs, and scores without levels, are left out.
 
     Raises:
         DataError: A file of an earlier run is damaged.
@@ -142,7 +143,7 @@ def _equal(item: JudgedItem, other: JudgedItem) -> bool:
 def changed_parts(earlier: str, current: str) -> tuple[str, ...]:
     """Return the parts of a judge that differ between two signatures of a score.
 
-    They are some of `rubric`, `prompt` and `model`, in this order.
+    They are some of `rubric`, `prompt`, `model` and `code`, in this order.
     """
     signatures = Signature.parse(earlier), Signature.parse(current)
     return tuple(part for part in _PARTS if signatures[0].part(part) != signatures[1].part(part))

@@ -205,7 +205,31 @@ def judge_and_gate_lines(base: ScoredSystems, head: ScoredSystems) -> Iterator[s
         configs.append(read_config(folder))
     old, new = configs
     yield from _differences("judge", _judges(old), _judges(new))
+    yield from _changed_judge_files(base, head)
     yield from _differences("gate", _gates(old), _gates(new))
+
+
+# Parts of the signature of a judged score that stand in files, and not in the config
+_PARTS_IN_FILES = ("rubric", "prompt", "code")
+
+
+def _changed_judge_files(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
+    """Yield a line on the judged scores whose rubric, prompt or function changed in its file."""
+    scores_by_change: dict[str, dict[str, None]] = {}
+    for name, system in head.systems.items():
+        old = base.systems[name].columns if name in base.systems else {}
+        for score, column in system.columns.items():
+            if system.kinds[score] != "judge" or score not in old:
+                continue
+            signatures = old[score].signature, column.signature
+            parts = []
+            for part in _PARTS_IN_FILES:
+                if signatures[0].part(part) != signatures[1].part(part):
+                    parts.append(part)
+            if parts:
+                scores_by_change.setdefault(" and ".join(parts), {})[score] = None
+    for change, scores in scores_by_change.items():
+        yield printable(f"judge changed: {change} of {', '.join(scores)}")
 
 
 def _differences(

@@ -50,7 +50,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.unseen_files import UsedNames
 from ragbench.experiment.used_files import UsedFiles, watch_files
-from ragbench.gates.base import Gate, decision_of_gate
+from ragbench.gates.base import RETRY, Gate, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import RIGHT, gated_score
 from ragbench.records.comparison import ComparedRuns
@@ -410,6 +410,8 @@ def _decide_gates(
     """Return the decisions of gates, passes for systems that use nothing that changed."""
     decided = []
     for gate, decision in decide_each(gates, gated_run(head, gates, base, may_be_new=True)):
+        if head.summary is None:  # a table: no run can try its failures again
+            decision = structs.replace(decision, why=decision.why.replace(RETRY, ""))
         is_excused = decision.system in unchanged and not decision.refused
         decided.append((gate, excuse(decision) if is_excused else decision))
     return decided

@@ -53,8 +53,8 @@ def gate_tables(
     for either.
 
     A head whose ids are those of no gold document scores 0 if the base has other scores than 0. A
-    head is incomplete if it lacks answers, retrieved documents or a fifth of the questions of the
-    base.
+    head is incomplete if it lacks answers, retrieved documents or more than a fifth of the
+    questions of the base.
 
     Args:
         old: Base of the comparison.

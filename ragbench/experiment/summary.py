@@ -549,9 +549,13 @@ def budget_warning(spending: records.Spending) -> str:
     parts += [] if cost.tokens is None else [f"{cost.tokens:,} tokens"]
     more = f"finishing takes about {' and '.join(parts)}" if parts else "its cost is not known"
     # random: stages work through the queries in an order drawn from the seed and their ids
+    sample = "the others are a random sample"
+    # time is spent on components without tokens, too
+    if "minutes" not in spending.limits and not (spending.spent.usd or spending.spent.tokens):
+        sample = "no call fitted into it"
     return (
-        f"the budget was reached: {n_missing} items are left out, most of them in {first}; the "
-        f"others are a random sample; {more}: raise the budget and run the same command"
+        f"the budget was reached: {n_missing} items are left out, most of them in {first}; "
+        f"{sample}; {more}: raise the budget and run the same command"
     )
 
 

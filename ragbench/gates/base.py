@@ -34,7 +34,7 @@ Decide = Literal["interval", "mean"]
 COSTS = ("latency_ms.p50", "latency_ms.p95", "tokens.input", "tokens.output", "usd")
 
 # What to do about failed queries that leave a gate undecided
-RETRY = "which --retry-failed tries again"
+RETRY = ", which `ragbench run --retry-failed` tries again"
 
 # Keys that several kinds of gates have
 Measure = Annotated[str, Option(f"A score of the run, or one of {', '.join(COSTS)}.")]
@@ -500,7 +500,7 @@ def not_compared(n_failed: int = 0) -> str:
 
     The number of failed queries is left out if it is 0.
     """
-    failed = f"{n_failed} failed, {RETRY}" if n_failed else "gate a score that both have"
+    failed = f"{n_failed} failed{RETRY}" if n_failed else "gate a score that both have"
     return f"not compared: no query has a score in both; {failed}"
 
 
@@ -517,7 +517,7 @@ def undecided_if_turned(decision: Decision, n_failed: int, at_ends: Iterable[Ver
     verdict = decision.verdict
     if not n_failed or verdict == "undecided" or all(end == verdict for end in at_ends):
         return decision
-    reason = f"failures on {counted(n_failed, 'queries')} could turn {verdict}, {RETRY}"
+    reason = f"failures on {counted(n_failed, 'queries')} could turn {verdict}{RETRY}"
     return structs.replace(
         decision, verdict="undecided", why=f"{reason}; without them: {decision.why}"
     )

@@ -680,7 +680,7 @@ class QueriesWorse(PairGate):
             return Decision(verdict="undecided", why=base.not_compared(n_failed), facts=facts)
         verdict: Verdict = "fail" if least > self.max_queries_worse else "pass"
         if verdict == "pass" and most > self.max_queries_worse:
-            why = f"{why}; failures on {most - least} could turn it, {base.RETRY}"
+            why = f"{why}; failures on {most - least} could turn it{base.RETRY}"
             return Decision(verdict="undecided", why=why, facts=facts)
         return Decision(verdict=verdict, why=why, facts=facts)
 

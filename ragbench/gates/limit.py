@@ -120,7 +120,7 @@ class Limit(base.MeasureGate):
         if math.isnan(value):
             nothing = "the score has no interval; decide: mean needs none"
             if not summary.n:
-                failed = f"{n_failed} failed, {base.RETRY}" if n_failed else "gate another score"
+                failed = f"{n_failed} failed{base.RETRY}" if n_failed else "gate another score"
                 nothing = f"nothing was scored; {failed}"
             return Decision(verdict="undecided", why=nothing, facts=facts)
         why = f"mean {summary.mean:.4g} over {counted(summary.n, 'queries')}"

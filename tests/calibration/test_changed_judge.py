@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 import ragbench as rb
-from ragbench.calibration.earlier_agreement import changed_agreements
+from ragbench.calibration.earlier_agreement import changed_agreements, changed_parts
 from ragbench.calibration.judged_run import read_judged_run
 from ragbench.calibration.labels import read_labels
 
@@ -54,6 +54,13 @@ def folder(tmp_path):
     with (tmp_path / "labels.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([("query_id", "label"), *LABELS.items()])
     return tmp_path
+
+
+def test_the_function_of_a_judge_is_a_part_that_changes():
+    earlier, later = (f"polite|judge:function|model:m:polite|code:{code}" for code in "ab")
+
+    assert changed_parts(earlier, later) == ("code",)
+    assert changed_parts(earlier, earlier) == ()
 
 
 def test_a_new_rubric_is_compared_with_the_run_before(folder, calibrate, assert_message):

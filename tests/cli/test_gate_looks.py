@@ -1,4 +1,4 @@
-"""Further looks of `ragbench gate`: the questions, causes and answers that it shows."""
+"""Gates of an app: questions, causes and answers of further looks, and a changed judge."""
 
 import json
 import os
@@ -20,6 +20,10 @@ apps: {mine: {type: 'python:app:answer'}}
 metrics: {generation: [contains]}
 statistics: {resamples: 200}
 """
+JUDGED = CONFIG.replace(
+    "{generation: [contains]}",
+    "{generation: [contains], judge: {type: 'python:judges:polite'}}",
+)
 # a side answers question n right in the looks whose numbers RIGHT names, the others always
 APP = """\
 import os
@@ -55,25 +59,38 @@ def gate(tmp_path, tmp_path_factory):
     """Return the lines of a gate on an app; its arguments are question -> looks that are right."""
     folder, seen = tmp_path, tmp_path_factory.mktemp("seen")
 
-    def run(base, head, has_ids=True):
+    def run(base, head, has_ids=True, judges=None):
         rows = []
         for n in range(N):
             row = {"question": f"When did bridge {n}", "reference": "1932"}
             rows.append(json.dumps({**({"id": f"q{n}"} if has_ids else {}), **row}) + "\n")
         (folder / "qa.jsonl").write_text("".join(rows))
-        (folder / "looks.yaml").write_text(CONFIG)
+        (folder / "looks.yaml").write_text(CONFIG if judges is None else JUDGED)
         (folder / ".gitignore").write_text(".ragbench\nruns\n")
         write_app(folder, "base", base)
+        if judges is not None:
+            (folder / "judges.py").write_text(judges[0])
         git(folder, "init", "-q", "-b", "main")
         git(folder, "add", "-A")
         user = ("-c", "user.name=a", "-c", "user.email=a@example.org")
         git(folder, *user, "commit", "-qm", "base")
         write_app(folder, "head", head)
+        if judges is not None:
+            (folder / "judges.py").write_text(judges[1])
         environment = {**os.environ, "SEEN": str(seen)}
         done = run_command("gate", "looks.yaml", "--base", "HEAD", cwd=folder, env=environment)
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     return run
+
+
+def test_a_judge_whose_function_changed_is_named(gate, assert_message):
+    judge = "def polite(answer):\n    return 'please' in answer\n"
+
+    code, lines, err = gate({}, {}, judges=(judge, judge.replace("please", "thanks")))
+
+    assert code == 0, err
+    assert_message(lines_with(lines, "judge changed"))
 
 
 def test_questions_without_an_id_are_named_by_their_rows_in_all_lines(gate):

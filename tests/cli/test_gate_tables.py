@@ -152,6 +152,20 @@ def test_answers_and_rankings_that_are_missing_make_a_table_incomplete(
     assert_message(lines[1], "59 of 60 questions")
 
 
+def test_missing_answers_of_a_table_are_not_tried_again(tmp_path, gate):
+    write_changed(tmp_path / "old.jsonl")
+    lines = []
+    for n, row in enumerate(rows(0)):
+        lines.append(json.dumps(row if n % 4 else {**row, "answer": None}) + "\n")
+    (tmp_path / "new.jsonl").write_text("".join(lines))
+
+    _, lines, _ = gate("old.jsonl", "new.jsonl", "-m", "contains", "--max-drop", "0.05")
+
+    failures = lines_with(lines, "failures on 15 queries could turn pass")
+    assert failures
+    assert not lines_with(failures, "tries again")
+
+
 @pytest.mark.parametrize("part", ["answer", "retrieved"])
 def test_a_part_that_is_missing_everywhere_makes_a_table_incomplete(
     tmp_path, gate, part, assert_message

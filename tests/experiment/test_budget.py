@@ -85,6 +85,13 @@ def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
     assert score["failed"]["over_budget"] == MANY - score["n"]
 
 
+def test_a_budget_that_no_call_fits_into_has_no_sample(many, server):
+    experiment = run_experiment(judged(many, server, tokens=1))
+
+    assert server.counters.requests == 0
+    assert "; no call fitted into it; " in experiment.summary["warnings"][0]
+
+
 def test_a_larger_budget_goes_on_and_ends_as_a_run_without_one(many, server):
     # some 400 tokens a call: about half of the 48 calls
     part = run_experiment(judged(many, server, tokens=10_000))
