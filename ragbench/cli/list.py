@@ -206,10 +206,12 @@ def _list_components(kind: str, *, with_rare: bool) -> list[_Entry]:
             summary += f" (needs {spec.needs})"
         if spec is not None and spec.aliases:
             summary += f"; also {', '.join(spec.aliases)}"
+        facts = _further_facts(kind, name, component)
+        if facts.get("direction") == "lower":
+            summary += "; lower is better"
         group = fallback if spec is None else {"group": spec.group}
         needs_k = spec is not None and spec.cutoff == "required"
         options = _describe_options(component, k_is_required=needs_k)
-        facts = _further_facts(kind, name, component)
         entries.append({**group, "name": name, "help": summary, "options": options, **facts})
     if kind == "metrics":
         entries += _pass_metrics()
@@ -233,14 +235,17 @@ def _pass_metrics() -> list[_Entry]:
 
 
 def _further_facts(kind: str, name: str, component: object) -> dict[str, Any]:
-    """Return the declaration of a metric or the presets of `classifier` as JSON keys."""
+    """Return the declaration of a score or the presets of `classifier` as JSON keys."""
     if kind == "judges" and name == "classifier":
         return {"presets": _presets()}
-    if kind != "metrics":
+    if kind not in ("measures", "metrics"):
         return {}
+    from ragbench.score.retrieval.base import spec_of
     from ragbench.score.text.base import declaration_of
     from ragbench.score.text.notation import parse_metric
 
+    if callable(component) and (spec := spec_of(component)) is not None:
+        return {"direction": spec.direction}
     declared = declaration_of(component)
     if declared is None:
         return {}

@@ -8,8 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.gates.base import score_facts
 from ragbench.gates.limit import Cost, Limit
 from ragbench.records.gate import Facts
+from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
+from ragbench.score.retrieval import MEASURES
+from ragbench.score.text import METRICS
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
 
@@ -126,3 +130,49 @@ def test_what_did_not_pass_names_its_worst_queries(condition, worst):
     ]
     assert worst_queries == [(query, pytest.approx(value)) for query, value in worst]
     assert decision["verdict"] == ("fail" if worst else "pass")
+
+
+# Scores whose lower values are better, by kind
+LOWER = {
+    "retrieval": {"leak", "num_nonrel_judged_ret", "rbp_residual", "redundancy", "unjudged"},
+    "generation": {
+        *("abstention.over_refusal", "ter", "ter.corpus", "tool_call_count", "words_over_limit")
+    },
+    "judge": {"hallucination", "noise_sensitivity", "refusal", "self_knowledge"},
+}
+
+
+def names_of(kind):
+    if kind == "retrieval":
+        names = MEASURES.names()
+    elif kind == "generation":
+        names = METRICS.names()
+    else:
+        names = [name for name in built_in_rubrics() if not is_of_pairs(name)]
+    return sorted(names)
+
+
+def is_of_pairs(name):
+    return load_rubric(name).method == "pairwise"
+
+
+def facts_of(name, kind):
+    # some measures need a cut-off
+    cut = {"iprec_at_recall": "@0.5"}.get(name, "@5")
+    return score_facts(name, kind) or score_facts(f"{name}{cut}", kind)
+
+
+@pytest.mark.parametrize("kind", LOWER)
+def test_each_score_is_limited_on_the_side_of_its_worse_values(kind):
+    lower = set()
+    for name in names_of(kind):
+        facts = facts_of(name, kind)
+        problems = {}
+        for key in ("min", "max"):
+            limit = Limit(measure=facts.name, **{key: facts.low})
+            problems[key] = [problem.key for problem in limit.check_condition(facts)]
+        assert sorted(map(len, problems.values())) == [0, 1], name
+        if not problems["max"]:
+            lower.add(name)
+
+    assert lower == LOWER[kind]
