@@ -6,7 +6,7 @@ import itertools
 import math
 import warnings
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -147,18 +147,16 @@ class BM25(Retriever):
     ) -> tuple[list[array[int]], dict[str, int]]:
         """Return the term numbers of each document, and term -> number; DataError without terms."""
         # term ids assigned here spare the library its own pass over the vocabulary
-        vocabulary = defaultdict[str, int]()
-        vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
+        vocabulary: dict[str, int] = {}
         terms = []
-        for document in corpus:
-            words = self._analyze(document.full_text)
-            # 4 bytes a term instead of a Python integer
-            terms.append(array("i", map(vocabulary.__getitem__, words)))
+        texts = (document.full_text for document in corpus)
+        for numbers in self._analyze.numbers(texts, vocabulary):
+            terms.append(numbers)
             self.advance(1)
         if not vocabulary:
             allowed = "a corpus with text; or stopwords: none, where its words are stop words"
             raise DataError("bm25: no document has a word", allowed=allowed)
-        return terms, dict(vocabulary)
+        return terms, vocabulary
 
     def _open(self, arrays: Arrays) -> None:
         """Use the arrays of a stored index, which the operating system maps into memory."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from unicodedata import unidata_version
@@ -67,6 +68,25 @@ class Analyzer:
         dropped, stem = self._stopwords, self._stem
         terms = [word for word in words(text, self._language) if word not in dropped]
         return terms if stem is None else list(map(stem, terms))
+
+    def numbers(self, texts: Iterable[str], vocabulary: dict[str, int]) -> Iterator[array[int]]:
+        """Yield the numbers of the terms of each text, in order; 4 bytes each.
+
+        `vocabulary`, term -> number, gets the next number for each new term.
+        """
+        dropped, stem = self._stopwords, self._stem
+
+        def number(word: str) -> int:
+            """Return the number of the term of a word; -1 for a stop word."""
+            if word in dropped:
+                return -1
+            return vocabulary.setdefault(word if stem is None else stem(word), len(vocabulary))
+
+        # one look-up for each word of a long corpus, in place of three
+        number_of = Memory(number).__getitem__
+        for text in texts:
+            numbers = map(number_of, words(text, self._language))
+            yield array("i", [n for n in numbers if n >= 0])
 
 
 def load_stemmer(name: str, language: str = "en") -> Callable[[str], str]:
