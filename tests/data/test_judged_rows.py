@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ragbench.data.files.judged_forms import JUDGED_FORMS
 from ragbench.data.files.judged_qrels import read_judged_qrels, sort_trec_files
 from ragbench.data.files.judged_rows import read_judged_rows
+from ragbench.data.loaders.records import Records
 from ragbench.errors import DataError, OptionError
 from tests.data import judged_sets as sets
 
@@ -133,6 +134,20 @@ def test_ids_of_contextualjudgebench_are_those_of_questions(tmp_path):
     other = {**sets.CONTEXTUAL[0], "negative_response": "Never."}
     rows = read(tmp_path, [sets.CONTEXTUAL[0], other])
     assert [(row.id, row.unit) for row in rows.rows] == [("q0", "q0"), ("q0-2", "q0")]
+
+
+@pytest.mark.parametrize("name", ["LLM-AggreFact", "FaithBench", "JudgeBench", "RewardBench 2"])
+def test_a_set_for_judges_is_no_data_set_of_questions(tmp_path, assert_message, name):
+    path = sets.write_jsonl(tmp_path / "set.jsonl", sets.SETS[name])
+    with pytest.raises(DataError) as caught:
+        Records(path=path).load()
+    assert_message(caught.value, "TMP/set.jsonl")
+
+
+def test_named_columns_read_a_set_for_judges_as_questions(tmp_path):
+    path = sets.write_jsonl(tmp_path / "set.jsonl", sets.CONTEXTUAL)
+    columns = {"id": "question_id", "question": "question", "reference": "positive_response"}
+    assert len(Records(path=path, columns=columns).load().queries) == 2
 
 
 def test_a_folder_of_tables_is_no_file_of_trec(tmp_path):

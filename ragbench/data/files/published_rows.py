@@ -10,6 +10,7 @@ from typing import Any
 
 from ragbench.data.files.columns import PartMap, value_at
 from ragbench.data.files.forms import Content, Form, find_form
+from ragbench.data.files.judged_forms import JUDGED_FORMS
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
@@ -55,10 +56,13 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
         columns: Part -> column, as the user names them.
 
     Raises:
-        DataError: A row has another form than the first one.
+        DataError: A row has another form than the first one; or the rows are judged answers of a
+            published set, and the user names no column.
     """
     form = find_form(entries[0].values) if entries else None
     if form is None:
+        if entries and not columns:
+            _refuse_judged(entries[0])
         return Published(entries)
     rows, documents = list(entries), list[Entry]()
     if form.convert is not None:
@@ -75,6 +79,15 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
         if _is_present(rows, column):
             of_form[part] = column
     return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
+
+
+def _refuse_judged(first: Entry) -> None:
+    """Raise a DataError for a set that checks judges, which has no questions to answer."""
+    form = next((form for form in JUDGED_FORMS if form.fits(first.values)), None)
+    if form is not None:
+        problem = f"{form.name} has judged answers, which check a judge"
+        allowed = "ragbench calibrate CONFIG --on FILE; or columns: {question: NAME, ...}"
+        raise DataError(problem, file=first.file, allowed=allowed)
 
 
 def convert_row(form: Form, entry: Entry, entries: Sequence[Entry] = ()) -> Content:
