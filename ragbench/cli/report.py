@@ -183,15 +183,15 @@ def runs(folder: Path, score: str | None, form: str) -> None:
     metavar="C",
     help=f"Show queries of this cause: {', '.join(CAUSES)}.",
 )
+@output.flag("--verbose", help="List questions of all systems, changed causes and what to change.")
 @output.format_option("json", help="csv and json have every query.")
-def explain(run: Path, system: str | None, cause: str | None, form: str) -> None:
+def explain(run: Path, system: str | None, cause: str | None, verbose: bool, form: str) -> None:
     """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
 
-    The command prints a line per system with the number of queries of each cause, the changes
-    against the baseline, each query without a right answer with its reason, and what to change
-    (`ragbench fix`). RUN is a run
-    folder, or the folder of an experiment (the newest run). Nothing is run, and no module that RUN
-    names is imported.
+    The command prints the number of questions of each cause for each system, and four questions
+    that the first system lost. --system and --cause list all of theirs. RUN is a run folder, or the
+    folder of an experiment (the newest run). Nothing is run, and no module that RUN names is
+    imported.
     """
     from ragbench.report import explanation
 
@@ -201,8 +201,15 @@ def explain(run: Path, system: str | None, cause: str | None, form: str) -> None
 
         output.write_json(to_json(explanation.explanation_json(result)))
         return
+    is_selected = system is not None or cause is not None
+    # other formats have everything, and verdicts of a judge tell more than unknown causes
+    if form == "table" and not (verbose or is_selected or result.judged_systems):
+        from ragbench.report.lost_questions import screen_report
+
+        output.write_report(screen_report(result, shlex.quote(str(run))), form)
+        return
     report = explanation.explanation_report(result)
-    if system is None and cause is None:
+    if not is_selected:
         report = replace(report, blocks=(*report.blocks, *_changes(run)))
     output.write_report(report, form)
 
@@ -247,9 +254,18 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
     labels = {query: views.label(query) for query in queries}
     # `click.Choice` has checked the cause
     comparisons, cause_filter = read_comparisons(views.folder), cast("AnswerCause | None", cause)
-    filters = system, cause_filter
-    answers = answer_texts(QueryViews(run, bare=True))
-    result = Explanation(views.summary, comparisons, rows, questions, *filters, labels, answers)
+    bare = QueryViews(run, bare=True)
+
+    def references(query: str) -> Sequence[str]:
+        """Return the gold answers of a query."""
+        return bare[query].answers
+
+    result = Explanation(
+        *(views.summary, comparisons, rows, questions, system, cause_filter),
+        labels=labels,
+        answers=answer_texts(bare),
+        references=references,
+    )
     return replace(result, lowest=read_lowest(views, result.judged_systems))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -66,6 +66,7 @@ class Explanation:
         rows: Query, system and cause of each repetition, of the selected system and cause.
         answers: Function of a query and a system that returns the text of each of its answers, None
             for a failed one; None shows no answers.
+        references: Function of a query that returns its gold answers; None shows none.
         questions: Query id -> question; a question that the run folder lacks is missing.
         labels: Query id -> its name for a reader, such as `row 13`; a missing one has its id.
         system: Selected system; None for all.
@@ -82,6 +83,7 @@ class Explanation:
     cause: AnswerCause | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     answers: AnswerTexts | None = None
+    references: Callable[[str], Sequence[str]] | None = None
     lowest: Sequence[LowestAnswer] = ()
 
     @cached_property
@@ -177,7 +179,7 @@ def explanation_report(explanation: Explanation) -> TableReport:
             blocks.append(flips if is_selected else replace(flips, most=_LISTED, more=_MORE))
     present = present_causes(systems)
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
-    return TableReport((*blocks, Legend(legend)), _data_rows(explanation), title)
+    return TableReport((*blocks, Legend(legend)), data_rows(explanation), title)
 
 
 def _judged_blocks(explanation: Explanation) -> Iterator[Block]:
@@ -245,7 +247,7 @@ def _query_table(explanation: Explanation, rows: Sequence[CauseRow], n_repeats: 
     return Table((*_QUERY_COLUMNS[:-1], repeats, *_QUERY_COLUMNS[-1:]), tuple(cells))
 
 
-def _data_rows(explanation: Explanation) -> Table:
+def data_rows(explanation: Explanation) -> Table:
     """Return a row per system and selected query, those of right answers too."""
     names = ["system", "query_id", "cause", "why", "question"]
     rows = []

@@ -48,7 +48,7 @@ def printed(*arguments):
 
 @pytest.mark.costly
 def test_explain_counts_then_lists_the_queries(run, assert_message):
-    text = printed("explain", run)
+    text = printed("explain", run, "--verbose")
 
     lines = text.splitlines()
     assert_message(lines[0])
@@ -57,6 +57,22 @@ def test_explain_counts_then_lists_the_queries(run, assert_message):
     assert "bm25 -> exact: " in text
     assert_message([line for line in lines if line.startswith("q5 ")])
     assert "q1  " not in text.partition("exact: ")[0], "what is right is counted, not listed"
+
+
+@pytest.mark.costly
+def test_explain_shows_lost_questions_in_four_lines(run, assert_message):
+    # One of each cause in turn, with gold answer and answer, and the commands that show the others.
+    text = printed("explain", run)
+
+    counts, *questions, commands = text.split("\n\n")[1:]
+    assert [line.split()[0] for line in counts.splitlines()] == [
+        system.name for system in QueryViews(run).summary.systems
+    ]
+    assert 1 <= len(questions) <= 4
+    assert all(len(question.splitlines()) <= 5 for question in questions)
+    assert max(map(len, "\n".join(questions).splitlines())) <= 80
+    assert_message(questions[0])
+    assert f"ragbench explain {run} --verbose" in commands
 
 
 @pytest.mark.costly
@@ -161,7 +177,7 @@ def test_explain_of_a_run_without_causes(run, assert_message):
 @pytest.mark.costly
 def test_causes_are_explained_without_the_files_of_the_fix_list(run):
     (run / "config.yaml").unlink()
-    done = run_command("explain", run)
+    done = run_command("explain", run, "--verbose")
 
     assert done.returncode == 0
     assert "where answers are lost" in done.stdout
@@ -227,7 +243,7 @@ def test_questions_without_ids_are_named_by_their_rows(tmp_path, assert_message)
 
     assert [*frame["row"]] == [1, 3, 4]
     assert len(third) == 12
-    explained = printed("explain", result.path)
+    explained = printed("explain", result.path, "--verbose")
     assert_message(lines_with(explained, "What is Mars made of?"))
     assert third not in explained
     for name in ("4", "row 4", third, "made of"):

@@ -255,7 +255,7 @@ def test_more_passages_than_stored_hits_are_refused(quickstart, assert_message):
 def test_the_page_and_explain_have_the_changes(quickstart, assert_message):
     [run] = (quickstart / "runs/quickstart").glob("2*")
     page = (run / "report.html").read_text()
-    explained = run_command("explain", "runs/quickstart", cwd=quickstart).stdout
+    explained = run_command("explain", "runs/quickstart", "--verbose", cwd=quickstart).stdout
 
     assert "<h2>what to change</h2>" in page
     row = page.partition('href="#queries&amp;q=q38">')[2].partition("</tr>")[0]

@@ -451,7 +451,7 @@ def test_headline_causes_and_explain_give_one_count(config, assert_message):
     # the shown repetition is the first one that is lost
     shown = experiment.causes["mine"]["q2"]
     assert (shown.cause, shown.sample) == ("not_retrieved", 1)
-    output = CliRunner().invoke(group, ["explain", str(experiment.path)]).stdout
+    output = CliRunner().invoke(group, ["explain", str(experiment.path), "--verbose"]).stdout
     assert_message(lines_with(output, "mine") + lines_with(output, "q2 "))
     shown_query = CliRunner().invoke(group, ["show", str(experiment.path), "q2"]).stdout
     assert_message(lines_with(shown_query, "mine: ") + lines_with(shown_query, "why"))

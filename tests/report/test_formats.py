@@ -268,7 +268,7 @@ def place(tmp_path_factory):
 COMMANDS = {
     "report": ["report", "runs/moons"],
     "compare": ["compare", "runs/moons", "--resamples", "100"],
-    "explain": ["explain", "runs/moons"],
+    "explain": ["explain", "runs/moons", "--verbose"],
     "fix": ["fix", "runs/moons"],
     "runs": ["runs"],
     "calibrate": ["calibrate", "--ratings", "ratings.csv", "--scale", "1..5"],
