@@ -57,12 +57,12 @@ def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow | None]
     """Yield the lost questions of a system, one of each cause in turn, large causes first."""
     groups = [rows for system, _, rows in explanation.groups() if system == name]
     groups.sort(key=len, reverse=True)
-    seen = set[str]()
+    queries = set[str]()
     for turn in zip_longest(*groups):
         for row in turn:
             # a repeated question has a row for each of its repetitions
-            if row is not None and row.query_id not in seen:
-                seen.add(row.query_id)
+            if row is not None and row.query_id not in queries:
+                queries.add(row.query_id)
                 yield row
 
 
