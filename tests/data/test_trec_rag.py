@@ -114,6 +114,16 @@ def test_words_are_counted_as_in_the_checker_of_the_year(load, form, words):
     assert answered.judgements.length.words == words
 
 
+def test_a_note_counts_longer_answers(load):
+    sentences = [{"text": "word " * 401, "citations": []}]
+
+    collection = load(
+        answers=[answer_of_2024(), {**answer_of_2024("t2"), "answer": sentences}, answer_of_2026()]
+    )
+
+    assert collection.notes[0] == "limit of words: 400 or 1,024; 1 of 3 answers have more"
+
+
 def test_judgements_meet_the_answers(load, assert_message):
     collection = load(
         QRELS + "t9 0 doc_1#0 1\n",

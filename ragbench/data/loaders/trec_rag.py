@@ -332,11 +332,14 @@ def _left_out(
 def _answer_notes(answers: Iterable[TrackAnswer]) -> list[str]:
     """Return notes on the limit of words, and on topics whose texts differ between runs."""
     notes, texts = list[str](), dict[str, set[str]]()
-    limits = dict[int, None]()
+    limits, n_long, n_answers = dict[int, None](), 0, 0
     for answer in answers:
+        n_answers += 1
+        n_long += answer.length.words > answer.length.limit
         limits.setdefault(answer.length.limit)
         texts.setdefault(answer.topic, set()).add(answer.query.text)
-    notes.append(f"limit of words: {' or '.join(f'{limit:,}' for limit in limits)}")
+    longer = f"; {n_long} of {counted(n_answers, 'answer')} have more" if n_long else ""
+    notes.append(f"limit of words: {' or '.join(f'{limit:,}' for limit in limits)}{longer}")
     n_differing = sum(len(variants) > 1 for variants in texts.values())
     if n_differing:
         note = f"{counted(n_differing, 'topic')} with another text in another run"
