@@ -171,12 +171,13 @@ def _fold_notes(choices: Sequence[FoldChoice]) -> Iterator[str]:
         of_sweep = [choice for choice in choices if choice.sweep == sweep]
         places: dict[str, list[str]] = {}
         for choice in of_sweep:
-            places.setdefault(choice.system, []).append(str(choice.fold))
+            name = choice.system.removeprefix(f"{sweep}-")
+            places.setdefault(name, []).append(str(choice.fold))
         parts, first = [], of_sweep[0]
-        for system, folds in places.items():
+        for name, folds in places.items():
             noun = "fold" if len(folds) == 1 else "folds"
-            parts.append(f"{system} ranks {noun} {', '.join(folds)}")
+            parts.append(f"{name} in {noun} {', '.join(folds)}")
         yield (
-            f"{sweep}: each of {first.folds} folds (seed {first.seed}) has the best of "
-            f"{first.combinations} by {first.measure} on the other folds: {'; '.join(parts)}"
+            f"{sweep}, best of {first.combinations} by {first.measure} on the other folds: "
+            f"{'; '.join(parts)} (seed {first.seed})"
         )

@@ -85,9 +85,9 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         folds=tuple(results.fold_choices),
         warnings=tuple(_warnings(plan, results, within, systems, pairs)),
         notes=(
+            *sweep_notes(plan.config, results.fold_choices),
             *_relevance_notes(results),
             *results.notes,
-            *sweep_notes(plan.config, results.fold_choices),
         ),
         timing=records.Timing(
             run_id=new_run_id(started, Path(plan.config.output) / plan.config.name),

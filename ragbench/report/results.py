@@ -245,7 +245,10 @@ def _one_screen(
     last: Sequence[str],
     run: str | None,
 ) -> str:
-    """Return the main results; notes fill one screen, and a line counts what is left out."""
+    """Return the main results; notes fill one screen, and a line counts what is left out.
+
+    The notes on the combinations that were chosen come first, and are never left out.
+    """
     first, *further = result_sentences(page) or [""]
     blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
     blocks += _alerts(page, verbose=False)
@@ -259,9 +262,10 @@ def _one_screen(
     if lost and run is not None:
         name = printable(run)
         lines.append(f"next: ragbench explain {name}; ragbench fix {name}")
-    notes = fmt.labelled("note", page.notes)
-    text = ""
-    for n_notes in range(len(notes), -1, -1):
+    choices = _choice_notes(summary)
+    remarks = [note for note in page.notes if note not in choices]
+    notes, text = fmt.labelled("note", (*choices, *remarks)), ""
+    for n_notes in range(len(notes), len(choices) - 1, -1):
         omitted = _omitted(page, table, len(notes) - n_notes)
         more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
         ending = Paragraph((*lines, *notes[:n_notes], *more, *last), is_apart=bool(slices))
@@ -269,6 +273,12 @@ def _one_screen(
         if text.count("\n") <= _MOST_LINES:
             break
     return text
+
+
+def _choice_notes(summary: Summary) -> list[str]:
+    """Return the notes on the combinations of sweeps that were chosen: the first of the run."""
+    n_choices = len(summary.selected) + len({choice.sweep for choice in summary.folds})
+    return [printable(note) for note in summary.notes[:n_choices]]
 
 
 def cost_line(cost: RunCost) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import ragbench as rb
 from ragbench.config.json_schema import config_schema
@@ -18,6 +19,7 @@ from ragbench.experiment.pytest_runs import collect_gates
 from ragbench.experiment.stages.graph import plan_run
 from ragbench.fixes.cross_fitting import parts_of
 from ragbench.records.manifest import Choices
+from ragbench.report.results import render_terminal
 from ragbench.types import Query
 from tests.experiment.moons import write_jsonl
 
@@ -150,7 +152,7 @@ def test_the_choice_is_told_and_signed(world, assert_message):
 
     [system] = record.systems
     assert system.name == "tuned"
-    assert_message(next(note for note in record.notes if note.startswith("tuned: each")))
+    assert_message(next(note for note in record.notes if note.startswith("tuned, best of")))
     assert system.scores["mrr@5"].signature.endswith("|folds:4,seed=13,by=mrr@5")
 
 
@@ -334,3 +336,15 @@ def test_the_schema_has_both_ways():
     schema = json.dumps(config_schema())
     assert '"required": ["measure"]' in schema
     assert '"const": "cross_validated"' in schema
+
+
+def test_the_first_screen_has_the_choice_of_each_fold(world):
+    experiment = rb.run_experiment(world)
+
+    [note] = [note for note in experiment.record.notes if note.startswith("tuned, best of")]
+    screen = render_terminal(experiment.record, experiment.compared, verbose=False)
+    assert f"note: {note}" in screen
+    # however many other notes there are, of the data set too
+    facts = structs.replace(experiment.record.dataset, notes=tuple(f"fact {n}" for n in range(30)))
+    crowded = structs.replace(experiment.record, dataset=facts)
+    assert f"note: {note}" in render_terminal(crowded, experiment.compared, verbose=False)
