@@ -424,10 +424,18 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
         return "a path" if origin is Path else "text"
     if origin in _LISTS:
         inner = typing.get_args(annotation)
-        return f"a list of {describe_allowed(inner[0])}" if inner else "a list"
+        return f"a list of {_plural(describe_allowed(inner[0]))}" if inner else "a list"
     if origin in (dict, Mapping):
         return "a mapping"
     return "anything"
+
+
+def _plural(phrase: str) -> str:
+    """Return a phrase for several values: `numbers from 0 to 1` of `a number from 0 to 1`."""
+    for noun in ("a number", "an integer", "a path"):
+        if phrase.startswith(noun):
+            return f"{noun.split()[1]}s{phrase.removeprefix(noun)}"
+    return phrase
 
 
 def _bounds(option: Option | None) -> str:

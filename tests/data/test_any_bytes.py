@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.data.files.answer_judgements import read_assignments, read_support
 from ragbench.data.files.collection import read_topics
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.files.trec_files import read_qrels, read_run
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.trec import read_trec_corpus
+from ragbench.data.loaders.trec_rag import TrecRag
 from ragbench.errors import DataError
 
 # pieces of the formats in any order, so that files get past their first line
@@ -21,6 +23,13 @@ pieces = st.one_of(
     st.sampled_from([b"question,answer\n", b"query-id\tcorpus-id\tscore\n", b"a\ta\t1\n"]),
     st.sampled_from(
         [b"q Q0 d 1 0.5 t\n", b"q 0 d 1\n", b"<DOC>\n", b"<DOCNO>a</DOCNO>", b"\n</DOC>\n"]
+    ),
+    st.sampled_from(
+        [
+            b'{"run_id": "r", "topic_id": "t", "topic": "?", "references": ["d"], "answer": []}',
+            b'{"run_id": "r", "topic_id": "t", "sentences": [{"citations": [{"support": 2}]}]}',
+            b'{"run_id": "r", "qid": "t", "nuggets": [{"text": "a", "importance": "vital"}]}',
+        ]
     ),
     st.sampled_from([b"<top>", b"<num>", b"<title>", b"</top>"]),
 )
@@ -48,6 +57,9 @@ def folder(tmp_path_factory):
         ("r.jsonl", lambda path: Records(path=path).load()),
         ("r.csv", lambda path: Records(path=path).load()),
         ("r.csv.gz", lambda path: Records(path=path).load()),
+        ("a.jsonl", lambda path: TrecRag(answers=path).load()),
+        ("s.jsonl", lambda path: read_support([path])),
+        ("n.jsonl", lambda path: read_assignments([path])),
         ("qrels/test.tsv", lambda path: Beir(path=path.parent.parent).load()),
     ],
 )
