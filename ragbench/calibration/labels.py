@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -392,10 +392,11 @@ def read_ratings(
     The table (CSV, JSON lines, Parquet) has the columns `query_id`, `system` (if there are
     several), `judge`, `label` or `label_1`, `label_2` ..., and optionally `answer`. Each column of
     the judge is a judge, each column of labels a rater. A row without a rating of a judge is
-    unscored by it. All rubrics of the result have the same labels; without `rubric`, each judge has
-    a rubric of its own. The keys of the scores are the columns of the judges, or `rubric`, with the
-    column for several judges. The seed of the run is 0, and it has no baselines; without a column
-    of systems, its system is `given`.
+    unscored by it. Several answers of a system to a query, such as judged passages, are told apart
+    by the column `answer`, and vary together. All rubrics of the result have the same labels;
+    without `rubric`, each judge has a rubric of its own. The keys of the scores are the columns of
+    the judges, or `rubric`, with the column for several judges. The seed of the run is 0, and it
+    has no baselines; without a column of systems, its system is `given`.
 
     Args:
         path: Table of ratings.
@@ -423,11 +424,15 @@ def read_ratings(
     labels = Labels({rater: {} for rater in raters})
     answers: dict[Key, JudgedItem] = {}
     places: dict[str, Entry] = {}
+    units: dict[str, str] = {}
+    texts: dict[Key, dict[str, int]] = {}
     for entry in entries:
         system = _name(entry, by_part["system"][0]) if by_part["system"] else ONE_SYSTEM
-        key = (system, _name(entry, by_part["query_id"][0]))
-        check_unique(f"{key[1]}, {system}", "answer", entry, places)
+        query = _name(entry, by_part["query_id"][0])
         text = entry.values.get(by_part["answer"][0]) if by_part["answer"] else None
+        key = _key_apart((system, query), text, texts)
+        check_unique(f"{key[1]}, {system}", "answer", entry, places)
+        units[key[1]] = query
         answers[key] = JudgedItem(answer=None if text is None else split_reasoning(str(text))[1])
         # no signature of a draw: a table does not come from a sheet
         labels.rows[key] = ""
@@ -444,11 +449,21 @@ def read_ratings(
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)
-    judged = judged_scores(scores, [*answers], rubric, model)
+    judged = {}
+    for name, score in judged_scores(scores, [*answers], rubric, model).items():
+        judged[name] = replace(score, units=units)
+    run = _run_of_ratings(path, judged, answers)
+    return run, {score.rubric.name: labels for score in judged.values()}
+
+
+def _run_of_ratings(
+    path: Path, judged: Mapping[str, JudgedScore], answers: Mapping[Key, JudgedItem]
+) -> JudgedRun:
+    """Return the scores of a table of ratings as a run without a seed and baselines."""
     fingerprints = {}
     for name, score in judged.items():
         fingerprints[name] = sorted([*key, value] for key, value in score.scores.items())
-    run = JudgedRun(
+    return JudgedRun(
         folder=path,
         name=path.name.partition(".")[0],
         seed=0,
@@ -458,7 +473,15 @@ def read_ratings(
         answers=answers,
         scores=judged,
     )
-    return run, {score.rubric.name: labels for score in judged.values()}
+
+
+def _key_apart(key: Key, text: object, texts: dict[Key, dict[str, int]]) -> Key:
+    """Return the key of an answer, numbered if it is a further one of the system to the query."""
+    if text is None:
+        return key
+    numbers = texts.setdefault(key, {})
+    number = numbers.setdefault(str(text), len(numbers))
+    return (key[0], f"{key[1]}-{number + 1}") if number else key
 
 
 def _scale_of_words(entries: Sequence[Entry], raters: Sequence[str]) -> LabelScale:

@@ -219,7 +219,7 @@ def _apart(rows: Sequence[JudgedRow]) -> list[JudgedRow]:
     for row in rows:
         of_id = numbers.setdefault((row.id, row.system), {})
         answers = row.answer, row.other
-        number = of_id.setdefault(answers, len(of_id)) if answers not in of_id else 0
+        number = of_id.setdefault(answers, len(of_id))
         apart.append(replace(row, id=f"{row.id}-{number + 1}") if number else row)
     return apart
 
