@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragbench import stats
 from ragbench.comparison.decisions import Limits, decide
-from ragbench.comparison.method import FamilyResult, Method, adjust_family
+from ragbench.comparison.method import FamilyResult, Method, adjust_families, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_columns, systems_with
 from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.scored_systems import SystemScores
@@ -26,6 +26,8 @@ from ragbench.types import FloatArray, ScoreColumn
 
 # Pairs whose differences are tested in one table: it bounds the memory.
 _BLOCK = 2_000
+# Cells of the tables of families that are tested together: it bounds the memory, too.
+_CELLS = 1 << 22
 
 
 def run_tests(pairs: Sequence[PairedScores], method: Method) -> FamilyResult:
@@ -33,8 +35,25 @@ def run_tests(pairs: Sequence[PairedScores], method: Method) -> FamilyResult:
 
     OptionError if the clusters are not one label per query.
     """
-    units = [pair.units(pair.differences[:, np.newaxis]) for pair in pairs]
-    return adjust_family(np.hstack(units), method)
+    return next(run_family_tests([pairs], method))
+
+
+def run_family_tests(
+    families: Sequence[Sequence[PairedScores]], method: Method
+) -> Iterator[FamilyResult]:
+    """Yield the tests of each family of at least one pair, all over the same queries.
+
+    OptionError if the clusters are not one label per query.
+    """
+    tables, n_cells = list[FloatArray](), 0
+    for pairs in families:
+        table = np.hstack([pair.units(pair.differences[:, np.newaxis]) for pair in pairs])
+        if tables and n_cells + table.size > _CELLS:
+            yield from adjust_families(tables, method)
+            tables, n_cells = [], 0
+        tables.append(table)
+        n_cells += table.size
+    yield from adjust_families(tables, method)
 
 
 def decide_pairs(

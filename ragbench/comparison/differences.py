@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench import stats
-from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, run_tests
+from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, run_family_tests
 from ragbench.comparison.decisions import decide
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
@@ -79,13 +79,15 @@ def compare_systems(
         # one family of all measures instead of one for each
         families = [tuple(chain.from_iterable(families))]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
+    families = [family for family in families if family]
+    results = run_family_tests(families, method)
     for family in families:
         if unpaired:
             differences = _test_unpaired(family, method)
         elif every_pair:
             differences = all_pairs.decide(family)
         else:
-            differences = decide_pairs(family, method, run_tests(family, method)) if family else []
+            differences = decide_pairs(family, method, next(results))
         for pair, comparison in zip(family, differences, strict=True):
             compared[pair.measure].append(comparison)
     measures, unlike = [], unlike_measures(systems, tolerated)

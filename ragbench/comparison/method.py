@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ragbench import stats
 from ragbench.registry import Option, OptionSet, check_values, declared_options
-from ragbench.types import FloatArray
+from ragbench.types import FloatArray, IntArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
@@ -131,33 +132,76 @@ def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
         >>> result.p.tolist(), result.adjusted.tolist(), result.tests[0]
         ([0.03125, 0.03125], [0.0625, 0.0625], 'randomization')
     """
-    m, test, correction = differences.shape[1], method.test, method.correction
-    resamples, seed = method.resamples, method.seed
-    if correction != "max_t" and m:
-        family = 1 if correction == "none" else m
-        needed = stats.resamples_needed(family, alpha=1 - method.confidence)
-        resamples = max(resamples, needed)
+    return adjust_families([differences], method)[0]
+
+
+def adjust_families(families: Sequence[FloatArray], method: Method) -> list[FamilyResult]:
+    """Return the result of `adjust_family` for each family, all over the same queries or clusters.
+
+    The families share their random sign flips, and so most of the time that these take.
+
+    Raises:
+        OptionError: A difference is infinite.
+    """
+    tests = [_tests_of(differences, method.test) for differences in families]
+    resamples = [_resamples_of(differences.shape[1], method) for differences in families]
+    p_values = [np.full(differences.shape[1], np.nan) for differences in families]
+    for number, kind, columns in _columns_by_test(tests):
+        if kind != "randomization":
+            name = "t_test" if kind == "t" else kind
+            values = getattr(stats, f"{name}_p_values")(families[number][:, columns])
+            p_values[number][columns] = values
+    for flips in dict.fromkeys(resamples):
+        flipped = []
+        for number, kind, columns in _columns_by_test(tests):
+            if kind == "randomization" and resamples[number] == flips:
+                flipped.append((number, columns))
+        if flipped:
+            table = np.hstack([families[number][:, columns] for number, columns in flipped])
+            values = stats.randomization_p_values(table, resamples=flips, seed=method.seed)
+            for number, columns in flipped:
+                p_values[number][columns], values = np.split(values, [len(columns)])
+    results = []
+    for differences, names, n, p in zip(families, tests, resamples, p_values, strict=True):
+        adjusted = _adjust(p, differences, method, n)
+        is_alone = method.correction == "none"
+        n_comparisons = 1 if is_alone else int(np.count_nonzero(~np.isnan(p)))
+        results.append(FamilyResult(p, adjusted, names, n, n_comparisons))
+    return results
+
+
+def _tests_of(differences: FloatArray, test: Test) -> list[Test]:
+    """Return the test of each column."""
     # McNemar's test counts hits and misses, whose differences are -1, 0 and 1
     tests: list[Test] = []
     for d in differences.T:
         is_graded = not np.isin(d[~np.isnan(d)], (-1.0, 0.0, 1.0)).all()
         tests.append("randomization" if test == "mcnemar" and is_graded else test)
-    p = np.full(m, np.nan)
-    for kind in dict.fromkeys(tests):
-        columns = np.flatnonzero([name == kind for name in tests])
-        if kind == "randomization":
-            p[columns] = stats.randomization_p_values(
-                differences[:, columns], resamples=resamples, seed=seed
-            )
-        else:
-            name = "t_test" if kind == "t" else kind
-            p[columns] = getattr(stats, f"{name}_p_values")(differences[:, columns])
+    return tests
+
+
+def _resamples_of(m: int, method: Method) -> int:
+    """Return the number of sign flips of a family of m comparisons."""
+    if method.correction == "max_t" or not m:
+        return method.resamples
+    family = 1 if method.correction == "none" else m
+    return max(method.resamples, stats.resamples_needed(family, alpha=1 - method.confidence))
+
+
+def _columns_by_test(tests: Sequence[Sequence[Test]]) -> Iterator[tuple[int, Test, IntArray]]:
+    """Yield (number of a family, test, columns with this test) for each family and its tests."""
+    for number, names in enumerate(tests):
+        for kind in dict.fromkeys(names):
+            yield number, kind, np.flatnonzero([name == kind for name in names])
+
+
+def _adjust(p: FloatArray, differences: FloatArray, method: Method, resamples: int) -> FloatArray:
+    """Return the p-values of a family after the correction of the method."""
+    correction = method.correction
     if correction == "max_t":
-        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=seed)
-    elif correction == "none":
-        adjusted = p.copy()
-    else:
-        procedure = "benjamini_hochberg" if correction == "bh" else correction
-        adjusted = getattr(stats, f"{procedure}_p_values")(p)
-    n_comparisons = 1 if correction == "none" else int(np.count_nonzero(~np.isnan(p)))
-    return FamilyResult(p, adjusted, tests, resamples, n_comparisons)
+        return stats.max_t_p_values(differences, resamples=resamples, seed=method.seed)
+    if correction == "none":
+        return p.copy()
+    procedure = "benjamini_hochberg" if correction == "bh" else correction
+    adjusted: FloatArray = getattr(stats, f"{procedure}_p_values")(p)
+    return adjusted
