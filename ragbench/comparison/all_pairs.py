@@ -178,7 +178,6 @@ class AllPairs:
         self.method = method
         self._systems, self._tolerated = systems, tolerated
         self._clusters = None if clusters is None else np.asarray(clusters)
-        self._families: dict[str, _Family] = {}
 
     def decide(self, pairs: Sequence[PairedScores]) -> list[Difference]:
         """Return the difference of each pair with its decision; [] without pairs.
@@ -245,18 +244,21 @@ class AllPairs:
 
     def _family(self, measure: str) -> _Family:
         """Return the family of the pairs by a measure; with the family `all`, that of all."""
-        is_one = self.method.family == "all"
-        key = "" if is_one else measure
-        if key not in self._families:
-            measures = dict.fromkeys(chain.from_iterable(s.columns for s in self._systems))
-            self._families[key] = _Family(
-                {name: systems_with(name, self._systems) for name in measures if is_one}
-                or {measure: systems_with(measure, self._systems)},
-                self.method,
-                self._clusters,
-                self._tolerated,
-            )
-        return self._families[key]
+        return self._families["" if self.method.family == "all" else measure]
+
+    @cached_property
+    def _families(self) -> Mapping[str, _Family]:
+        """Measure -> the family of its pairs; with the family `all`, '' -> that of all pairs."""
+        measures = dict.fromkeys(chain.from_iterable(s.columns for s in self._systems))
+        systems = {name: systems_with(name, self._systems) for name in measures}
+        tables = {name: {name: having} for name, having in systems.items()}
+        if self.method.family == "all":
+            tables = {"": systems}
+        families = {}
+        for key, table in tables.items():
+            families[key] = _Family(table, self.method, self._clusters, self._tolerated)
+        SystemPairs.share_flips([family.pairs for family in families.values()])
+        return families
 
 
 class _Family:
@@ -288,7 +290,7 @@ class _Family:
                 columns.append(column)
                 names.append((measure, name))
         self._names = names
-        self._pairs = SystemPairs(
+        self.pairs = SystemPairs(
             np.column_stack([column.values for column in columns]) if columns else np.zeros((0, 0)),
             clusters if columns else None,
             groups=groups,
@@ -299,7 +301,7 @@ class _Family:
     @cached_property
     def _by_measure(self) -> dict[str, dict[tuple[str, str], float]]:
         """Measure -> names of two systems -> their adjusted p-value; NaN without common queries."""
-        pairs, by_measure = self._pairs, dict[str, dict[tuple[str, str], float]]()
+        pairs, by_measure = self.pairs, dict[str, dict[tuple[str, str], float]]()
         for first, second, p in zip(pairs.first, pairs.second, pairs.p_values, strict=True):
             measure, name = self._names[first]
             by_measure.setdefault(measure, {})[name, self._names[second][1]] = float(p)
@@ -317,4 +319,4 @@ class _Family:
     @cached_property
     def n_tested(self) -> int:
         """Number of pairs that have a p-value."""
-        return int(np.count_nonzero(~np.isnan(self._pairs.p_values)))
+        return int(np.count_nonzero(~np.isnan(self.pairs.p_values)))

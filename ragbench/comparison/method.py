@@ -197,11 +197,10 @@ def _columns_by_test(tests: Sequence[Sequence[Test]]) -> Iterator[tuple[int, Tes
 
 def _adjust(p: FloatArray, differences: FloatArray, method: Method, resamples: int) -> FloatArray:
     """Return the p-values of a family after the correction of the method."""
-    correction = method.correction
-    if correction == "max_t":
-        return stats.max_t_p_values(differences, resamples=resamples, seed=method.seed)
-    if correction == "none":
-        return p.copy()
-    procedure = "benjamini_hochberg" if correction == "bh" else correction
-    adjusted: FloatArray = getattr(stats, f"{procedure}_p_values")(p)
+    adjusted: FloatArray = p
+    if method.correction == "max_t":
+        adjusted = stats.max_t_p_values(differences, resamples=resamples, seed=method.seed)
+    elif method.correction != "none":
+        name = "benjamini_hochberg" if method.correction == "bh" else method.correction
+        adjusted = getattr(stats, f"{name}_p_values")(p)
     return adjusted

@@ -310,6 +310,26 @@ class SystemPairs:
         """Sums of the basis under the flips of the seed, shape (systems, resamples)."""
         return self._flip(np.nan_to_num(self._basis))
 
+    @staticmethod
+    def share_flips(families: Sequence[SystemPairs]) -> None:
+        """Flip the signs of several families at once, which takes a third of the time.
+
+        All have the same queries or clusters, and equal `resamples` and `seed`. P-values do not
+        change. OptionError if there is not one cluster label per query.
+        """
+        block, n_bytes = list[SystemPairs](), 0
+        for family in families:
+            # fewer changes need no random flips
+            if np.count_nonzero(family._standardized.changed) <= EXACT_UP_TO:
+                continue
+            if block and n_bytes + family._basis.nbytes > _BLOCK_BYTES:
+                _flip_block(block)
+                block, n_bytes = [], 0
+            block.append(family)
+            n_bytes += family._basis.nbytes
+        if block:
+            _flip_block(block)
+
     def _flip(self, columns: FloatArray) -> FloatArray:
         """Return the sum of each column in each resample of flipped signs."""
         flipped = np.empty((columns.shape[1], self._resamples))
@@ -318,6 +338,14 @@ class SystemPairs:
             start, end = end, end + len(sums)
             flipped[:, start:end] = sums.T
         return flipped
+
+
+def _flip_block(families: Sequence[SystemPairs]) -> None:
+    """Store the sums under the flips of the seed in each family."""
+    columns = [np.nan_to_num(family._basis) for family in families]
+    sums = families[0]._flip(np.hstack(columns))
+    for family in families:
+        family._flipped, sums = np.split(sums, [family._table.shape[1]])
 
 
 class _Standardized(NamedTuple):
