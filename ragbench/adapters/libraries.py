@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from numbers import Real
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -121,11 +121,12 @@ class PlainCall:
         function: Function of the user.
         optional: Names of the last arguments of a call, which the function need not take: one
             without a parameter for them gets the others, one with a keyword of this name gets it.
+        by_name: Names of arguments that every call passes by name.
     """
 
-    def __init__(self, function: Any, *optional: str) -> None:
+    def __init__(self, function: Any, *optional: str, by_name: Collection[str] = ()) -> None:
         self._function = function
-        self._keywords, self._n_left_out = _kinds_of_optional(function, optional)
+        self._keywords, self._n_left_out = _kinds_of_optional(function, optional, by_name)
         # imported here, as for SyncOrAsync
         from ragbench.llm.threads import LoopThread
 
@@ -147,13 +148,15 @@ class PlainCall:
         return list(result) if inspect.isgenerator(result) else result
 
 
-def _kinds_of_optional(function: Any, optional: Sequence[str]) -> tuple[list[str], int]:
+def _kinds_of_optional(
+    function: Any, optional: Sequence[str], by_name: Collection[str]
+) -> tuple[list[str], int]:
     """Return (optional arguments to pass by keyword, number of them to leave out)."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return [], 0
-    kinds = [parameter.kind for parameter in parameters.values()]
+    kinds = [parameter.kind for name, parameter in parameters.items() if name not in by_name]
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     n_positional = sum(kind in positional for kind in kinds)
     if inspect.Parameter.VAR_POSITIONAL in kinds or n_positional != 1:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ragbench.errors import OptionError
 from ragbench.retrieve.base import IndexSearch, Retriever
-from ragbench.retrieve.python import first_documents, read_hits, to_retriever
+from ragbench.retrieve.python import PoolParameter, first_documents, read_hits, to_retriever
 from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 
@@ -134,12 +134,14 @@ class Chunked(Retriever):
         results: dict[int, Retrieved] = {}
         queries = [*map(self._with_chunk_pool, queries)]
         pools = [None if query.pool is None else frozenset(query.pool) for query in queries]
+        pool_of = PoolParameter(self.retriever.retrieve)
         open_positions, depth = list(range(len(queries))), top_k
         while open_positions:
             # at least twice as deep: a document often has several of the best chunks
             depth *= 2
             batch = list(map(queries.__getitem__, open_positions))
-            replies = self.retriever.retrieve(batch, depth)
+            pool_of_call = pool_of.keywords([query.pool for query in batch])
+            replies = self.retriever.retrieve(batch, depth, **pool_of_call)
             short = []
             for position, reply in zip(open_positions, replies, strict=True):
                 pool = pools[position]

@@ -43,7 +43,7 @@ class CallableRetriever(Retriever):
     asks_one_by_one = True  # a question that fails must not repeat the calls for the others
 
     def __init__(self, function: Any) -> None:
-        self._call = PlainCall(function, "top_k")
+        self._call = PlainCall(function, "top_k", by_name=[POOL])
         self._pool = PoolParameter(function)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:

@@ -150,6 +150,16 @@ def by_question(question, top_k, pool):
     return (pool or [])[:top_k]
 
 
+def without_depth(question, pool):
+    CALLS.append(pool)
+    return pool or []
+
+
+async def asynchronous(question, top_k, *, pool):
+    CALLS.append(pool)
+    return (pool or [])[:top_k]
+
+
 def without_parameter(question, top_k):
     return [f"gold-{n}" for n in range(N)][:top_k]
 
@@ -170,10 +180,11 @@ def own(name):
     return {"own": {"type": f"python:{__name__}:{name}"}}
 
 
-def test_own_code_gets_the_pool_of_a_question_or_of_each_query(run):
+@pytest.mark.parametrize("name", ["by_question", "without_depth", "asynchronous"])
+def test_own_code_gets_the_pool_of_a_question_or_of_each_query(run, name):
     rows = table(q1=None)
     CALLS.clear()
-    one_by_one = run(rows, own("by_question"))
+    one_by_one = run(rows, own(name))
     of_questions = sorted(CALLS, key=str)
     CALLS.clear()
     batch = run(rows, own("ByBatch"))

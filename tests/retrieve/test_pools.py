@@ -179,6 +179,32 @@ def test_fusion_feedback_and_rerankers_combine_hits_in_the_pool(problem, tmp_pat
     assert selected == mmr.rerank(whole, with_texts(sources[0], texts), 5)
 
 
+class AllChunks:
+    """Own index that returns all chunks, in their order."""
+
+    def index(self, corpus):
+        self.ids = [document.id for document in corpus]
+
+    def retrieve(self, queries, top_k):
+        return [self.ids for _ in queries]
+
+
+class ChunksOfPool(AllChunks):
+    def retrieve(self, queries, top_k, pool):
+        return [[name for name in self.ids if name in of_query] for of_query in pool]
+
+
+@pytest.mark.parametrize(("own", "n_outside"), [(AllChunks, 4), (ChunksOfPool, 0)])
+def test_own_code_under_chunks_finds_the_chunks_of_the_pool(own, n_outside):
+    chunked = with_chunks(own(), Chunking(by="words", size=1))
+    chunked.index([Document("a", "io moon"), Document("b", "dust"), Document("c", "ice ring lava")])
+
+    [(_, outcome)] = retrieve(chunked, [Query("q", "?", pool=("a", "missing"))], 2, Calls("it"))
+
+    assert [hit.document for hit in outcome.value.documents] == ["a", "a"]
+    assert outcome.value.n_outside == n_outside
+
+
 def with_texts(rankings, texts):
     filled = []
     for hits in rankings:
