@@ -36,6 +36,7 @@ class PoolReader:
         self._column, self._names = column, names
         # the pools of all questions share the texts of the ids
         self._ids = {document.id: document.id for document in documents or ()}
+        self._previous: tuple[object, tuple[str, ...]] = (None, ())
 
     def read(self, entry: Entry) -> tuple[str, ...] | None:
         """Return the ids of the documents in a cell, each once; None for an empty cell.
@@ -45,6 +46,10 @@ class PoolReader:
         Raises:
             DataError: The cell is no list, an item is no document, or the corpus lacks it.
         """
+        value = entry.values.get(self._column)
+        # the questions of one conversation share their list
+        if isinstance(value, list) and value is self._previous[0]:
+            return self._previous[1]
         items = self._items_of(entry)
         if items is None:
             return None
@@ -52,7 +57,8 @@ class PoolReader:
         for item in items:
             name = self._ids.get(item) if isinstance(item, str) else None
             ids[name or self._id_of(entry, item)] = None
-        return tuple(ids)
+        self._previous = value, tuple(ids)
+        return self._previous[1]
 
     def _items_of(self, entry: Entry) -> list[Any] | None:
         """Return the items of a list, or of a text with separators; None for an empty cell."""
@@ -127,7 +133,12 @@ def pool_corpus(
         return None
     reader = fields.Passages()
     documents, texts, first = dict[str, Document](), dict[str, list[str]](), dict[str, Entry]()
+    previous: object = None
     for entry in rows:
+        value = entry.values.get(column)
+        if isinstance(value, list) and value is previous:
+            continue  # the questions of one conversation share their list
+        previous = value
         for document in reader.read(entry, column) or ():
             documents.setdefault(document.id, document)
             of_id = texts.setdefault(document.id, [])
