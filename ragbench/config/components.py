@@ -20,6 +20,7 @@ from ragbench.config.schema import (
     DEFAULT_PASSAGES,
     PYTHON_TIMEOUT,
     Component,
+    JudgeBlock,
     Tail,
 )
 from ragbench.config.tree import RENAMED, KeyEntry, Node, Report
@@ -191,8 +192,8 @@ def check_component(
     return replace(component, chunk=chunking)
 
 
-def varies(component: Component | None) -> bool:
-    """Return True unless equal calls of a component always have equal results."""
+def varies(component: Component | JudgeBlock | None) -> bool:
+    """Return True unless equal calls of a component or judge always have equal results."""
     reason = getattr(component and component.cls, "same_results", "")
     return not (isinstance(reason, str) and reason)
 

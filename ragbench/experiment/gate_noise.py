@@ -133,6 +133,11 @@ def may_vary(config: ExperimentConfig, system: SystemScores) -> bool:
     return any(map(varies, present))
 
 
+def judge_may_vary(config: ExperimentConfig) -> bool:
+    """Return True if a judge of the config may give equal answers different verdicts."""
+    return any(map(varies, (config.metrics.judges or {}).values()))
+
+
 def noise_line(system: str, n: int) -> str:
     """Return the line on a system that uses nothing that changed, with `n` changed questions."""
     verb = "is" if n == 1 else "are"

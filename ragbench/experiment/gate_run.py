@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -39,12 +40,14 @@ from ragbench.experiment.gate_noise import (
     excuse,
     has_same_scores,
     is_unsure,
+    judge_may_vary,
     may_vary,
     merge_looks,
     noise_line,
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
+from ragbench.experiment.noise import is_judged
 from ragbench.experiment.plan.queries import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
@@ -138,6 +141,7 @@ def run_gate(
     )
     review = decide(head, base)
     may_differ = any(may_vary(config, head.systems[name]) for name in review.unsure_systems)
+    may_differ |= review.is_unsure_judged and judge_may_vary(config)
     # a part of the questions may choose another combination of a sweep
     chooses = experiment.record.selected or experiment.record.folds
     if may_differ and recheck != 0 and not chooses:
@@ -233,9 +237,12 @@ def _no_look_line(review: GateReview, base: str) -> str:
 
 
 def _cost(head: ScoredSystems) -> float:
-    """Return the cost of the answers of all systems in USD; 0 if it is not known."""
+    """Return the cost of all answers and of their verdicts in USD; 0 if it is not known."""
     costs = [system.costs.get("usd") for system in head.systems.values()]
-    return float(sum(np.nansum(values) for values in costs if values is not None))
+    total = float(sum(np.nansum(values) for values in costs if values is not None))
+    for system in () if head.summary is None else head.summary.systems:
+        total += sum(judging.usd or 0.0 for judging in system.judging.values())
+    return total
 
 
 def _unchanged(
@@ -308,7 +315,7 @@ def review_scored(
     rows = [row for row in all_rows if row[0].system not in noisy]
     scores = [score for score, *_ in rows]
     worst, best = _moved_by_first(rows, base, head, questions)
-    systems, unsure = _unsure(decided, rows)
+    unsure = _unsure(decided, rows)
     label = query_labels(head, questions)
     return GateReview(
         scores=scores,
@@ -331,8 +338,9 @@ def review_scored(
         summary=summary,
         is_same=_is_same(matching, comparable),
         noise=[noise_line(name, n) for name, n in noisy.items()],
-        unsure=unsure,
-        unsure_systems=systems,
+        unsure=unsure.questions,
+        unsure_systems=unsure.systems,
+        is_unsure_judged=unsure.is_judged,
     )
 
 
@@ -429,28 +437,44 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
     return {name: n for name, n in numbers.items() if n}
 
 
-def _unsure(
-    decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the systems with a loss that is not sure, and their changed questions."""
+class UnsureLosses(NamedTuple):
+    """Losses that are not sure, which further looks are taken at; empty where a gate fails surely.
+
+    Attributes:
+        systems: Systems with such a loss.
+        questions: Their changed questions.
+        is_judged: True if a judge decides one of these scores.
+    """
+
+    systems: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    is_judged: bool = False
+
+
+def _unsure(decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]) -> UnsureLosses:
+    """Return the losses of deciding scores that are not sure."""
     for gate, decision in decided:
         # a gate fails for sure: another look would not change that
         if decision.verdict == "fail" and not is_unsure(gate, decision):
-            return (), ()
+            return UnsureLosses()
     lower = set()
     for score, *_ in rows:
         if score.gain < 0:
             lower.add((score.measure, score.system))
-    systems = dict[str, None]()
+    losses = dict[tuple[str, str], None]()
     for gate, decision in decided:
         is_lower = isinstance(gate, NotWorse) and (gate.quantity, decision.system) in lower
         if decision.system and (decision.verdict == "fail" or is_lower):
-            systems[decision.system] = None
-    gains = []
-    for score, *_, pairs in rows:
+            losses[gate.quantity, decision.system] = None
+    systems, gains = dict.fromkeys(system for _, system in losses), []
+    is_any_judged = False
+    for score, row, _, pairs in rows:
         if score.system in systems:
             gains.append((pairs.query_ids, pairs.gains))
-    return tuple(systems), changed_questions(gains)
+        if (score.measure, score.system) in losses:
+            kind, column = row.scores.kinds[score.measure], row.scores.columns[score.measure]
+            is_any_judged |= is_judged(kind, column)
+    return UnsureLosses(tuple(systems), changed_questions(gains), is_any_judged)
 
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ from ragbench.records.noise import (
     NoisePurchase,
     NoiseShare,
 )
+from ragbench.records.score import Kind
 from ragbench.stats import NoisePart, next_purchases, noise_parts
 from ragbench.types import FloatArray, ScoreColumn
 from ragbench.types.rows import BoolArray
@@ -72,14 +73,17 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
     # answer i reads ranking i modulo their number
     n, _, n_judgements = values.shape
     table = values.reshape(n, len(columns) // n_rankings, n_rankings, n_judgements).swapaxes(1, 2)
-    is_judged = kind == "judge" or any(
-        column.signature.part(name) is not None for name in ("judge", "supported", "refusal")
-    )
     costs = _costs(results, system, None if judge is None else judge[0], table.shape)
     is_stored = _reads_answers(plan, system)
     if is_stored:
         costs |= dict.fromkeys(APP_LEVELS, 0.0)
-    return RepeatedScores(column, table, costs, is_judged, is_stored)
+    return RepeatedScores(column, table, costs, is_judged(kind, column), is_stored)
+
+
+def is_judged(kind: Kind, column: ScoreColumn) -> bool:
+    """Return True if a judge decides a score, or a part of it."""
+    parts = (column.signature.part(name) for name in ("judge", "supported", "refusal"))
+    return kind == "judge" or any(part is not None for part in parts)
 
 
 def _reads_answers(plan: Plan, system: str) -> bool:

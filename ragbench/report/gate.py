@@ -280,6 +280,8 @@ class GateReview:
         unsure: Changed questions of systems with a loss that is not sure; empty if a system fails
             for sure.
         unsure_systems: These systems.
+        is_unsure_judged: True if a judge decides one of the scores that are lower without being
+            sure.
         corpus: Lines on documents that were renamed or removed.
         config_changes: Lines on judges and gates that were added, removed or changed.
     """
@@ -301,6 +303,7 @@ class GateReview:
     looks: str = ""
     unsure: tuple[str, ...] = ()
     unsure_systems: tuple[str, ...] = ()
+    is_unsure_judged: bool = False
     corpus: Sequence[str] = ()
     config_changes: Sequence[str] = ()
 

@@ -59,13 +59,14 @@ def gate(tmp_path, tmp_path_factory):
     """Return the lines of a gate on an app; its arguments are question -> looks that are right."""
     folder, seen = tmp_path, tmp_path_factory.mktemp("seen")
 
-    def run(base, head, has_ids=True, judges=None):
+    def run(base, head, has_ids=True, judges=None, gates="[]"):
         rows = []
         for n in range(N):
             row = {"question": f"When did bridge {n}", "reference": "1932"}
             rows.append(json.dumps({**({"id": f"q{n}"} if has_ids else {}), **row}) + "\n")
         (folder / "qa.jsonl").write_text("".join(rows))
-        (folder / "looks.yaml").write_text(CONFIG if judges is None else JUDGED)
+        config = CONFIG if judges is None else JUDGED
+        (folder / "looks.yaml").write_text(f"{config}gates: {gates}\n")
         (folder / ".gitignore").write_text(".ragbench\nruns\n")
         write_app(folder, "base", base)
         if judges is not None:
@@ -82,6 +83,30 @@ def gate(tmp_path, tmp_path_factory):
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     return run
+
+
+# a judge that is wrong about a new answer when it first reads it
+DOUBTING = """\
+import os
+from pathlib import Path
+
+def polite(answer):
+    seen = Path(os.environ["SEEN"], f"judge {len(answer)}")
+    is_first = not seen.exists()
+    seen.write_text("x")
+    return not (is_first and answer.startswith("I do not"))
+"""
+
+
+def test_a_judge_is_asked_anew_in_further_looks(gate):
+    # the answer to q0 is another one on the head, and no reply differs from look to look
+    never = {0: []}
+
+    code, lines, err = gate({}, never, judges=(DOUBTING, DOUBTING), gates="[{measure: polite}]")
+
+    assert code == 0, err
+    assert lines_with(lines, "1 changed question ran ")
+    assert lines_with(lines, "mine did not surely change: polite 1.00 -> 0.98")
 
 
 def test_a_judge_whose_function_changed_is_named(gate, assert_message):

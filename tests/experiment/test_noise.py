@@ -3,6 +3,7 @@
 import importlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from ragbench.cli import group
 from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.manifest import Choices
 from ragbench.signature import Signature
 from ragbench.stats import noise_parts
 from ragbench.types import ScoreColumn
@@ -110,6 +112,27 @@ def test_the_purchases_of_recorded_answers_are_judgements(config, tmp_path):
 
     [noise] = [of_system["answer_relevancy"] for of_system in experiment.noise.values()]
     assert {buy.level: buy.times for buy in noise.buy} == {"questions": 2.0, "judge": 2.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_further_look_asks_a_judge_anew_about_equal_answers(flaky, repeat):
+    def reply(body, times_asked):
+        return json.dumps({"reasoning": "so", "level": 3})
+
+    counts = []
+    with ChatServer(reply, model="m") as server:
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "repeat": repeat}
+        parts = with_parts(flaky, apps={"mine": entry("app", repeat=1)})
+        parts["metrics"]["judge"] = judge | {"rubrics": ["answer_relevancy"], "temperature": 1.0}
+        for look in (0, 1, 1, 2):
+            Path("calls.txt").unlink(missing_ok=True)  # the app begins anew
+            run_experiment(parts, choices=Choices(look=look))
+            counts.append(server.counters.requests)
+
+    n = len(QUERIES) * repeat
+    # the second run of a look has its replies
+    assert counts == [n, 2 * n, 2 * n, 3 * n]
 
 
 def test_nothing_repeated_has_no_noise():

@@ -380,7 +380,15 @@ class JudgeAnswers(Verdicts[JudgedAnswers]):
             nuggets=self.judge.nuggets_of(query.id),
             sample=sample,
             turns=query.turns,
+            first_reply=self._first_reply,
         )
+
+    @property
+    def _first_reply(self) -> int:
+        """Number of the first reply in a further look of a gate, which asks a judge anew."""
+        if self.judge.judge.same_results:
+            return 0
+        return self.plan.choices.look * self.answer.samples * self.judge.repeat
 
     def is_pending(self, inputs: Outputs, row: int) -> bool:
         """Return True if the answer at `row` is not made yet."""

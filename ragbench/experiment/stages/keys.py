@@ -137,6 +137,7 @@ def item_key(item: JudgedItem, sample: int) -> str:
     ]
     nuggets = [] if item.nuggets is None else [{"nuggets": [*map(structs.astuple, item.nuggets)]}]
     optional = [*nuggets, *([sample] if sample else []), *([turns] if turns else [])]
+    optional += [{"first_reply": item.first_reply}] if item.first_reply else []
     return fingerprint_json([*parts, *extra, *optional], KEY_DIGITS)
 
 

@@ -42,6 +42,8 @@ class JudgedItem:
             from the references.
         sample: Number of this answer among several answers to the query, from 0; models do not see
             it.
+        first_reply: Number of the first reply of a model that counts, from 0; a further look of a
+            gate takes later ones.
         turns: Messages before the question, oldest first.
         tool_calls: Tools that the system called for the answer; None if that is unknown.
     """
@@ -58,6 +60,7 @@ class JudgedItem:
     sample: int = 0
     turns: tuple[Turn, ...] = ()
     tool_calls: tuple[ToolCall, ...] | None = None
+    first_reply: int = 0
 
     @property
     def question_messages(self) -> list[tuple[str, str]]:

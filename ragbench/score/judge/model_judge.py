@@ -310,7 +310,7 @@ class ModelJudge(llm.Connected, RubricJudge):
         votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
         # samples of a generator may be equal answers: each is judged by new replies
         n = self.jury.repeat
-        first = item.sample * n if n > 1 else 0
+        first = item.first_reply + (item.sample * n if n > 1 else 0)
         for model, number in itertools.product(self.jury.models, range(n)):
             voter = model if n == 1 else f"{model}, repeat {number + 1}"
             sample, tasks = first + number, Tasks()

@@ -22,7 +22,8 @@ from ragbench.score.judge.grounding import best_verdict
 from ragbench.types.scores import Verdict
 
 # Parameters that a plain function may have: parts of an item, one reference, item, rubric.
-INPUTS = (*(part.name for part in dataclasses.fields(JudgedItem)), "reference", "item", "rubric")
+_PARTS = [part.name for part in dataclasses.fields(JudgedItem) if part.name != "first_reply"]
+INPUTS = (*_PARTS, "reference", "item", "rubric")
 _RETURNS = "a number from 0 to 1, (number, reason), True or False, or a Verdict with a score"
 
 
