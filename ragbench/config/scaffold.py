@@ -150,7 +150,9 @@ def _scaffold_table(
         .replace("@MATCH@\n", match)
     )
     needs_corpus = not is_system and documents is None
-    needs_judge = "answer" in published.columns and _GOLD_PARTS.isdisjoint(columns)
+    # beside passages, an answer is that of a system; alone it may be gold
+    is_answered = "answer" in published.columns or columns.keys() >= {"answer", "contexts"}
+    needs_judge = is_answered and _GOLD_PARTS.isdisjoint(columns)
     if needs_judge:
         text = text.partition("# Left out, `metrics`")[0] + _template("judged")
         notes.append("no gold: a judge scores the answers; set its key or name another model")

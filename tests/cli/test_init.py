@@ -490,3 +490,14 @@ def test_answers_of_trec_rag(workplace, assert_message, year):
     result = invoke("ragbench.yaml", "-q", command=run_command)
     assert result.exit_code == 0
     assert "words_over_limit: r1 has 0.00" in result.stdout
+
+
+def test_answers_from_passages_without_gold_get_a_judge(workplace, assert_message):
+    rows = [["question", "contexts", "answer", "human"], ["Who?", "Ann did.", "Ann", "5"]]
+    write_csv(workplace / "qa.csv", rows)
+
+    result = invoke("--from", "qa.csv")
+
+    assert_message(result.stderr)
+    config = load_config("ragbench.yaml")
+    assert [*(config.metrics.judges or {})] == ["openai"]
