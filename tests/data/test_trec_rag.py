@@ -172,6 +172,32 @@ def test_judgements_of_other_citations_are_told(load, assert_message):
     assert_message(load(answers=[answer_of_2024()], support=[line]).warnings)
 
 
+def test_judgements_as_the_tool_of_the_track_writes_them(load):
+    citations = [("0", DOCUMENTS[0], "2"), ("1", DOCUMENTS[1], "-1"), ("2", DOCUMENTS[0], "0")]
+    first, second, third = (
+        {"citationID": number, "reference": name, "support": label}
+        for number, name, label in citations
+    )
+    sentences = [{"citations": [first]}, {"citations": [second, third]}, {"citations": []}]
+    line = {"topic_id": "t1", "narrative_id": "t1", "run_id": "r1", "sentences": sentences}
+
+    collection = load(answers=[answer_of_2024()], support=[line])
+
+    ((answered,),) = collection.recorded_answers.values()
+    assert answered.judgements.support == ("full_support", None)
+    assert collection.warnings == []
+    sentences[0]["citations"][0]["reference"] = "doc_9"
+    assert len(load(answers=[answer_of_2024()], support=[line]).warnings) == 1
+
+
+def test_segments_are_the_texts_of_passages(load):
+    row = {**answer_of_2024(), "segments": {DOCUMENTS[1]: "Dorman Long built it."}}
+
+    ((answered,),) = load(answers=[row]).recorded_answers.values()
+
+    assert [passage.text for passage in answered.contexts] == ["", "Dorman Long built it."]
+
+
 def test_nuggets_without_assignments_are_those_of_the_topic(load):
     line = nugget_line()
     del line["run_id"], line["nuggets"][0]["assignment"], line["nuggets"][1]["assignment"]
@@ -252,6 +278,7 @@ ANSWER = [
     ("a negative citation", ("answer", 0, "citations"), [-1]),
     ("a citation is true", ("answer", 0, "citations"), [True]),
     ("an unknown document", ("answer", 0, "citations"), ["doc_9"]),
+    ("segments are a list", ("segments",), ["It opened."]),
 ]
 
 

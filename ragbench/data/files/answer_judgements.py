@@ -41,10 +41,11 @@ _LEVELS_ALLOWED = "2 (full), 1 (partial), 0 (none) or -1 (not judged)"
 
 
 class SupportCitation(Record):
-    """Citation in a line of support judgements."""
+    """Citation in a line of judgements; tools of the track write `reference` for `docid`."""
 
     support: int | str
     docid: str | None = None
+    reference: str | None = None
 
 
 class SupportSentence(Record):
@@ -98,7 +99,8 @@ def read_support(paths: Iterable[Path]) -> dict[AnswerKey, JudgedSupport]:
             first = words[0] if words else None
             if first != _NOT_JUDGED:
                 levels.append(first)
-            cited.append(sentence.citations[0].docid if words else None)
+            citation = sentence.citations[0] if words else SupportCitation(support=0)
+            cited.append(citation.docid or citation.reference)
         judged[answer] = JudgedSupport(tuple(levels), tuple(cited))
     return judged
 

@@ -9,6 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import field
+
 from ragbench import types
 from ragbench.data.files.answer_judgements import (
     AnswerKey,
@@ -79,10 +81,17 @@ class AnswerSentence(Record):
 
 
 class AnswerLine(Record):
-    """Line of a file of answers, without the ids and the text of its topic."""
+    """Line of a file of answers, without the ids and the text of its topic.
+
+    Attributes:
+        references: Ids of the cited and retrieved documents, best first.
+        answer: Sentences.
+        segments: Texts of references by id, as the tools of the track add them.
+    """
 
     references: tuple[str, ...]
     answer: tuple[AnswerSentence, ...]
+    segments: dict[str, str] = field(default_factory=dict)
 
 
 class TrecRag:
@@ -165,7 +174,7 @@ class TrackAnswer:
         entry: Line of the answer.
         run: Id of the run.
         query: Topic and its text.
-        references: Ids of the cited and retrieved documents, best first.
+        references: Cited and retrieved documents, best first; their texts may be empty.
         sentences: Sentences with the markers of their citations.
         cited: First cited document of each sentence; None without a citation.
         length: Words of the answer, and the limit of its year.
@@ -174,7 +183,7 @@ class TrackAnswer:
     entry: Entry
     run: str
     query: types.Query
-    references: tuple[str, ...]
+    references: tuple[types.Document, ...]
     sentences: tuple[str, ...]
     cited: tuple[str | None, ...]
     length: AnswerLength
@@ -186,9 +195,8 @@ class TrackAnswer:
 
     def answered(self, judgements: AnswerJudgements) -> types.Answered:
         """Return the record of the answer: a sentence a line, and a document per reference."""
-        documents = [types.Document(name) for name in self.references]
         text = "\n".join(filter(None, self.sentences))
-        return types.Answered(self.topic, text, documents, judgements=judgements)
+        return types.Answered(self.topic, text, list(self.references), judgements=judgements)
 
 
 def _read_answers(paths: Iterable[Path]) -> dict[AnswerKey, TrackAnswer]:
@@ -235,7 +243,7 @@ def _read_answer(entry: Entry) -> TrackAnswer:
         entry,
         flat.id("run_id"),
         types.Query(topic, question),
-        line.references,
+        tuple(types.Document(name, line.segments.get(name, "")) for name in line.references),
         tuple(sentences),
         tuple(cited),
         length,
