@@ -40,8 +40,7 @@ def table(**pools):
     rows = []
     for number in range(N):
         pool = [f"dog-{number}", f"gold-{number}"]
-        # a name that no document has, as equal questions are one cluster
-        row = {"id": f"q{number}", "question": f"When did I sell my bike, {'abcdef'[number]}?"}
+        row = {"id": f"q{number}", "question": "When did I sell my bike?"}
         pool = pools.get(f"q{number}", pool)
         rows.append({**row, "relevant": [f"gold-{number}"], "pool": pool})
     return rows
@@ -258,6 +257,17 @@ def test_a_sweep_is_selected_within_the_pools(run, tmp_path, select):
     assert all(
         documents == [f"gold-{q[1:]}"] for q, documents in ids(result, system["name"]).items()
     )
+
+
+def test_one_question_about_several_pools_is_no_repetition(run, tmp_path):
+    run(table(q1=["dog-0", "gold-0"]))
+    data = {"type": "records", "path": "qa.jsonl", "corpus": "corpus.jsonl"}
+    (tmp_path / "audit.yaml").write_text(json.dumps({"dataset": data}), encoding="utf-8")
+
+    printed = run_command("audit", "audit.yaml", cwd=tmp_path).stdout
+
+    assert len(lines_with(printed, "repeats query")) == 1
+    assert "query q1 repeats query q0" in printed
 
 
 def test_several_data_sets_have_pools_of_their_own(run, tmp_path):

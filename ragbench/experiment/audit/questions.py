@@ -35,7 +35,8 @@ def shorten(text: str) -> str:
 def check_repeated(audited: AuditedSet) -> Iterator[Finding]:
     """Yield the questions that repeat an earlier one, the same in words or nearly so.
 
-    Questions of conversations are the same only with the same earlier turns, and never nearly.
+    Questions of conversations are the same only with the same earlier turns, and never nearly;
+    questions with pools only with the same pool.
     """
     first_query: dict[object, Query] = {}
     single = []
@@ -56,6 +57,8 @@ def check_repeated(audited: AuditedSet) -> Iterator[Finding]:
         nearest[later] = max(nearest.get(later, (0.0, 0)), (similarity, -row))
     for later, (_, row) in sorted(nearest.items()):
         query, first = single[later], single[-row]
+        if query.pool != first.pool:
+            continue
         problem = (
             f"query {query.id} asks nearly the same as query {first.id}: {shorten(query.text)}, "
             f"{shorten(first.text)}"
@@ -63,10 +66,10 @@ def check_repeated(audited: AuditedSet) -> Iterator[Finding]:
         yield audited.finding("nearly_repeated_question", query, problem)
 
 
-def _key(query: Query) -> tuple[tuple[str, ...], tuple[Turn, ...]] | None:
-    """Return the words and earlier turns of a question; None without a word."""
+def _key(query: Query) -> tuple[tuple[str, ...], tuple[Turn, ...], Sequence[str] | None] | None:
+    """Return the words, earlier turns and pool of a question; None without a word."""
     sequence = tuple(words(query.text))
-    return (sequence, query.turns) if sequence else None
+    return (sequence, query.turns, query.pool) if sequence else None
 
 
 def check_splits(audited: AuditedSet) -> Iterator[Finding]:
@@ -84,7 +87,7 @@ def check_splits(audited: AuditedSet) -> Iterator[Finding]:
             if (key := _key(other)) is not None:
                 by_key[key] = other.id
         for query in audited.queries:
-            other_id = query.id if query.id in ids else by_key.get(_key(query) or ((), ()))
+            other_id = query.id if query.id in ids else by_key.get(_key(query) or ((), (), None))
             if other_id is not None:
                 same = "" if other_id == query.id else f" as query {other_id}"
                 problem = f"query {query.id} is in {split} too{same}: {shorten(query.text)}"

@@ -117,12 +117,17 @@ def cluster_labels(
 def fold_labels(queries: Sequence[Query], clusters: Sequence[str] | None) -> list[str]:
     """Return the label of each query; those of one label share a fold of a cross-validation.
 
-    It is the cluster, or else the question, since a repeated question has been seen; a query
-    without a text has its id.
+    It is the cluster, or else the question with its pool, since a repeated question has been seen;
+    a query without a text has its id.
     """
     if clusters is not None:
         return list(clusters)
-    return [query.text.strip() or query.id for query in queries]
+    labels = []
+    for query in queries:
+        label = query.text.strip() or query.id
+        # the same question about other documents has not been seen
+        labels.append(label if query.pool is None else f"{label}\0{fingerprint(query.pool)}")
+    return labels
 
 
 def clusters_by(
