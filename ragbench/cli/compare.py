@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ragbench.experiment.compare import Comparison
 
 
+# Measures that are printed with all their tables.
+_MOST_MEASURES = 2
 # Options of a decision, which `ragbench gate OLD NEW` makes
 _DECIDING = ("--fail-if", "--strict", "--junit")
 
@@ -85,8 +87,9 @@ class _CompareCommand(click.Command):
     help="Sign flips of a test and bootstrap resamples.",
 )
 @output.seed_option(default=13, show_default=True, help="Equal seeds give equal results.")
+@output.flag("--verbose", help="Print all measures, the moved queries, and the legend.")
 @output.format_option("json", help="csv has a row for each comparison.")
-def command(base: str, runs: tuple[str, ...], form: str, **options: Any) -> None:
+def command(base: str, runs: tuple[str, ...], verbose: bool, form: str, **options: Any) -> None:
     """Compare each RUN with BASE, query by query.
 
     BASE and RUN are run folders, folders of an experiment (the newest run), baseline files, or TREC
@@ -98,14 +101,20 @@ def command(base: str, runs: tuple[str, ...], form: str, **options: Any) -> None
     from ragbench.data.runs.run_folder import to_json
     from ragbench.errors import DataError
     from ragbench.experiment.compare import compare
+    from ragbench.report.compared_screen import screen_report
     from ragbench.report.comparison import comparison_report
 
     # click gives an empty tuple without -m, where `compare` expects None
-    comparison = compare(base, *runs, measures=options.pop("measures") or None, **options)
+    measures = options.pop("measures") or None
+    comparison = compare(base, *runs, measures=measures, **options)
+    is_short = not (verbose or measures or options["unpaired"])
     if form == "json":
         output.write_json(to_json(comparison.to_dict()))
     else:
-        output.write_report(comparison_report(comparison.record), form)
+        has_many = len(comparison.record.measures) > _MOST_MEASURES
+        short = form == "table" and is_short and has_many
+        report = screen_report if short else comparison_report
+        output.write_report(report(comparison.record), form)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
     output.write_step_summary(partial(_page, comparison))
     if comparison.is_empty:

@@ -115,6 +115,23 @@ def test_exit_codes_of_a_change_that_cannot_be_told(
         assert_message(lines_with(out, "gate undecided: ", "if the systems are equal"))
 
 
+def test_many_measures_are_compared_on_one_screen(runs, assert_message):
+    # Sure differences, a measure of each kind, and what else there is.
+    out, _ = ragbench("compare", "runs/old", "runs/new", cwd=runs)
+    whole, _ = ragbench("compare", "runs/old", "runs/new", "--verbose", cwd=runs)
+
+    assert len(out.splitlines()) <= 24 < len(whole.splitlines())
+    assert_message(out)
+    # the systems of one run
+    one, _ = ragbench("compare", "runs/old", cwd=runs)
+    table, _ = ragbench("compare", "runs/old", "--format", "csv", cwd=runs)
+    sure = [row for row in csv.DictReader(io.StringIO(table)) if row["verdict"] == "better"]
+    assert len(sure) > 5
+    assert one.count("surely better: ") == 5
+    assert_message(lines_with(one, "more sure differences"))
+    assert_message(lines_with(one, "measure  "))
+
+
 def test_a_real_drop_fails(runs, qrels, example_data, assert_message):
     # the same hits with their order reversed
     bad = (runs / "runs/old/latest/rankings/exact.trec").read_text().splitlines()

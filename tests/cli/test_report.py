@@ -175,7 +175,7 @@ def test_a_run_without_its_config_is_compared_and_not_said_to_have_changed(runs)
     (folder / "config.yaml").unlink()
 
     out, _ = ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=runs.parent)
-    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=runs.parent)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", "--verbose", cwd=runs.parent)
 
     assert out == "report: both.md\n"
     assert "ours (now)" in compared
@@ -221,7 +221,7 @@ def test_what_changed_what_moved_and_why(tmp_path, assert_message):
 
     out, _ = ragbench("report", "runs/old", "runs/now", cwd=tmp_path)
     ragbench("report", "runs/old", "runs/now", "-o", "both.md", cwd=tmp_path)
-    compared, _ = ragbench("compare", "runs/old", "runs/now", cwd=tmp_path)
+    compared, _ = ragbench("compare", "runs/old", "runs/now", "--verbose", cwd=tmp_path)
 
     assert_message(out.splitlines())
     assert_message(

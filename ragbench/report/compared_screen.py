@@ -1,0 +1,121 @@
+"""First screen of `ragbench compare`: what is sure, the main measures, and causes that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison
+from ragbench.report import text as fmt
+from ragbench.report.comparison import COLUMNS, describe_subject
+from ragbench.report.headline import nothing_told, outcome_of, verdict_of
+from ragbench.report.runs import changed_lines
+from ragbench.report.table import (
+    Block,
+    Paragraph,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    change,
+    data_table,
+    label,
+    number,
+)
+from ragbench.types.display import printable
+
+# Sure differences, and queries of a cause that changed, that have a line.
+_MOST_LINES, _MOST_QUERIES = 5, 5
+
+
+def screen_report(comparison: ComparedRuns) -> TableReport:
+    """Return the sure differences, a table of one measure of each kind, and changed causes.
+
+    Rows for programs are those of the whole report, which `--verbose` prints.
+    """
+    blocks: list[Block] = [Paragraph((describe_subject(comparison), *changed_lines(comparison)))]
+    blocks.append(Paragraph((*nothing_told(comparison.measures), *_sure_lines(comparison))))
+    if (table := _main_table(comparison)).rows:
+        blocks.append(table)
+    blocks.append(Paragraph(tuple(_cause_lines(comparison)), is_apart=True))
+    notes = fmt.labelled("note", map(printable, comparison.notes))
+    blocks.append(Paragraph((*_closing_lines(comparison), *notes)))
+    return TableReport(tuple(blocks), data_table(COLUMNS, ()))
+
+
+def _pairs(comparison: ComparedRuns) -> Iterator[tuple[MeasureComparison, Difference]]:
+    """Yield each measure with each of its pairs."""
+    for family in comparison.measures:
+        for pair in family.comparisons:
+            yield family, pair
+
+
+def _sure_lines(comparison: ComparedRuns) -> Iterator[str]:
+    """Yield a line for each sure difference, losses first, or one line if no difference is sure."""
+    lines: dict[str, list[str]] = {"worse": [], "better": []}
+    for family, pair in _pairs(comparison):
+        verdict = verdict_of(pair, family.direction)
+        if verdict in lines:
+            difference, ends = fmt.difference(pair.difference or 0.0, pair.interval)
+            name, measure = printable(pair.system), printable(family.measure)
+            lines[verdict].append(f"surely {verdict}: {name}, {measure} {difference} {ends}")
+    of_all = [*lines["worse"], *lines["better"]]
+    yield from of_all[:_MOST_LINES] or ["no difference is sure"]
+    if len(of_all) > _MOST_LINES:
+        yield f"and {len(of_all) - _MOST_LINES} more sure differences"
+
+
+def _main_table(comparison: ComparedRuns) -> Table:
+    """Return the first measure of each kind, a row for each pair whose values differ."""
+    systems = {system.name: system for system in comparison.systems}
+    means = ("before", "after") if len(comparison.sources) > 1 else ("baseline", "value")
+    heads = (
+        *(TableColumn("measure"), TableColumn("system")),
+        *(TableColumn(head, "number") for head in (*means, "difference")),
+        TableColumn("verdict"),
+    )
+    first = _first_measures(comparison)
+    rows = []
+    for family, pair in _pairs(comparison):
+        if first.get(family.kind or "") != family.measure or pair.n_changed == 0:
+            continue
+        outcome = outcome_of(pair, family.direction)
+        rows.append(
+            (
+                *(label(family.measure), label(systems[pair.system].system)),
+                number(systems[pair.baseline].scores[family.measure].mean),
+                number(systems[pair.system].scores[family.measure].mean),
+                change(pair.difference, pair.interval),
+                TableCell(verdict_of(pair, family.direction), tone=outcome),
+            )
+        )
+    return Table(heads, tuple(rows))
+
+
+def _first_measures(comparison: ComparedRuns) -> Mapping[str, str]:
+    """Return kind of score -> its measure in the table: `right`, else the first one."""
+    first: dict[str, str] = {}
+    for family in comparison.measures:
+        if family.measure == "right":
+            first[family.kind or ""] = family.measure
+        first.setdefault(family.kind or "", family.measure)
+    return first
+
+
+def _cause_lines(comparison: ComparedRuns) -> Iterator[str]:
+    """Yield a line for each system on answers that became right or wrong, with their queries."""
+    for flow in comparison.causes if len(comparison.runs) > 1 else ():
+        if not flow.moves:
+            continue
+        yield fmt.flow_lines(flow)[0]
+        queries = [printable(query) for move in flow.moves for query in move.queries]
+        more = f" and {len(queries) - _MOST_QUERIES} more" if len(queries) > _MOST_QUERIES else ""
+        yield f"  {', '.join(queries[:_MOST_QUERIES])}{more}"
+
+
+def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:
+    """Yield what the table leaves out, and how to see it."""
+    n_same = sum(pair.n_changed == 0 for _, pair in _pairs(comparison))
+    if n_same:
+        yield f"identical: {n_same} of {sum(1 for _ in _pairs(comparison))} pairs of scores"
+    n_measures = len(comparison.measures) - len(set(_first_measures(comparison).values()))
+    yield f"{fmt.counted(n_measures, 'measures')} more, and the moved questions: --verbose"
