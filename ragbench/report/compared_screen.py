@@ -43,7 +43,7 @@ def screen_report(comparison: ComparedRuns) -> TableReport:
 
 
 def _pairs(comparison: ComparedRuns) -> Iterator[tuple[MeasureComparison, Difference]]:
-    """Yield each measure with each of its pairs."""
+    """Yield the comparisons of each measure with the difference of each pair of systems."""
     for family in comparison.measures:
         for pair in family.comparisons:
             yield family, pair
@@ -113,7 +113,7 @@ def _cause_lines(comparison: ComparedRuns) -> Iterator[str]:
 
 
 def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:
-    """Yield what the table leaves out, and how to see it."""
+    """Yield the number of scores that the table leaves out, and the option that shows them."""
     n_same = sum(pair.n_changed == 0 for _, pair in _pairs(comparison))
     if n_same:
         yield f"identical: {n_same} of {sum(1 for _ in _pairs(comparison))} pairs of scores"
