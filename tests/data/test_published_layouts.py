@@ -19,7 +19,9 @@ from ragbench.data.files.forms import FORMS
 from ragbench.data.files.predictions import read_samples
 from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import HuggingFace, Records
+from tests.chat_server import ChatServer
 from tests.commands import run_command
+from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs
 
@@ -759,7 +761,15 @@ def test_a_set_of_answers_without_gold_gets_a_judge(tmp_path, assert_message):
 
     assert written.returncode == planned.returncode == 0
     assert_message(written.stderr)
-    assert "faithfulness (openai)" in planned.stdout
+    with ChatServer(Script(), model="m") as server:
+        url = f"metrics.judge.base_url={server.url}"
+        ran = run_command("run", "ragbench.yaml", "--set", url, cwd=tmp_path, env=key)
+    assert ran.returncode == 0, ran.stderr
+    summary = json.loads((tmp_path / "runs/ragbench/latest/summary.json").read_text())
+    scores = summary["systems"][0]["scores"]
+    assert {name: score["n"] for name, score in scores.items()} == dict.fromkeys(scores, 2)
+    assert {"faithfulness", "answer_relevancy"} <= {*scores}
+    assert "faithfulness (openai), answer_relevancy (openai)\n" in planned.stdout
 
 
 def test_a_question_of_mtrag_without_an_answer_wants_a_refusal(tmp_path):
