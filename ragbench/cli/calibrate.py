@@ -264,16 +264,12 @@ def _certify_on(
     has_predictions = published.JUDGE in request.columns or ratings is not None
     output.refuse(
         (
-            config and has_predictions,
-            "--column judge= and --ratings beside --on ask no judge, and take no CONFIG",
-        ),
-        (
             not config and not has_predictions,
             "Missing argument 'CONFIG' with the judge, or --column judge=COLUMN with predictions "
             "that FILE holds",
         ),
         (
-            config and choices.keys() & {"judge_scale", "model"},
+            not has_predictions and choices.keys() & {"judge_scale", "model"},
             "--judge-scale and --model are for --column judge=COLUMN",
         ),
         (
@@ -281,15 +277,17 @@ def _certify_on(
             "--set and --plan are for the judge of a CONFIG",
         ),
     )
-    judge_scale, model = choices.get("judge_scale"), choices.get("model", "not named")
-    if ratings is not None:
-        published.certify_qrels(request, ratings, model)
-    elif config is None:
-        published.certify_predictions(request, judge_scale, model)
-    else:
+    if config is not None and not has_predictions:
         overrides, only_plan = choices.get("overrides", ()), choices.get("only_plan", False)
         code = published.certify_set(config, request, overrides, only_plan=only_plan)
         click.get_current_context().exit(code)
+    if config is not None:
+        request = published.with_seed_of(config, request)
+    judge_scale, model = choices.get("judge_scale"), choices.get("model", "not named")
+    if ratings is not None:
+        published.certify_qrels(request, ratings, model)
+    else:
+        published.certify_predictions(request, judge_scale, model)
 
 
 def _certify_ratings(

@@ -21,7 +21,7 @@ from ragbench.calibration.sheet import LabelScale
 from ragbench.cli import output
 from ragbench.cli.certificate import Target, write_certificate, write_record
 from ragbench.config.load import load_judges
-from ragbench.config.schema import ExperimentConfig
+from ragbench.config.schema import DEFAULT_SEED, ExperimentConfig
 from ragbench.data.files.judged_qrels import TrecFiles, read_judged_qrels, sort_trec_files
 from ragbench.data.files.judged_rows import OWN_PARTS, JudgedSet, read_judged_rows
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNREACHABLE
@@ -52,7 +52,7 @@ class SetRequest:
         columns: Part -> columns, as the user names them.
         rubrics: Names of rubrics; empty means all that can judge the set.
         limit: Number of rows to draw; None takes all.
-        seed: Seed of the draw; None is that of the config, or 0.
+        seed: Seed of the draw; None is that of the config, or the default seed.
         scale: Scale of the labels; None: that of the rubric, or 0..1 for predictions.
         target: Files and format of the certificate.
         by: Column of groups; empty means that of the form, if the rows have it.
@@ -97,6 +97,17 @@ def _summary(rows: JudgedSet) -> str:
         if len(numbers) <= 6:
             text += "; " + ", ".join(f"{n:,} {label}" for label, n in sorted(numbers.items()))
     return text
+
+
+def with_seed_of(config: Path, request: SetRequest) -> SetRequest:
+    """Return a request for predictions with the seed of a config, whose judges are not asked.
+
+    Raises:
+        ConfigError: The config has problems.
+    """
+    seed = load_judges(config).seed
+    output.write_notes([f"the predictions are those of the file: no judge of {config} is asked"])
+    return replace(request, seed=seed if request.seed is None else request.seed)
 
 
 def certify_set(
@@ -195,7 +206,7 @@ def certify_qrels(request: SetRequest, ratings: Path, model: str) -> None:
         raise click.UsageError("--ratings beside --on is for qrels of TREC in both")
     rows, _ = read_judged_qrels(files.qrels[0], None, None)
     rubric = request.rubrics[0] if request.rubrics else None
-    rows = request.draw(rows, 0)
+    rows = request.draw(rows, DEFAULT_SEED)
     run, scale = rated_qrels(rows, ratings, rubric=rubric, model=model)
     _write_grades(run, rows, files, scale, request)
 
@@ -250,7 +261,7 @@ def certify_predictions(request: SetRequest, judge_scale: LabelScale | None, mod
         DataError: The set cannot be read, or a label or prediction is none of its scale.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
-    rows = request.read_rows(0)
+    rows = request.read_rows(DEFAULT_SEED)
     if rows.are_pairs:
         _refuse_for_pairs(request)
     scale = request.scale or LabelScale(0, 1)

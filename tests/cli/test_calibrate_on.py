@@ -130,6 +130,14 @@ def test_predictions_in_a_file_are_certified_without_a_call(on):
     assert on.server.counters.requests == 0
 
 
+def test_predictions_beside_a_config_ask_no_judge(on):
+    columns = ["--column", "judge=metadata.gpt_4o", "--json"]
+    done = on("c.yaml", "--on", "FaithBench.jsonl", *columns)
+    assert done.stdout == on("--on", "FaithBench.jsonl", *columns).stdout
+    assert "no judge of c.yaml is asked" in done.stderr
+    assert on.server.counters.requests == 0
+
+
 def test_a_table_of_its_own_names_its_columns(on, tmp_path):
     rows = [{"query_id": "q", "answer": f"d{n}", "grade": n, "model": n // 2} for n in range(4)]
     sets.write_jsonl(tmp_path / "own.jsonl", rows)
@@ -177,7 +185,7 @@ def test_a_judge_that_takes_the_first_answer_has_a_position_bias(tmp_path, on):
 def test_uses_that_do_not_fit_are_refused(on, assert_message):
     for arguments in (
         ["--on", "JudgeBench.jsonl"],
-        ["c.yaml", "--on", "FaithBench.jsonl", "--column", "judge=metadata.gpt_4o"],
+        ["c.yaml", "--on", "FaithBench.jsonl", "--column", "judge=metadata.gpt_4o", "--plan"],
         ["c.yaml", "--on", "FaithBench.jsonl", "--ratings", "x.csv"],
         ["c.yaml", "--on", "FaithBench.jsonl", "--model", "m"],
         ["--on", "FaithBench.jsonl", "--column", "judge=metadata.gpt_5"],
@@ -322,7 +330,6 @@ def test_qrels_need_the_texts_of_a_data_set(on, judged_pool, assert_message):
         ["c.yaml", "--on", "people.qrels"],
         ["--on", "people.qrels", "judge.qrels"],
         ["--on", "LLM-AggreFact.jsonl", "--ratings", "judge.qrels"],
-        ["c.yaml", "--on", "people.qrels", "--ratings", "judge.qrels"],
     ):
         done = on(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
