@@ -305,7 +305,8 @@ def _named_sources(
         sources = [base, *runs]
         return list(zip(_names(sources), sources, strict=True))
     if runs or len(base) < 2:
-        problem = errors.Phrase(f"a mapping of {len(base)} and {len(runs)} further sources")
+        further = f" and {len(runs)} beside it" if runs else ""
+        problem = errors.Phrase(f"a mapping of {len(base)}{further}")
         allowed = "a mapping of two sources or more, alone"
         raise errors.OptionError("compare", "base", problem, allowed)
     return [(str(name), source) for name, source in cast("Mapping[str, Source]", base).items()]

@@ -141,6 +141,63 @@ def test_the_judgement_of_a_query_never_moves_its_own_ranking(world):
         assert ranking_of(name, again) == ranking_of(name, base)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_grades_gaps_and_ties_are_weighed_as_pytrec_eval_does(seed, tmp_path, monkeypatch):
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    monkeypatch.chdir(tmp_path)
+    _, runs = write_world("data", seed, n_settings=3)
+    draw, names = random.Random(seed), [f"q{number}" for number in range(20)]
+    qrels = {}
+    for name in names:
+        judged = draw.sample(DOCUMENTS, 6)
+        grades = (0, 0, 0, 1, 2) if name not in ("q2", "q9") else (0,)
+        qrels[name] = {document: draw.choice(grades) for document in judged}
+    lines = ["query-id\tcorpus-id\tscore"]
+    for name, grades in qrels.items():
+        lines += [f"{name}\t{document}\t{grade}" for document, grade in grades.items()]
+    Path("data/qrels/test.tsv").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    runs.append(runs[0])  # of equal means the first setting wins
+    for setting, run in enumerate(runs):
+        lines = []
+        for name in names:
+            if (setting, name) == (1, "q4"):
+                run[name] = []  # a ranking that is missing scores 0
+            for rank, document in enumerate(run[name]):
+                lines.append(f"{name} Q0 {document} {rank + 1} {3 - rank // 2} s{setting}")
+        Path(f"data/{setting}.trec").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    config = config_of("data", metrics={"retrieval": {"measures": ["ndcg@5"]}})
+    config["retrievers"]["tuned"]["select"] = {"folds": 5, "measure": "ndcg@5"}
+
+    experiment = rb.run_experiment(config)
+
+    relevant = [name for name, grades in qrels.items() if max(grades.values()) > 0]
+    values = []
+    for run in runs:
+        ranked = {}
+        for name, documents in run.items():
+            ranked[name] = {d: float(3 - rank // 2) for rank, d in enumerate(documents)} or {
+                "": 0.0
+            }
+        evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut_5"})
+        scores = evaluator.evaluate(ranked)
+        values.append({name: scores[name]["ndcg_cut_5"] for name in relevant})
+    parts = parts_of(20, 13, [f"{name}?" for name in names], 5).tolist()
+    fold_of = dict(zip(names, parts, strict=True))
+    expected = {}
+    for choice in experiment.record.folds:
+        outside = [name for name in relevant if fold_of[name] != choice.fold - 1]
+        means = [sum(of_run[name] for name in outside) / len(outside) for of_run in values]
+        best = next(n for n, mean in enumerate(means) if mean > max(means) - 1e-9)
+        assert choice.system == f"tuned-path=data_{best}.trec"
+        assert choice.n == len(outside)
+        assert choice.mean == pytest.approx(means[best])
+        inside = [name for name in relevant if fold_of[name] == choice.fold - 1]
+        expected |= {name: values[best][name] for name in inside}
+    column = experiment.per_query["tuned"]["ndcg@5"]
+    assert {name: column[name] for name in relevant} == pytest.approx(expected)
+
+
 def ranking_of(name, experiment):
     """Return the lines of a query in the ranking of `tuned`."""
     lines = (experiment.path / "rankings/tuned.trec").read_text().splitlines()
