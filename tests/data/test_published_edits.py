@@ -106,6 +106,50 @@ def deep_question(number):
     }
 
 
+def long_mem_eval(number):
+    turn = {"role": "user", "content": f"I saw moon {number}.", "has_answer": True}
+    return {
+        "question_id": f"q{number}",
+        "question_type": "single-session-user",
+        "question": f"Moon {number}?",
+        "answer": "Io",
+        "haystack_dates": ["2023/05/20"],
+        "haystack_session_ids": [f"s{number}"],
+        "haystack_sessions": [[turn]],
+        "answer_session_ids": [f"s{number}"],
+    }
+
+
+def locomo(number):
+    turn = {"speaker": "Ann", "dia_id": "D1:1", "text": f"I saw moon {number}."}
+    return {
+        "sample_id": f"conv-{number}",
+        "conversation": {"speaker_a": "Ann", "session_1_date_time": "May", "session_1": [turn]},
+        "qa": [{"question": "Which?", "answer": "Io", "evidence": ["D1:1"], "category": 1}],
+    }
+
+
+def hotpot(number):
+    return {
+        "_id": f"h{number}",
+        "question": f"Moon {number}?",
+        "answer": "Io",
+        "supporting_facts": [[f"Io {number}", 0]],
+        "context": [[f"Io {number}", ["Io is a moon."]]],
+    }
+
+
+def musique(number):
+    paragraph = {"idx": 0, "title": "Io", "paragraph_text": "Io.", "is_supporting": True}
+    return {
+        "id": f"m{number}",
+        "question": f"Moon {number}?",
+        "answer": "Io",
+        "answer_aliases": ["Jupiter I"],
+        "paragraphs": [paragraph],
+    }
+
+
 # Form -> (row by number, path of a value -> values that the form does not have there)
 FORMS = {
     "BRIGHT": (
@@ -185,6 +229,45 @@ FORMS = {
             "documents": (MISSING, *NO_LISTS, [7]),
             "response": ([], {}, True),
             "all_relevant_sentence_keys": (MISSING, 7, [7], True),
+        },
+    ),
+    "LongMemEval": (
+        long_mem_eval,
+        {
+            "question_id": (*NO_IDS, "q0"),
+            "question": NO_TEXTS,
+            "haystack_sessions": (MISSING, None, *NO_LISTS, [], [[], []]),
+            "haystack_session_ids": (MISSING, None, *NO_LISTS, []),
+            "haystack_sessions.0.0": (7, None, []),
+        },
+    ),
+    "LoCoMo": (
+        locomo,
+        {
+            "sample_id": (MISSING, None, 7, [], {}, True),
+            "conversation": (MISSING, *NO_OBJECTS, {}),
+            "conversation.session_1": (7, True),
+            "conversation.session_1.0": (7, None, [], {}),
+            "conversation.session_1.0.text": (MISSING, None, 7),
+            "qa": (MISSING, None, *NO_LISTS),
+        },
+    ),
+    "HotpotQA": (
+        hotpot,
+        {
+            "_id": (*NO_IDS, "h0"),
+            "question": NO_TEXTS,
+            "context": (MISSING, None, 7, True, [7], [["Io"]]),
+            "supporting_facts": (MISSING, None, 7, True, ["Io"]),
+        },
+    ),
+    "MuSiQue": (
+        musique,
+        {
+            "id": (*NO_IDS, "m0"),
+            "question": NO_TEXTS,
+            "paragraphs": (MISSING, None, 7, True, [7]),
+            "paragraphs.0.is_supporting": (MISSING, None, "maybe"),
         },
     ),
     "BrowseComp-Plus, runs": (

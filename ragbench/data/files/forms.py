@@ -233,6 +233,8 @@ def _locomo(values: Values) -> Content:
                 turns.append(_turn_of_locomo(name, turn, time))
     if not turns:
         raise ValueError("no turns in 'conversation'")
+    if not isinstance(values["qa"], list):
+        raise ValueError("'qa' is no list of questions")
     rows: list[Values] = []
     for number, item in enumerate(values["qa"], start=1):
         # an item may name several turns
