@@ -19,12 +19,13 @@ from ragbench.calibration.group_agreement import (
 )
 from ragbench.calibration.judge_bias import judge_bias, pair_judges
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
-from ragbench.calibration.labels import Labels, Ratings
+from ragbench.calibration.labels import Labels
 from ragbench.calibration.rater_agreement import (
     correlations,
     judge_against_people,
     people_against_people,
 )
+from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.sheet import Draw, LabelScale, draw_again, is_unsure_draw
 from ragbench.errors import DataError, OptionError
 from ragbench.records import certificate

@@ -10,7 +10,8 @@ import numpy as np
 
 from ragbench.calibration.earlier_agreement import ChangedAgreement
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
-from ragbench.calibration.labels import Labels, Ratings
+from ragbench.calibration.labels import Labels
+from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.sheet import LabelScale
 
 # Distance of scores from 0 to 1 that is a disagreement on a scale without levels.

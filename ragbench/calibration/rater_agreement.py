@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.calibration.labels import Ratings
+from ragbench.calibration.ratings import Ratings
 from ragbench.records import certificate
 from ragbench.records.codec import from_json
 from ragbench.stats import agreement, correlation

@@ -22,9 +22,10 @@ from ragbench.calibration.disagreements import (
 )
 from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
-from ragbench.calibration.labels import Labels, LabelTable, read_labels, read_ratings
+from ragbench.calibration.labels import Labels, LabelTable, read_labels
 from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
+from ragbench.calibration.ratings import read_ratings
 from ragbench.cli.output import (
     parse_pairs,
     resumable,

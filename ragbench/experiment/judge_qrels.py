@@ -10,8 +10,8 @@ import numpy as np
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.judged_set import key_of, run_of_rows
-from ragbench.calibration.labels import judged_scores
 from ragbench.calibration.rater_agreement import agreement_record
+from ragbench.calibration.ratings import judged_scores
 from ragbench.calibration.sheet import LabelScale
 from ragbench.comparison.evaluate import evaluate_run
 from ragbench.config.schema import ExperimentConfig

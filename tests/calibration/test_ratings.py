@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ragbench as rb
-from ragbench.calibration.labels import Ratings, read_ratings
+from ragbench.calibration.ratings import Ratings, read_ratings
 from ragbench.calibration.sheet import LabelScale
 from ragbench.errors import DataError, RagbenchError
 from tests.calibration.trial import lent_rows
