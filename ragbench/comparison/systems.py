@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.data.runs.scored_systems import SystemParts, SystemScores
-from ragbench.errors import RagbenchError
+from ragbench.errors import AdapterError, RagbenchError
 from ragbench.records.score import Kind, SystemScore
 from ragbench.registry import PYTHON
 from ragbench.stats import mean_interval, share_upper_limit
@@ -209,7 +209,14 @@ def _interval(
     confidence: float,
     clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
 ) -> tuple[float, float]:
-    """Return the interval of the aggregate; NaN for a sum, or without scored queries."""
+    """Return the interval of the aggregate; NaN for a sum, or without scored queries.
+
+    Raises:
+        AdapterError: A metric of the user returned NaN.
+    """
+    if n_missing := int(np.count_nonzero(np.isnan(scored))):
+        problem = f"found nan for {n_missing} of {len(scored)} queries"
+        raise AdapterError(f"metric '{column.name}': {problem}, allowed: a finite number")
     if column.aggregate == "sum" or not len(scored):
         return (math.nan, math.nan)
     if clusters is None and has_upper_limit(column):

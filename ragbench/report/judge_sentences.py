@@ -10,7 +10,7 @@ from ragbench.calibration.judged_run import Key
 from ragbench.records import certificate as records
 from ragbench.records.score import Ends
 from ragbench.report.table import Block, Heading, Paragraph
-from ragbench.report.text import counted, difference, significant, with_interval
+from ragbench.report.text import counted, difference, listed, significant, with_interval
 from ragbench.types.display import printable
 
 # Disagreements that a terminal shows, and the characters of a text that it shows.
@@ -119,7 +119,7 @@ def _change_start(score: str, share: float, parts: Sequence[str], place: str) ->
     """Return the agreement of a judge before a change in words."""
     agreement = f"{printable(score)} agreed on {_share(share, None)} before"
     if parts:
-        agreement += f" its {' and '.join(parts)} changed"
+        agreement += f" its {listed(parts)} changed"
     return f"{agreement} ({printable(place)})" if place else agreement
 
 

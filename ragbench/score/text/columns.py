@@ -237,7 +237,8 @@ def _reader(metrics: Sequence[base.Metric], options: base.Options) -> base.RowRe
             allowed = ""
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 allowed = "a number"
-            elif not low - ROUNDING <= value <= high + ROUNDING or math.isinf(value):
+            # NaN is a missing value, which the caller refuses or counts
+            elif value < low - ROUNDING or value > high + ROUNDING or math.isinf(value):
                 allowed = f"finite numbers from {low:g} to {high:g}, the range that it declares"
                 if math.isinf(low) and math.isinf(high):
                     allowed = "a finite number"
