@@ -108,14 +108,13 @@ def _fitting_rubrics(
     planned: PlannedJudge, rows: JudgedSet, names: Sequence[str]
 ) -> tuple[list[Rubric], dict[str, list[str]]]:
     """Return the rubrics that a set has the parts for, and reason -> other rubrics."""
-    asks = "pair" if rows.are_pairs else "answer"
     fitting, skipped = [], dict[str, list[str]]()
     for rubric in (*planned.rubrics, *planned.pairwise):
         if names and rubric.name not in names:
             continue
         missing = [part for part in rubric.needs if not _has_part(rows.rows, part, rubric)]
-        if rubric.asks != asks:
-            skipped.setdefault(f"no rubric of {asks}s", []).append(rubric.name)
+        if rubric.asks not in rows.asks:
+            skipped.setdefault(f"no rubric of {rows.asks[0]}s", []).append(rubric.name)
         elif missing:
             skipped.setdefault(f"without {' and '.join(missing)}", []).append(rubric.name)
         else:

@@ -130,6 +130,22 @@ def test_predictions_in_a_file_are_certified_without_a_call(on):
     assert on.server.counters.requests == 0
 
 
+def test_a_table_of_passages_is_judged_by_a_rubric_of_passages(on, tmp_path):
+    rows = []
+    for number, name in enumerate(("large", "small", "Ceres")):
+        rows.append({"question": "What?", "contexts": [name], "label": min(number, 1)})
+    sets.write_jsonl(tmp_path / "passages.jsonl", rows)
+    script = Script(level=lambda text: 4 if "Ceres" in text.rpartition("<passage")[2] else 1)
+    with ChatServer(script) as server:
+        judge = (
+            f"{{type: openai, model: m, base_url: '{server.url}', rubrics: [passage_relevance]}}"
+        )
+        (tmp_path / "p.yaml").write_text(f"metrics:\n  judge: {judge}\n")
+        done = on("p.yaml", "--on", "passages.jsonl", "--scale", "0..1", "--json")
+    of = certificate_of(done)["passage_relevance"]
+    assert of["agreement"]["raw"]["value"] == pytest.approx(2 / 3)  # 0 0 1 against 0 1 1
+
+
 def test_predictions_beside_a_config_ask_no_judge(on):
     columns = ["--column", "judge=metadata.gpt_4o", "--json"]
     done = on("c.yaml", "--on", "FaithBench.jsonl", *columns)

@@ -37,12 +37,14 @@ class JudgedForm(Form):
         silence: Label of a rater who said nothing about a row; empty if that is no label.
         group: Column by which the set is usually reported in parts; empty for none.
         ids_repeat: Whether an id is that of a question or source, which several rows may share.
+        asks: What labels may be about, as `asks` of a rubric names it; pairs are about pairs.
     """
 
     join: str = ""
     silence: str = ""
     group: str = ""
     ids_repeat: bool = False
+    asks: tuple[str, ...] = ("answer",)
 
 
 def _support(is_supported: bool) -> str:

@@ -23,7 +23,9 @@ from ragbench.signature import fingerprint
 from ragbench.types.tables import PARTS, columns_named
 
 # Form of a table that is none of the published ones.
-_TABLE = JudgedForm("a table with labels", (), ids_repeat=True)
+_TABLE = JudgedForm(
+    "a table with labels", (), ids_repeat=True, asks=("answer", "context", "conversation")
+)
 # Column of the labels, after the conversion by a form.
 LABEL = "label"
 _LISTED = 4  # columns that a message lists
@@ -70,6 +72,7 @@ class JudgedSet:
         label_columns: Columns of the labels; empty for pairs.
         n_total: Number of rows of the files.
         group: Column by which the set is usually reported in parts; empty for none.
+        asks: What the labels may be about, as `asks` of a rubric names it.
     """
 
     form: str
@@ -78,6 +81,7 @@ class JudgedSet:
     label_columns: tuple[str, ...]
     n_total: int
     group: str = ""
+    asks: tuple[str, ...] = ("answer",)
 
     @property
     def are_pairs(self) -> bool:
@@ -155,7 +159,8 @@ def read_judged_rows(files: Sequence[Path], columns: Mapping[str, Sequence[str]]
     elif not labels:
         problem = f"no column with labels (columns: {', '.join(entries[0].values)})"
         raise entries[0].error(problem, allowed="label, label_1 ..., or --column label=COLUMN")
-    return JudgedSet(form.name, tuple(files), rows, labels, len(rows), form.group)
+    asks = ("pair",) if rows[0].other is not None else form.asks
+    return JudgedSet(form.name, tuple(files), rows, labels, len(rows), form.group, asks)
 
 
 def _form_of(
