@@ -129,7 +129,8 @@ class RankingFacts(NamedTuple):
         gold: Number of gold documents and spans, of alternatives one; None if the query has no
             judgements.
         example: Id of one gold document, or label of a span.
-        missing: Gold documents that are not in the corpus; empty if that is not known.
+        missing: Gold documents that are not in the corpus, or not in the pool of the query; empty
+            if that is not known.
         ranks: Rank and name of the gold that is met, best first.
         document_ranks: Ranks of passages of the documents whose gold spans no hit meets.
         retrieved: Number of hits.
@@ -141,6 +142,7 @@ class RankingFacts(NamedTuple):
         unplaced: Rank of the first passage that has no place in a document, and so may hold a gold
             span; 0 if there is none.
         ambiguous: Documents that hold the quoted gold passage, if no one of them is named as gold.
+        searched: Documents that the query searches: those of the `corpus`, or of its `pool`.
     """
 
     failed: str | None = None
@@ -155,6 +157,7 @@ class RankingFacts(NamedTuple):
     unit: Literal["document", "span"] = "document"
     unplaced: int = 0
     ambiguous: tuple[str, ...] = ()
+    searched: Literal["corpus", "pool"] = "corpus"
 
     def met_at(self, need: Need) -> int:
         """Return the rank down to which hits meet any or all of the gold; 0 if they never do.
@@ -426,7 +429,7 @@ def _loss_before_reading(
     absent = [document for document in ranking.missing if document not in read]
     if absent and gold - len(absent) < needed:
         count = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
-        return Loss("not_in_corpus", f"gold {absent[0]}{count} not in the corpus")
+        return Loss("not_in_corpus", f"gold {absent[0]}{count} not in the {ranking.searched}")
     if len(read) >= needed:
         return None
     return _loss_in_ranking(ranking, read, needed - len(read), depth, answer, reader)

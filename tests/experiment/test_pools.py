@@ -259,6 +259,14 @@ def test_a_sweep_is_selected_within_the_pools(run, tmp_path, select):
     )
 
 
+def test_gold_outside_the_pool_is_no_fault_of_the_retriever(run):
+    result = run(table(q0=["dog-0", "dog-1"], q1=[]))
+
+    causes = result.causes["bm25"]
+    assert [causes[q].cause for q in ("q0", "q1", "q2")] == ["not_in_corpus"] * 2 + ["found"]
+    assert causes["q0"].why == "gold gold-0 not in the pool"
+
+
 def test_one_question_about_several_pools_is_no_repetition(run, tmp_path):
     run(table(q1=["dog-0", "gold-0"]))
     data = {"type": "records", "path": "qa.jsonl", "corpus": "corpus.jsonl"}

@@ -24,6 +24,7 @@ from ragbench.experiment.stages.matching import (
     ranked_passages,
     scored_ids,
 )
+from ragbench.experiment.stages.pools import has_pools
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.ranking import rank_order
 from ragbench.score.text.gold_words import GoldWords
@@ -268,19 +269,37 @@ class GoldFacts:
         ambiguous = self._ambiguous(query)
         gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
         facts = RankingFacts(None, gold, example, missing, retrieved=retrieved, ambiguous=ambiguous)
+        if query in self._pools:
+            facts = facts._replace(searched="pool")
         if pieces := self.pieces.get(query):
             needs = dict.fromkeys(piece.need for piece in pieces)
             return facts._replace(gold=len(needs), example=next(iter(needs)), unit="span")
         return facts
 
     @cached_property
+    def _pools(self) -> Mapping[str, frozenset[str]]:
+        """Query -> documents of its pool; a query without a pool is absent."""
+        pools = dict[str, frozenset[str]]()
+        if has_pools(self.plan):
+            for query in self.plan.queries:
+                if query.pool is not None:
+                    pools[query.id] = frozenset(query.pool)
+        return pools
+
+    @cached_property
     def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
-        """Judged query -> (number of relevant documents, id of the best, ids not in the corpus)."""
+        """Judged query -> (number of relevant documents, id of the best, ids that it lacks).
+
+        A query lacks documents that are not in the corpus, or not in its pool.
+        """
         # gold texts and folded documents have ids that the corpus need not have
         by_id = self.plan.config.metrics.retrieval.match.level == "id"
-        corpus = self.plan.corpus if by_id else None
+        corpus = self.plan.corpus or None  # an empty one is no corpus
         counts = {}
         for query, names in self.relevant.items():
-            missing = [name for name in names if name not in corpus] if corpus else []
+            documents = self._pools.get(query, corpus) if by_id else None
+            missing = []
+            if documents is not None:
+                missing = [name for name in names if name not in documents]
             counts[query] = len(names), names[0] if names else "", tuple(missing)
         return counts
