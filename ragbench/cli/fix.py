@@ -26,6 +26,7 @@ from ragbench.cli import output
     help="Write the config with the best change, if it is better; another file is not replaced.",
 )
 @output.flag("--best", help="Write it even if it is not shown to be better.")
+@output.flag("--verbose", help="Print all changes, and the questions that none helps.")
 @output.format_option(
     "json", help="csv has a row for each change; json has all changes with all questions."
 )
@@ -36,6 +37,7 @@ def command(
     passages: int | None,
     write: Path | None,
     best: bool,
+    verbose: bool,
     form: str,
     as_json: bool,
 ) -> None:
@@ -64,7 +66,8 @@ def command(
     if as_json or form == "json":
         output.write_json(to_json(codec.to_json(fixes)))
     else:
-        output.write_report(fix_report(fixes, words), form)
+        report = fix_report(fixes, words, verbose=verbose or form != "table")
+        output.write_report(report, form)
     promise = fixes.best
     if write is None:
         return

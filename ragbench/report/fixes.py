@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from ragbench.records.causes import Quantity, quantity
@@ -35,27 +36,52 @@ COLUMNS = (
     *("kind", "change", "found", "of", "rescued", "lost", "gain", "low", "high", "verdict"),
     *("passages", "tokens", "latency_ms"),
 )
+_SHOWN = 5  # changes, and reasons of losses, on one screen
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
 _ROWS = 200  # questions on the page
 
 
-def fix_report(fixes: FixList, arguments: str, *, brief: bool = False) -> TableReport:
-    """Return a fix list as a report; a brief one has the changes and the next step alone.
+def fix_report(
+    fixes: FixList, arguments: str, *, brief: bool = False, verbose: bool = True
+) -> TableReport:
+    """Return a fix list as a report.
 
-    `arguments` are those of `ragbench fix`, as the user wrote them.
+    Args:
+        fixes: The fix list.
+        arguments: Arguments of `ragbench fix`, as the user wrote them.
+        brief: Leave out all but the changes and the next step.
+        verbose: Print all changes, with the questions that none helps. False prints one screen.
     """
     n_lost = questions(fixes.of - fixes.found)
     head = f"{_headline(fixes)}; what stored results say about the other {n_lost}:"
     blocks: list[Block] = [Paragraph((head,), is_apart=True)]
     for table in fix_chapter(fixes).grids:
         # tables by question are for the links of the page; --json has all ids
-        if not table.has_queries and (not brief or table.columns == _CHANGES):
+        if table.has_queries or (brief and table.columns != _CHANGES):
+            continue
+        if verbose:
             blocks.append(table)
+        elif table.columns == _CHANGES:
+            blocks.append(replace(table, caption="", most=_SHOWN, more="changes: --verbose"))
+    if not verbose:
+        blocks += _remaining_lines(fixes)
     notes = () if brief else labelled("note", map(printable, fixes.notes))
     lines = (*notes, *_next_steps(fixes, arguments))
     blocks.append(Paragraph(lines, is_apart=True))
     return TableReport(tuple(blocks), data_table(COLUMNS, map(_values, fixes.changes)))
+
+
+def _remaining_lines(fixes: FixList) -> Iterator[Block]:
+    """Yield the reasons of losses that no change helps, and what lost questions have in common."""
+    lines = []
+    for loss in fixes.remaining[:_SHOWN]:
+        n_questions = questions(_parts(loss.queries, loss.repeats))
+        system, reason, advice = map(printable, (loss.system, loss.reason, loss.advice))
+        lines.append(f"{system}: {n_questions} {reason} ({advice})")
+    if fixes.groups is not None and fixes.groups.lost:
+        lines += map(printable, fixes.groups.sentences[:1])
+    yield Paragraph(tuple(lines), is_apart=True)
 
 
 def _values(change: PricedChange) -> tuple[Raw, ...]:
@@ -223,15 +249,14 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
         return
     ties = len(best.ties)
     equals = f" ({counted(ties, 'more changes')} with as many)" if ties else ""
-    confirmed = f"{_gain(best.gain, best.interval)} after the choice among all changes"
     if best.is_better:
         low, high = map(_number, best.untouched)
-        yield f"next: {printable(best.change.text)}{equals}"
-        range_text = f"on {questions(fixes.of)} other questions {low} to {high}"
-        yield f"surely better: {confirmed}; {range_text}"
+        n_more = f"finds about {_number(best.gain)[1:]} more of {questions(fixes.of)} questions"
+        yield f"next: {printable(best.change.text)}{equals}: surely better, {n_more}"
+        yield f"  on as many new questions that is from {low} to {high}"
         yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
     promise = f"{printable(best.change.text)}{equals}"
-    yield f"nothing here is surely better; the largest promise: {promise}"
-    yield f"not shown to be better: {confirmed}; `--write best.yaml` would write nothing,"
-    yield "  `--write best.yaml --best` writes it all the same"
+    gain = f"{_gain(best.gain, best.interval)} of {questions(fixes.of)} questions"
+    yield f"no change is surely better; the largest promise is {promise}: {gain}"
+    yield f"  ragbench fix {printable(arguments)} --write best.yaml --best writes it all the same"

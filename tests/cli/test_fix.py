@@ -54,11 +54,14 @@ def fixes(folder, *arguments):
 
 @pytest.mark.costly
 def test_the_first_lines_say_what_to_change(quickstart, assert_message):
-    done = run_command("fix", "runs/quickstart", cwd=quickstart)
+    done = run_command("fix", "runs/quickstart", "--verbose", cwd=quickstart)
+    screen = run_command("fix", "runs/quickstart", cwd=quickstart).stdout
 
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert_message(lines[0])
+    assert len(screen.splitlines()) <= 20 < len(lines)
+    assert_message(screen)
     # worked by hand from the ranks of the gold in bm25.trec
     rows = [re.split(r"  +", line)[:3] for line in lines]
     assert ["read 20 passages", "+2 -0", "59 of 70"] in rows
@@ -162,7 +165,7 @@ def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path,
     done = run_command(*command, cwd=quickstart)
 
     assert done.returncode == 0
-    assert_message(lines_with(done.stdout, "nothing here is surely"))
+    assert_message(lines_with(done.stdout, "no change is surely"))
     assert "nothing written" in done.stderr
     assert not best.exists()
     assert run_command(*command, "--best", cwd=quickstart).returncode == 0
