@@ -36,7 +36,7 @@ COLUMNS = (
     *("kind", "change", "found", "of", "rescued", "lost", "gain", "low", "high", "verdict"),
     *("passages", "tokens", "latency_ms"),
 )
-_SHOWN = 5  # changes, and reasons of losses, on one screen
+_ON_SCREEN = 5  # changes, and reasons of losses, on one screen
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
 _ROWS = 200  # questions on the page
@@ -63,7 +63,7 @@ def fix_report(
         if verbose:
             blocks.append(table)
         elif table.columns == _CHANGES:
-            blocks.append(replace(table, caption="", most=_SHOWN, more="changes: --verbose"))
+            blocks.append(replace(table, caption="", most=_ON_SCREEN, more="changes: --verbose"))
     if not verbose:
         blocks += _remaining_lines(fixes)
     notes = () if brief else labelled("note", map(printable, fixes.notes))
@@ -75,7 +75,7 @@ def fix_report(
 def _remaining_lines(fixes: FixList) -> Iterator[Block]:
     """Yield the reasons of losses that no change helps, and what lost questions have in common."""
     lines = []
-    for loss in fixes.remaining[:_SHOWN]:
+    for loss in fixes.remaining[:_ON_SCREEN]:
         n_questions = questions(_parts(loss.queries, loss.repeats))
         system, reason, advice = map(printable, (loss.system, loss.reason, loss.advice))
         lines.append(f"{system}: {n_questions} {reason} ({advice})")
