@@ -261,7 +261,9 @@ def _unjudged_hit(run: Run, qrels: Qrels) -> str:
     row_of = {query: row for row, query in enumerate(qrels.query_ids)}
     for query, start, end in zip(run.query_ids, run.starts, run.starts[1:], strict=False):
         row = row_of.get(query)
-        if row is not None and end > start:
+        # a query of a table may have no judgement
+        n_judged = 0 if row is None else int(qrels.starts[row + 1] - qrels.starts[row])
+        if row is not None and n_judged and end > start:
             gold = qrels.documents[int(qrels.starts[row])]
             return f", such as hit '{run.documents[int(start)]}' where '{gold}' is judged"
     return ""

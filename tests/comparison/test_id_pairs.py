@@ -239,6 +239,16 @@ def test_a_run_without_any_judged_hit_tells(tmp_path, assert_message):
     assert not rb.evaluate_run({"q1": {}}, qrels, ["mrr"]).notes
 
 
+@pytest.mark.parametrize("names", [("judged", "empty"), ("empty", "judged")])
+def test_a_query_without_a_judgement_is_no_example(names):
+    gold = {"judged": {"d": 1}, "empty": {}}
+    run = {name: {f"hit-{name}": 1.0} for name in names}
+
+    [note] = rb.evaluate_run(run, {name: gold[name] for name in names}, ["mrr"]).notes
+
+    assert "hit 'hit-judged' where 'd' is judged" in note
+
+
 def test_a_comparison_has_the_notes_of_its_results(assert_message):
     qrels = {f"q{number}": {f"d{number}": 1} for number in range(6)}
     run = {query: dict.fromkeys(gold, 1.0) for query, gold in qrels.items()}
