@@ -367,15 +367,16 @@ def check_chunk(node: Node, type_name: str, component: Any, context: Context) ->
 
 
 def check_dataset_options(dataset: KeyEntry, report: Report) -> None:
-    """Check `columns` and `split` as the loaders do, so that their mistakes get places too.
+    """Check `columns`, `pool` and `split` as the loaders do, so that mistakes get places too.
 
     A value that is no mapping, or has a problem already, is not checked.
     """
     from ragbench.data.files.columns import check_mapping
-    from ragbench.data.loaders.base import parse_split
+    from ragbench.data.loaders.base import parse_pool, parse_split
 
     checks: Mapping[str, Callable[[Mapping[str, Any], str], Any]] = {
         "columns": check_mapping,
+        "pool": parse_pool,
         "split": parse_split,
     }
     for key, check in checks.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
 
 from ragbench.errors import OptionError
 from ragbench.registry import Option, check_allowed
@@ -18,7 +18,7 @@ from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
 from ragbench.types.forbidden import forbidden_print
 from ragbench.types.reasoning import Reasoning
-from ragbench.types.records import nuggets_fingerprint
+from ragbench.types.records import PoolStatistics, nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
 
 _KEYS = {"test": "a number above 0 and below 1", "seed": "an integer >= 0"}
@@ -135,6 +135,22 @@ def parse_split(value: Mapping[str, Any] | None, owner: str) -> RandomSplit | No
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise OptionError(owner, "split.seed", seed, _KEYS["seed"])
     return RandomSplit(float(test), seed)
+
+
+def parse_pool(value: Mapping[str, Any] | None, owner: str) -> PoolStatistics | None:
+    """Return the statistics in the option `pool: {statistics: pool}`; None for None.
+
+    Raises:
+        OptionError: A key or value is wrong; `owner` names the loader.
+    """
+    if value is None:
+        return None
+    check_allowed(owner, "pool", value, ("statistics",))
+    statistics = value.get("statistics", "corpus")
+    if statistics not in get_args(PoolStatistics):
+        allowed = ", ".join(get_args(PoolStatistics))
+        raise OptionError(owner, "pool.statistics", statistics, allowed)
+    return cast("PoolStatistics", statistics)
 
 
 def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str]:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 from msgspec import structs
 
@@ -35,8 +35,8 @@ from ragbench.data.loaders.questions import (
     map_columns,
 )
 from ragbench.data.traces.spans import refuse_traces
-from ragbench.errors import DataError, MissingExtra, OptionError, RagbenchError
-from ragbench.registry import Option, OptionSet, check_allowed
+from ragbench.errors import DataError, MissingExtra, RagbenchError
+from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.records import PoolStatistics
@@ -61,7 +61,7 @@ class TableLoader(base.Previewed, base.Located):
         check_mapping(options.columns or {}, owner)
         self._columns, self._corpus = options.columns, options.corpus
         self._reasoning = options.reasoning
-        self._statistics = _pool_statistics(options.pool, owner)
+        self._statistics = base.parse_pool(options.pool, owner)
         # a text is the name of a split
         split = None if isinstance(options.split, str) else options.split
         self._random_split = base.parse_split(split, owner)
@@ -107,18 +107,6 @@ class TableLoader(base.Previewed, base.Located):
         if self._statistics is not None:
             table.set_pool_statistics(self._statistics)
         return table
-
-
-def _pool_statistics(value: Mapping[str, Any] | None, owner: str) -> PoolStatistics | None:
-    """Return the option `pool: {statistics: ...}`; None without the option."""
-    if value is None:
-        return None
-    check_allowed(owner, "pool", value, ("statistics",))
-    statistics = value.get("statistics", "corpus")
-    if statistics not in get_args(PoolStatistics):
-        allowed = ", ".join(get_args(PoolStatistics))
-        raise OptionError(owner, "pool.statistics", statistics, allowed)
-    return cast("PoolStatistics", statistics)
 
 
 class RecordsOptions(OptionSet):
