@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from itertools import islice
 from pathlib import Path
 from string import ascii_lowercase
@@ -178,7 +179,9 @@ class Comparison:
         # the picture of the first measure alone: a notebook cell has room for one
         pictures = islice(difference_pictures(self.record).values(), 1)
         images = "".join(picture.image() for picture in pictures)
-        return images + html_table(describe_subject(self.record), heads, rows)
+        table = html_table(describe_subject(self.record), heads, rows)
+        notes = [f"<p>note: {escape(printable(note))}</p>" for note in self.record.notes]
+        return "".join((images, table, *notes))
 
     def __repr__(self) -> str:
         texts = []

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 import warnings
+from html import escape
 
 import pytest
 from hypothesis import assume, given, settings
@@ -265,6 +266,7 @@ def test_a_comparison_has_the_notes_of_its_results(assert_message):
     assert_message(of_results.record.notes)
     for note in of_results.record.notes:
         assert f"note: {note}" in str(of_results)
+        assert f"<p>note: {escape(note)}</p>" in of_results._repr_html_()
     # notes that all results share have no name
     alike = rb.compare(results["c"], results["c"]).record.notes
     assert alike[0].startswith("no hit is a judged document")
