@@ -1,5 +1,6 @@
 """First programs of the docs: a page's files and commands, in an empty folder."""
 
+import json
 import re
 import shlex
 from importlib.util import find_spec
@@ -91,6 +92,37 @@ def test_a_first_program_runs_and_prints_what_the_page_shows(page, tmp_path, mon
             done = run_command(*shlex.split(command)[1:], cwd=tmp_path)
             printed += done.stdout + done.stderr
             assert done.returncode == 0, f"{command}\n{printed}"
+
+
+def test_the_jobs_of_coding_agents_give_the_json_that_is_shown(tmp_path):
+    # Each example of JSON is a part of what the command above it prints.
+    write_files("connect.md", tmp_path)
+    page, printed = (DOCS / "SKILL.md").read_text("utf-8"), ""
+    jobs = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
+    assert len(jobs) == 5
+    assert all(len(job.split()) <= 400 for job in jobs)
+    for language, block in re.findall(
+        r"^```(bash|json)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    ):
+        if language == "json":
+            assert_part_of(json.loads(block), json.loads(printed))
+            continue
+        for command in block.splitlines():
+            done = run_command(*shlex.split(command)[1:], cwd=tmp_path)
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+            printed = done.stdout
+
+
+def assert_part_of(part, whole):
+    """Every value of an example stands in the same place of the output; lists may be longer."""
+    if isinstance(part, dict):
+        for key, value in part.items():
+            assert_part_of(value, whole[key])
+    elif isinstance(part, list) and part and isinstance(part[0], dict):
+        for value, of_whole in zip(part, whole, strict=False):
+            assert_part_of(value, of_whole)
+    else:
+        assert part == (pytest.approx(whole, abs=1e-4) if isinstance(part, list) else whole)
 
 
 def lines_of(text: str) -> set[str]:
