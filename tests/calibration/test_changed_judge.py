@@ -11,6 +11,9 @@ import ragbench as rb
 from ragbench.calibration.earlier_agreement import changed_agreements, changed_parts
 from ragbench.calibration.judged_run import read_judged_run
 from ragbench.calibration.labels import read_labels
+from ragbench.registry import source_print
+from ragbench.score.judge.python import as_judge
+from ragbench.score.judge.rubric import load_rubric
 
 # answers of people: 20 good ones, 20 bad ones
 LABELS = {f"q{n:02}": "yes" if n < 20 else "no" for n in range(40)}
@@ -61,6 +64,12 @@ def test_the_function_of_a_judge_is_a_part_that_changes():
 
     assert changed_parts(earlier, later) == ("code",)
     assert changed_parts(earlier, earlier) == ()
+
+
+def test_the_source_of_a_class_is_a_part_of_its_signature():
+    parts = as_judge(Judge()).signature_parts(load_rubric("fluency"))
+
+    assert parts["code"] == source_print(Judge)
 
 
 def test_a_new_rubric_is_compared_with_the_run_before(folder, calibrate, assert_message):

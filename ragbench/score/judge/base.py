@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ragbench.registry import source_print
 from ragbench.score.base import Advance
 from ragbench.score.judge.markers import CitationForms
 from ragbench.signature import fingerprint_json
@@ -307,9 +308,14 @@ class RubricJudge:
     def signature_parts(self, rubric: Rubric) -> Mapping[str, Any]:
         """Return the signature parts of a rubric's scores besides the model.
 
-        The default has `rubric`, the fingerprint of the rubric, and the keys of `options`.
+        The default has `rubric`, the fingerprint of the rubric, the keys of `options`, and `code`,
+        a hash of the source of a class of the user.
         """
-        return {"rubric": rubric.fingerprint, **self.options}
+        parts = {"rubric": rubric.fingerprint, **self.options}
+        judge_type = type(self if self.component is None else self.component)
+        if not judge_type.__module__.startswith("ragbench.") and (code := source_print(judge_type)):
+            parts.setdefault("code", code)
+        return parts
 
     def totals(self) -> Totals:
         """Return tokens and cost of the requests so far; only of judges that call models.

@@ -328,7 +328,7 @@ def test_columns_for_experiments():
     assert context.causes.tolist() == [Cause.SCORED, Cause.NO_ANSWER]
     start = "faithfulness|judge:words|model:words/1|rubric:"
     assert str(context.signature).startswith(start)
-    assert "|language:de|queries:" in str(context.signature)
+    assert "|language:de|code:" in str(context.signature)
     reworded = judge_items(
         judge, [replace(items[0], question="Pray, when?"), items[1]], rubrics, type_name="words"
     )
