@@ -343,3 +343,117 @@ def test_each_edit_gives_one_clear_line(tmp_path, assert_message, form):
         assert line.startswith(("rows.json: item 2: ", "runs/run_1.json: ")), (edit, line)
         assert "Error" not in line, (edit, line)
     assert_message("\n".join(f"{edit}: {line}" for edit, line in lines.items()))
+
+
+# Rows of further forms, and True for those that hold their documents
+FURTHER = {
+    "SQuAD": (
+        {
+            "id": "{n}",
+            "title": "Moons",
+            "context": "Io {n}.",
+            "question": "Moon {n}?",
+            "answers": {"text": ["Io"], "answer_start": [0]},
+        },
+        True,
+    ),
+    "LongBench": (
+        {
+            "_id": "{n}",
+            "input": "Moon {n}?",
+            "context": "Io {n}.",
+            "answers": ["Io"],
+            "all_classes": None,
+        },
+        True,
+    ),
+    "MS MARCO": (
+        {
+            "query_id": "{n}",
+            "query": "Moon {n}?",
+            "answers": ["Io"],
+            "passages": {"is_selected": [0, 1], "passage_text": ["Rhea.", "Io {n}."]},
+        },
+        True,
+    ),
+    "MIRACL": (
+        {
+            "query_id": "{n}",
+            "query": "Moon {n}?",
+            "positive_passages": [{"docid": "p{n}", "title": "", "text": "Io {n}."}],
+            "negative_passages": [{"docid": "n{n}", "title": "", "text": "Rhea."}],
+        },
+        True,
+    ),
+    "TriviaQA": (
+        {
+            "question": "Moon {n}?",
+            "question_id": "{n}",
+            "answer": {"aliases": ["Io"], "value": "Io"},
+        },
+        False,
+    ),
+    "KILT": (
+        {
+            "id": "{n}",
+            "input": "Moon {n}?",
+            "output": [{"answer": "Io", "provenance": [{"wikipedia_id": "p", "title": "Io"}]}],
+        },
+        False,
+    ),
+    "MultiHop-RAG": (
+        {"query": "Moon {n}?", "answer": "Io", "evidence_list": [{"fact": "Io.", "title": "Io"}]},
+        False,
+    ),
+    "NarrativeQA": (
+        {
+            "question": {"text": "Moon {n}?"},
+            "answers": [{"text": "Io"}],
+            "document": {"id": "d"},
+        },
+        False,
+    ),
+    "Langfuse": (
+        {
+            "id": "{n}",
+            "status": "ACTIVE",
+            "input": {"query": "Moon {n}?"},
+            "expectedOutput": {"answer": "Io"},
+        },
+        False,
+    ),
+}
+WRONG = (MISSING, None, 7, "text", [], {}, [7], [{}], True)
+# Words of messages of Python
+OF_PYTHON = ("attribute", "subscript", "iterable", "indices", "NoneType", "Error", "zip()")
+
+
+def paths_of(value, path=""):
+    """Yield the path of each value, of a list those of its first item."""
+    if isinstance(value, list):
+        value = {"0": value[0]} if value else {}
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield f"{path}{key}"
+        yield from paths_of(inner, f"{path}{key}.")
+
+
+@pytest.mark.parametrize("form", FURTHER)
+def test_no_edit_ends_with_words_of_python(tmp_path, form):
+    row, has_documents = FURTHER[form]
+    rows = [json.loads(json.dumps(row).replace("{n}", str(number))) for number in range(3)]
+    file, n_refused = tmp_path / "rows.json", 0
+    for path in paths_of(row):
+        for value in WRONG:
+            changed = [rows[0], edited(rows[1], path, value), rows[2]]
+            file.write_text(json.dumps(changed), encoding="utf-8")
+            try:
+                Records(path=file, corpus=file if has_documents else None).load()
+            except rb.DataError as error:
+                line = str(error).replace(f"{tmp_path}/", "")
+                n_refused += 1
+                assert line.startswith("rows.json: item 2: "), (path, value, line)
+                assert len(line.splitlines()) == 1
+                assert len(line) <= 200, line
+                assert not [word for word in OF_PYTHON if word in line], line
+
+    assert n_refused >= N_EDITS

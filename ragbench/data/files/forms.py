@@ -291,7 +291,8 @@ def _with_selection(values: Values) -> Content:
 
 def _with_positives(values: Values) -> Content:
     """Return a question of MIRACL or Tevatron with its positive passages, and all passages."""
-    positive, negative = values["positive_passages"], values.get("negative_passages") or ()
+    positive = _listed(values["positive_passages"])
+    negative = _listed(values.get("negative_passages"))
     documents = [{**_without(passage, "docid"), "id": passage["docid"]} for passage in positive]
     documents += [{**_without(passage, "docid"), "id": passage["docid"]} for passage in negative]
     row = _without(values, "positive_passages", "negative_passages")
@@ -410,7 +411,7 @@ def _with_aliases(values: Values) -> Content:
 
 def _kilt(values: Values) -> Content:
     """Return a row of KILT with its answers and the pages behind them."""
-    outputs = values["output"]
+    outputs = _listed(values["output"])
     answers = []
     for output in outputs:
         if output.get("answer"):
@@ -423,7 +424,7 @@ def _kilt(values: Values) -> Content:
 
 def _with_evidence(values: Values) -> Content:
     """Return a row of MultiHop-RAG with its facts as gold passages."""
-    facts = [evidence["fact"] for evidence in values["evidence_list"]]
+    facts = [evidence["fact"] for evidence in _listed(values["evidence_list"])]
     return [{**_without(values, "evidence_list"), "reference_contexts": facts}], []
 
 
