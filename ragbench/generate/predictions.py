@@ -27,7 +27,11 @@ class Predictions(Generator):
     same_results = "the answers stand in a file; several to a query are numbered in `sample`"
 
     def __init__(
-        self, *, path: Annotated[Path, Option("The file with the answers.", refers_to="path")]
+        self,
+        *,
+        path: Annotated[
+            Path, Option("The file with the answers, or a folder of run_*.json.", refers_to="path")
+        ],
     ) -> None:
         self._samples = read_samples(path)
         self.n_stored = len(self._samples)

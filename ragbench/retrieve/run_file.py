@@ -34,7 +34,11 @@ class RunFile(Retriever):
     ranks_by_score = True
     asks_one_by_one = True
 
-    def __init__(self, *, path: Annotated[Path, Option("The run file.", refers_to="path")]) -> None:
+    def __init__(
+        self,
+        *,
+        path: Annotated[Path, Option("The run file, or a folder of run_*.json.", refers_to="path")],
+    ) -> None:
         path = Path(path)  # from Python it may be a text
         self._path, self._state = path, _state_of(path)
         self._read = None if self._state else _sorted_ranking(path)
