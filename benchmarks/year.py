@@ -1,6 +1,6 @@
 """Simulate the rules of gates over a year of commits with known effects.
 
-    python benchmarks/year.py [--n 100] [--seeds 12] [--write docs/ci.md]
+    python benchmarks/year.py [--n 100] [--seeds 12] [--write docs/gates.md]
 
 A project has a pool of 20,000 questions, of which its gate knows n. Sixty commits come one after
 the other, in a random order that is the same for every rule: 20 change nothing, 20 shuffle the

@@ -1,4 +1,4 @@
-"""`docs/ci.md`: its config, its commands, its workflow and its tests run as they stand."""
+"""`docs/gates.md`: its config, its commands, its workflow and its tests run as they stand."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def blocks(text, language):
 
 @pytest.fixture(scope="module")
 def page(repository):
-    return (repository / "docs" / "ci.md").read_text(encoding="utf-8")
+    return (repository / "docs" / "gates.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

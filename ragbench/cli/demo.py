@@ -46,7 +46,7 @@ The same on your own questions and documents:
 
 qa.csv has a column with questions, and one with the right documents or with answers. Without gates
 in the file, the command fails if a system got surely worse, or its mean fell by more than 0.019.
-docs/ci.md describes all gates, and how they check each pull request."""
+docs/gates.md describes all gates, and how they check each pull request."""
 
 
 @output.command(

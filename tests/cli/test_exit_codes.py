@@ -471,7 +471,7 @@ def test_an_exit_code_without_an_error_is_reported_too(folder, monkeypatch, asse
 
 def test_help_and_page_name_every_code():
     epilog = " ".join(run_command("--help", env={}).stdout.partition("Exit codes:")[2].split())
-    page = (REPOSITORY / "docs" / "ci.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "gates.md").read_text(encoding="utf-8")
     table = page.partition("| exit code | meaning |")[2].partition("\n\n")[0]
 
     assert epilog == f"0 done; {'; '.join(f'{c} {m}' for c, m in EXIT_MEANINGS.items())}."

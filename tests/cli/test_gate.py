@@ -129,7 +129,7 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository, assert_
 
 
 def test_the_page_shows_what_the_command_prints(repository):
-    page = (REPOSITORY / "docs" / "ci.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs" / "gates.md").read_text(encoding="utf-8")
     config = page.split("```yaml\n")[1].split("gates:")[0]
     block = page.split("switches the stemmer")[1].split("```text\n")[1].split("```")[0]
     shutil.copytree(REPOSITORY / "datasets" / "example", repository / "datasets" / "example")
