@@ -49,11 +49,14 @@ def answers_line(
     `label` returns the name of a query for a reader. If the scores are means of several looks, most
     of them count.
     """
-    gains = np.nan_to_num(pairs.gains)
-    won, lost = (
-        [label(query) for query, is_in in zip(pairs.query_ids, mask.tolist(), strict=True) if is_in]
-        for mask in (gains > 0.5, gains < -0.5)  # in most looks, if there are several
-    )
+    gains = np.nan_to_num(pairs.gains).tolist()
+    won, lost = [], []
+    for query, gain in zip(pairs.query_ids, gains, strict=True):
+        # in most looks, if there are several
+        if gain > 0.5:
+            won.append(label(query))
+        elif gain < -0.5:
+            lost.append(label(query))
     if not won and not lost:
         return ""
     became = f"{len(won)} became right{names_of_first(won)}"

@@ -22,6 +22,7 @@ from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.gate_run import comparable_scores, first_scores, review_scored
 from ragbench.experiment.gates import without_controls
+from ragbench.gates.base import Gate
 from ragbench.gates.drop import Drop, NotWorse
 from ragbench.records.summary import Summary
 from ragbench.registry import nearest
@@ -85,10 +86,11 @@ def gate_tables(
     columns = [*chain.from_iterable(system.columns for system in head.systems.values())]
     _check_measures([name for name in measures if find_score(name, columns) is None])
     names = measures or first_scores(head, list(comparable_scores(base, head)))
-    gates = [
-        NotWorse(measure=name) if max_drop is None else Drop(measure=name, max_drop=max_drop)
-        for name in (names if measures or max_drop is not None else ())
-    ]
+    gates: list[Gate] = []
+    if max_drop is not None:
+        gates = [Drop(measure=name, max_drop=max_drop) for name in names]
+    elif measures:
+        gates = [NotWorse(measure=name) for name in names]
     lost = list[str]()
     if head.summary is None:
         lost = list(dict.fromkeys([*_lost_questions(head, base), *_lost_parts(head, base, names)]))

@@ -93,10 +93,11 @@ class Experiment:
         per_query: dict[str, dict[str, dict[str, float]]] = {}
         for system in self.record.systems:
             ids, columns = tables.get(system.name, run_folder.SystemTable([], {}))
-            per_query[system.name] = {
-                score: dict(zip(ids, columns[score].tolist(), strict=True)) if ids else {}
-                for score in system.scores
-            }
+            of_system: dict[str, dict[str, float]] = {}
+            for score in system.scores:
+                values = columns[score].tolist() if ids else []
+                of_system[score] = dict(zip(ids, values, strict=True))
+            per_query[system.name] = of_system
         return per_query
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -49,7 +50,7 @@ from ragbench.score.text.gold_words import GoldWords
 from ragbench.score.text.judged_rows import JUDGED_PARTS, JudgedRows
 from ragbench.score.text.notation import text_notes
 from ragbench.signature import fingerprint, fingerprint_json
-from ragbench.types import Cause, Qrels, ScoreColumn
+from ragbench.types import Cause, Qrels, ScoreColumn, ToolCall
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.json_fields import Prose, Record
 from ragbench.types.records import nuggets_fingerprint
@@ -664,11 +665,13 @@ def _texts_key(texts: Sequence[str | None], gold: Sequence[Sequence[str]]) -> st
 
 def _calls_key(calls: CallRows) -> str:
     """Return a hash of the tool calls and gold tool calls of all queries, in their order."""
-    pairs = zip(calls.actual, calls.expected, strict=True)
-    rows = [
-        [None if row is None else [call.to_dict() for call in row] for row in pair]
-        for pair in pairs
-    ]
+
+    def to_json(row: Sequence[ToolCall] | None) -> list[dict[str, Any]] | None:
+        return None if row is None else [call.to_dict() for call in row]
+
+    rows = []
+    for actual, expected in zip(calls.actual, calls.expected, strict=True):
+        rows.append([to_json(actual), to_json(expected)])
     return fingerprint_json(rows, keys.KEY_DIGITS)
 
 
