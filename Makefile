@@ -78,10 +78,10 @@ generated:  ## rewrite what is generated from the code: JSON Schema, pages of do
 
 DOCS = build/docs
 DOCS_PACKAGES = $(shell sed -n 's/^docs = \["\(.*\)"\]$$/\1/p' pyproject.toml)
-docs:  ## build the documentation site into build/site; a broken link fails
+docs:  ## build the documentation site into build/site; a broken link or anchor fails
 	python3 -m venv $(DOCS)
 	$(DOCS)/bin/pip install -q --no-compile '$(DOCS_PACKAGES)'
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 conformance:  ## compare everything with its reference implementation; rewrite docs/conformance.md
 	$(BIN)/python -m tests.conformance

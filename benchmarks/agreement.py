@@ -349,7 +349,7 @@ computation has no random step, and so no seed.
   agreement.
 - Correlations: `items` is over all answers. `questions` is the mean of the correlations within
   each question, without the questions in which all ratings or all scores are equal (see
-  [calibration](calibration.md#correlation-level-by-level)).
+  [calibration](calibration-details.md#correlation-level-by-level)).
 - `(MiniLM)` uses the weights of all-MiniLM-L6-v2, a far smaller model than the usual ones of
   papers on BERTScore.
 - Judges are missing, because they need a server or a download of weights.

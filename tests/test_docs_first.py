@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.commands import run_command
+from tests.docs_words import MOST_WORDS
 
 BLOCK = re.compile(r"^```(bash|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -43,6 +44,14 @@ def pages_of(tab: str) -> list[str]:
     nav = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
     (entries,) = (entries for part in nav for name, entries in part.items() if name == tab)
     return [page if isinstance(page, str) else next(iter(page.values())) for page in entries]
+
+
+def test_the_pages_to_read_are_few_and_short():
+    n_words = {page: len((DOCS / page).read_text("utf-8").split()) for page in pages_of(TAB)}
+
+    assert len(n_words) <= 16
+    assert sum(n_words.values()) <= 22_000
+    assert [page for page, n in n_words.items() if n > MOST_WORDS] == []
 
 
 def test_the_list_for_coding_agents_names_pages():
