@@ -209,7 +209,7 @@ def test_the_commands_of_the_docs_work_as_printed(tmp_path, assert_message):
     run = run_command("run", cwd=tmp_path)
 
     assert (init.returncode, run.returncode) == (0, 0), run.stderr
-    assert_message(lines_with(run.stdout, "13 queries"))
+    assert_message(lines_with(run.stdout, " of 13 questions"))
 
 
 def test_an_unanswerable_question_is_searched_in_the_whole_corpus(tmp_path):
