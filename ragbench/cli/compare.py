@@ -131,7 +131,7 @@ def _page(result: Comparison) -> str:
 
 @output.command(
     name="baseline",
-    examples=("ragbench baseline runs/my -o baseline.jsonl",),
+    examples=("ragbench baseline runs/my -o baselines/main.json",),
 )
 @output.run_argument
 @output.file_option(

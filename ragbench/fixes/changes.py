@@ -146,7 +146,7 @@ class PricedRun:
         # sources one after the other.
         times = [self.latency_ms.get(name) for name in (*names, self.base)]
         is_known = None not in times and not reach
-        further = passages - self.read
+        further = self._mean_read(passages) - self._mean_read(self.read)
         return PricedChange(
             kind=kind,
             text=text,
@@ -160,10 +160,16 @@ class PricedRun:
             gain=gain.mean,
             interval=gain.interval,
             is_bound=reach > 0,
+            further=further,
             reach=reach,
             tokens=self.passage_tokens and further * self.passage_tokens,
             latency_ms=sum(t or 0.0 for t in times[:-1]) - (times[-1] or 0.0) if is_known else None,
         )
+
+    def _mean_read(self, k: int) -> float:
+        """Return how many of k passages a question that counts has on average."""
+        n_hits = self.rankings.n_hits(self.base)[self.counts]
+        return float(np.minimum(k, n_hits).mean()) if n_hits.size else float(k)
 
     def gain(self, differences: FloatArray) -> Gain:
         """Return the gain of the queries that count; see `gain_of`."""

@@ -85,6 +85,13 @@ class StoredRankings:
             self._depths[name] = np.array(ranks_of_gold, np.int64)
         self._hashes = {name: run.document_ids.hashes() for name, run in self.runs.items()}
 
+    def n_hits(self, name: str) -> IntArray:
+        """Return the number of stored hits of each query: of passages, if hits are passages."""
+        if name in self.hits:
+            return np.array([len(row.hits) for row in self._rows_of(name)], np.int64)
+        starts, ends = self._rows[name]
+        return ends - starts
+
     def depths(self, name: str) -> IntArray:
         """Return the number of first hits of each query with which its gold is read.
 

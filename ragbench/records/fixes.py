@@ -142,6 +142,7 @@ class PricedChange(Record):
             weights.
         interval: Confidence limits of `gain`, in number of questions.
         is_bound: True if no change is known that gives it: the most that such a change can give.
+        further: Further passages a question that are read, on average; negative for fewer.
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
         repeats: Repetitions of each question; each counts as its share of the question.
@@ -159,6 +160,7 @@ class PricedChange(Record):
     gain: float
     interval: tuple[float, float]
     is_bound: bool = optional(False)
+    further: float = optional(0.0)
     tokens: float | None = optional()
     latency_ms: float | None = optional()
 

@@ -116,7 +116,7 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
         n_fusions += change.fusion is not None
         is_cheaper = any((c.kind, c.found) == (change.kind, change.found) for c in lines)
         is_listed = change.net > 0 or (
-            change.kind == "passages" and change.passages < read and not change.lost
+            change.kind == "passages" and change.further < 0 and not change.lost
         )
         if change.fusion is not None:
             is_listed &= n_fusions <= _FUSIONS
@@ -220,10 +220,10 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
         words.append(f"{is_better}: {_gain(change.gain, change.interval)}")
     if change.kind in ("near_duplicates", "neighbours", "refusal"):
         words.append("in your code")
-    further = change.passages - fixes.read
-    if further:
+    if further := round(change.further, 1):
         tokens = "" if change.tokens is None else f": about {change.tokens:+,.0f} tokens"
-        words.append(f"{further:+d} passages a question{tokens}")
+        n_passages = f"{further:+.0f}" if abs(further) >= 10 else f"{further:+g}"
+        words.append(f"{n_passages} passages a question{tokens}")
     # Less than a millisecond is noise of the timer.
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")

@@ -8,6 +8,7 @@ from itertools import zip_longest
 from ragbench.records.causes import CauseRow
 from ragbench.report import text as fmt
 from ragbench.report.explanation import TITLE, Explanation, data_rows
+from ragbench.report.first_screen import next_commands
 from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.table import (
     Block,
@@ -41,7 +42,8 @@ def screen_report(explanation: Explanation, run: str) -> TableReport:
     lost = [row for row in _lost_rows(explanation, name) if row is not None]
     for row in lost[:_QUESTIONS]:
         blocks.append(Paragraph(tuple(_question_lines(explanation, row)), is_apart=True))
-    blocks.append(Paragraph(tuple(_more_lines(name, len(lost), run)), is_apart=True))
+    further = next_commands(explanation.summary, explanation.comparisons, run)
+    blocks.append(Paragraph(tuple(_more_lines(name, len(lost), run, further)), is_apart=True))
     return TableReport(tuple(blocks), data_rows(explanation), title)
 
 
@@ -87,13 +89,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _more_lines(name: str, n_lost: int, run: str) -> Sequence[str]:
+def _more_lines(name: str, n_lost: int, run: str, further: Sequence[str]) -> Sequence[str]:
     """Return the commands that show the other lost questions, and what to change."""
     system = printable(name)
-    lines = [
-        f"what to change: ragbench fix {run}",
-        f"all systems: ragbench explain {run} --verbose",
-    ]
+    lines = [f"all systems: ragbench explain {run} --verbose"]
+    if n_lost and len(further) > 1:
+        lines.insert(0, f"what to change: {further[1]}")
     if n_lost > _QUESTIONS:
         command = f"ragbench explain {run} --system {system}"
         lines.insert(0, f"all {n_lost} lost questions of {system}: {command}")

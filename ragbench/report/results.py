@@ -17,7 +17,12 @@ from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Layout, Section
 from ragbench.report.causes import cause_tables, with_causes
 from ragbench.report.ci import worst_line
-from ragbench.report.first_screen import footnote, main_table, result_sentences
+from ragbench.report.first_screen import (
+    footnote,
+    main_table,
+    next_commands,
+    result_sentences,
+)
 from ragbench.report.formats import render
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lost_sentence, verdict_of
@@ -260,8 +265,7 @@ def _one_screen(
     sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
     lines = [*filter(None, sentences)]
     if lost and run is not None:
-        name = printable(run)
-        lines.append(f"next: ragbench explain {name}; ragbench fix {name}")
+        lines.append("next: " + "; ".join(next_commands(summary, comparisons, printable(run))))
     choices = _choice_notes(summary)
     remarks = [note for note in page.notes if note not in choices]
     notes, text = fmt.labelled("note", (*choices, *remarks)), ""

@@ -185,6 +185,8 @@ def _with_decimals(value: float, exponent: int, decimals: int, sign: str = "") -
 # Sign of each cause in a bar of text.
 CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#+!cnlwusraf?", strict=True))
 _BAR = 30
+# Causes of answers whose gold was read.
+_READ: frozenset[AnswerCause] = frozenset({"not_used", "unsupported", "refused"})
 _LISTED_MOVES = 6
 
 
@@ -287,10 +289,12 @@ def flow_lines(flow: CauseFlow) -> list[str]:
     gained, lost = list[Quantity](), list[Quantity]()
     good = "right"
     for move in flow.moves:
-        # an app is right where a retriever alone has found the gold: neither is lost
+        # an app is right where a retriever alone has found the gold: neither is lost, and gold that
+        # an app read and did not use was found
+        is_kept = move.before == "found" and move.after in _READ
         if move.before not in NOT_LOST and move.after in NOT_LOST:
             gained.append(move.count)
-        elif move.before in NOT_LOST and move.after not in NOT_LOST:
+        elif move.before in NOT_LOST and move.after not in NOT_LOST and not is_kept:
             lost.append(move.count)
         # of a retriever alone, the gold is found
         if "found" in (move.before, move.after):

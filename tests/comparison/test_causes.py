@@ -20,6 +20,7 @@ from ragbench.comparison.cause_rules import (
 from ragbench.comparison.causes import SystemCauses, flow_of
 from ragbench.comparison.slices import Slicing
 from ragbench.records.causes import CAUSES, Loss
+from ragbench.report.text import flow_lines
 from ragbench.score.text.gold_words import GoldWords, has_no_answer
 from ragbench.types import Cause
 
@@ -468,3 +469,13 @@ def test_parts_of_a_query_move(old, new, same, moves):
     assert flow.same == pytest.approx(same)
     assert {(move.before, move.after): move.count for move in flow.moves} == pytest.approx(moves)
     assert all(move.queries == ("q1",) for move in flow.moves)
+
+
+def test_gold_that_an_app_read_and_did_not_use_was_found():
+    # From a retriever alone to an app: only the gold that is no longer read is lost.
+    old = [["found"], ["found"], ["found"], ["not_retrieved"]]
+    new = [["not_used"], ["not_retrieved"], ["right"], ["right"]]
+
+    flow = flow_of("app", "bm25", old, new, ["q1", "q2", "q3", "q4"])
+
+    assert flow_lines(flow)[0].startswith("bm25 -> app: 1 became found, 1 no longer found; ")

@@ -215,7 +215,7 @@ def test_samples_are_counted_by_levels_too():
 
 
 def test_a_table_and_many_rows_are_counted_alike(assert_message):
-    rows = [{"user_input": "?", "response": answer} for answer in ("OLD 1", "NEW 2")]
+    rows = [{"user_input": f"{answer}?", "response": answer} for answer in ("OLD 1", "NEW 2")]
     with some_weighted(lambda text: "OLD" in text) as server:
         judge = Judge("m", ["coherence"], base_url=server.url)
         many = judge.score_many(rows)
@@ -234,7 +234,7 @@ def test_a_table_and_many_rows_are_counted_alike(assert_message):
 
 
 def test_a_table_of_two_models_is_a_mixture(assert_message):
-    rows = [{"user_input": "?", "response": answer} for answer in ("OLD", "NEW")]
+    rows = [{"user_input": f"{n}?", "response": answer} for n, answer in enumerate(("OLD", "NEW"))]
     with ChatServer(Script()) as server:
 
         def script(body, times_asked):

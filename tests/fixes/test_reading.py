@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from ragbench.fixes.changes import PricedRun
+from ragbench.fixes.changes import PricedRun, price_changes
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.records.manifest import ANSWER, HitsRow, StoredHit
@@ -38,6 +38,16 @@ def test_a_repeated_passage_makes_room_for_the_next_hit():
     assert dropping(priced({"q1": "ab"}, {"q1": "b"}), texts).lost == ("q1",)
     assert dropping(run, {**texts, "b": "Europa"}) is None, "nothing is repeated"
     assert dropping(run, {"a": "x", "c": "y", "x": "z"}) is None, "b has no text"
+
+
+def test_fewer_passages_save_those_that_a_question_has():
+    # Two hits and one hit: with 5 passages 1.5 are read on average, with 1 passage 1 is.
+    run = priced({"q1": "xa", "q2": "b"}, {"q1": "x", "q2": "b"}, read=5)
+    changes, _ = price_changes(run)
+
+    (fewer,) = (change for change in changes if change.passages == 1)
+    assert fewer.further == -0.5
+    assert not [change for change in changes if change.passages > 5 and change.further]
 
 
 def passages(gold, read=2, needs=("x 0-9",), unplaced=0):
