@@ -167,7 +167,7 @@ class PricedRun:
         )
 
     def _mean_read(self, k: int) -> float:
-        """Return how many of k passages a question that counts has on average."""
+        """Return the mean number of passages that a generator reads of the first k hits."""
         n_hits = self.rankings.n_hits(self.base)[self.counts]
         return float(np.minimum(k, n_hits).mean()) if n_hits.size else float(k)
 
