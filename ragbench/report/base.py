@@ -111,6 +111,7 @@ class Section:
             the bounds of means with failed items.
         main: Name of the measure that the sentence on the section is about, else of its first one
             with a mean, else of its first one.
+        is_silent: True if no measure of the section tells the systems apart.
     """
 
     kind: Kind
@@ -121,6 +122,7 @@ class Section:
     against: str
     counts: tuple[str, ...]
     main: str = ""
+    is_silent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ class Layout:
         subject: Data set, counts and baseline in one line.
         lead: Sentence on the best systems, the user's first, with numbers of right answers. It
             stands first; empty without scores, and on a page of several runs.
+        silent: Sentences on measures that tell nothing, which `headlines` have too.
         lost: Sentence on the causes of the questions that the first system lost; empty without any.
         headlines: Results in words: counts of gate verdicts first, then a sentence per section.
         run_id: Id of the run; empty for a comparison of runs.
@@ -179,6 +182,7 @@ class Layout:
     headlines: tuple[str, ...]
     lead: str = ""
     lost: str = ""
+    silent: tuple[str, ...] = ()
     run_id: str = ""
     gates: tuple[Decision, ...] = ()
     sections: tuple[Section, ...] = ()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison
+from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.comparison import COLUMNS, describe_subject
 from ragbench.report.headline import nothing_told, outcome_of, verdict_of
@@ -61,7 +63,7 @@ def _sure_lines(comparison: ComparedRuns) -> Iterator[str]:
     of_all = [*lines["worse"], *lines["better"]]
     yield from of_all[:_MOST_LINES] or ["no difference is sure"]
     if len(of_all) > _MOST_LINES:
-        yield f"and {len(of_all) - _MOST_LINES} more sure differences"
+        yield f"and {fmt.counted(len(of_all) - _MOST_LINES, 'more sure differences')}"
 
 
 def _main_table(comparison: ComparedRuns) -> Table:
@@ -76,19 +78,38 @@ def _main_table(comparison: ComparedRuns) -> Table:
     first = _first_measures(comparison)
     rows = []
     for family, pair in _pairs(comparison):
-        if first.get(family.kind or "") != family.measure or pair.n_changed == 0:
-            continue
         outcome = outcome_of(pair, family.direction)
+        is_shown = first.get(family.kind or "") == family.measure
+        if not is_shown or outcome == "identical":
+            continue
         rows.append(
             (
                 *(label(family.measure), label(systems[pair.system].system)),
-                number(systems[pair.baseline].scores[family.measure].mean),
-                number(systems[pair.system].scores[family.measure].mean),
+                _mean(systems[pair.baseline].scores[family.measure], pair.n),
+                _mean(systems[pair.system].scores[family.measure], pair.n),
                 change(pair.difference, pair.interval),
                 TableCell(verdict_of(pair, family.direction), tone=outcome),
             )
         )
     return Table(heads, tuple(rows))
+
+
+def _mean(score: SystemScore, n_common: int) -> TableCell:
+    """Return a mean, with its number of queries if the difference is over other ones."""
+    cell = number(score.mean)
+    return cell if score.n == n_common else replace(cell, text=f"{cell.text} (n {score.n})")
+
+
+def _failed_line(comparison: ComparedRuns) -> str:
+    """Return the failed items of each system, in its measure with most; '' if none failed."""
+    parts = []
+    for system in comparison.systems:
+        scores = system.scores.values()
+        worst = max(scores, key=lambda score: score.n_failed, default=None)
+        if worst is not None and worst.n_failed:
+            causes = fmt.causes(worst.failed.items())
+            parts.append(f"{worst.n_failed} of {printable(system.name)}{causes}")
+    return f"failed: {', '.join(parts)}" if parts else ""
 
 
 def _first_measures(comparison: ComparedRuns) -> Mapping[str, str]:
@@ -114,8 +135,12 @@ def _cause_lines(comparison: ComparedRuns) -> Iterator[str]:
 
 def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:
     """Yield the number of scores that the table leaves out, and the option that shows them."""
-    n_same = sum(pair.n_changed == 0 for _, pair in _pairs(comparison))
-    if n_same:
-        yield f"identical: {n_same} of {sum(1 for _ in _pairs(comparison))} pairs of scores"
+    if failed := _failed_line(comparison):
+        yield failed
+    pairs = [pair for _, pair in _pairs(comparison)]
+    outcomes = [outcome_of(pair, "higher") for pair in pairs]
+    for outcome in ("identical", "not compared"):
+        if n := outcomes.count(outcome):
+            yield f"{outcome}: {n} of {len(pairs)} pairs of scores"
     n_measures = len(comparison.measures) - len(set(_first_measures(comparison).values()))
     yield f"{fmt.counted(n_measures, 'measures')} more, and the moved questions: --verbose"

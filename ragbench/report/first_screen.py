@@ -11,7 +11,7 @@ from ragbench.report import text as fmt
 from ragbench.report.base import DifferenceCell, Layout, MeasureColumn, ScoreCell, Section
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.terminal import draw_table
-from ragbench.report.headline import lead_measure, leading_systems
+from ragbench.report.headline import SURE, lead_measure, leading_systems
 from ragbench.report.table import Table, TableCell, TableColumn, label
 from ragbench.types.display import printable
 
@@ -22,10 +22,16 @@ _VERSUS = "vs "
 
 
 def result_sentences(page: Layout) -> list[str]:
-    """Return the first result, its noise, the counts of gates, and at most two further results."""
+    """Return the first result, its noise, the counts of gates, and further results.
+
+    These are two, and each that is sure; one reason why measures tell nothing follows.
+    """
     n_counts = 1 if page.gates else 0
-    sentences = (*page.headlines[: n_counts + _MOST_SENTENCES],)
-    return [*filter(None, (page.lead, page.noise_sentence, page.purchase_sentence)), *sentences]
+    results = [line for line in page.headlines[n_counts:] if line not in page.silent]
+    first, further = results[:_MOST_SENTENCES], results[_MOST_SENTENCES:]
+    sure = [line for line in further if any(word in line for word in SURE)]
+    leads = filter(None, (page.lead, page.noise_sentence, page.purchase_sentence))
+    return [*leads, *page.headlines[:n_counts], *first, *sure, *page.silent[:1]]
 
 
 def main_table(page: Layout, summary: Summary, screen: Screen) -> Table | None:
@@ -89,7 +95,8 @@ class _Number:
 
 def _main_numbers(page: Layout) -> list[_Number]:
     """Return the main measures of two sections, answers first, or two measures of a single one."""
-    sections = sorted(page.sections, key=lambda section: section.kind != "generation")
+    # a section that tells nothing comes last
+    sections = sorted(page.sections, key=lambda s: (s.is_silent, s.kind != "generation"))
     numbers = []
     for section in sections[:2]:
         column = next(column for column in section.measures if column.name == section.main)

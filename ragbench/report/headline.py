@@ -321,6 +321,10 @@ _VERDICTS: Mapping[Outcome, str] = {
 }
 
 
+# Verdicts of a sentence that are sure.
+SURE = (_VERDICTS["better"], _VERDICTS["worse"])
+
+
 def _with_ends(difference: Difference, scale: int | None) -> str:
     """Return a difference with its interval as `+11, from +4 to +17`; without one, it is alone."""
     change, ends = difference.difference or 0.0, fmt.ends_of(difference.interval)

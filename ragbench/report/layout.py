@@ -78,13 +78,15 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     groups, sections = _group(summary.systems), []
     for group, scores in groups.items():
         section = build_section(group, scores, summary, families)
-        main = _telling_measure(scores, silent) or (_scored(scores) or _names(scores))[0]
-        sections.append(replace(section, main=printable(main)))
+        telling = _telling_measure(scores, silent)
+        main = telling or (_scored(scores) or _names(scores))[0]
+        sections.append(replace(section, main=printable(main), is_silent=telling is None))
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     of_lead = lead_measure(summary, comparisons) if runs is None else None
-    results = _headlines(summary, groups, sections, comparisons, of_lead, silent)
+    results = nothing_told(comparisons.measures)
+    results += _headlines(summary, groups, sections, comparisons, of_lead, silent)
     for preference in preferences:
         results += preference.headlines
     results += _cheapest(summary, groups, silent)
@@ -95,6 +97,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         subject=_subject(summary),
         lead=lead(summary, comparisons) if runs is None else "",
         lost=lost_sentence(summary, comparisons) if runs is None else "",
+        silent=tuple(nothing_told(comparisons.measures)),
         headlines=(
             *_gate_counts(gates),
             *(() if runs is None else runs.headlines),
@@ -160,7 +163,7 @@ def _headlines(
     silent: Set[str],
 ) -> list[str]:
     """Return a sentence per section, on its first measure with a mean that tells something."""
-    sentences = nothing_told(comparisons.measures)
+    sentences = list[str]()
     for scores, section in zip(groups.values(), sections, strict=True):
         measure = _telling_measure(scores, silent)
         if measure is None:
