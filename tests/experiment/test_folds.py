@@ -275,6 +275,32 @@ def test_a_combination_that_fails_counts_as_the_worst_value(tmp_path, monkeypatc
     assert [choice.mean for choice in record.folds] == pytest.approx([0.5] * 4)
 
 
+def test_a_sweep_whose_calls_all_fail_leaves_the_scores_of_the_others(world):
+    Path("down.py").write_text(
+        "def search(question, top_k):\n    raise RuntimeError('connection refused')\n",
+        encoding="utf-8",
+    )
+    weights = {"weights": [[0.5, 0.5], [0.2, 0.8]]}
+    tuned = {"type": "fusion", "retrievers": ["first", "own"], "method": "weighted"}
+    world["retrievers"]["own"] = {"type": "python:down:search"}
+    world["retrievers"]["tuned"] = {**tuned, "sweep": weights}
+    plain = rb.run_experiment(world)
+    world["retrievers"]["tuned"] = {**tuned, "sweep": weights, "select": SELECT}
+
+    experiment = rb.run_experiment(world)
+
+    assert not experiment.record.folds
+    swept = plain.record.system("tuned-weights=0.5_0.5")
+    scores = {system.name: system.scores["mrr@5"] for system in experiment.record.systems}
+    assert scores["tuned"].failed == swept.scores["mrr@5"].failed == {"error": 20}
+    assert scores["first"].mean == pytest.approx(plain.record.system("first").scores["mrr@5"].mean)
+    rows = (experiment.path / "unscored.jsonl").read_text(encoding="utf-8").splitlines()
+    details = [row["detail"] for row in map(json.loads, rows) if row["system"] == "tuned"]
+    assert {detail.partition(" (query")[0] for detail in details} == {
+        "retriever 'own': RuntimeError: connection refused"
+    }
+
+
 def test_repeated_questions_share_a_fold():
     queries = [Query("a", "What?"), Query("b", "What? "), Query("c", ""), Query("d", "")]
     assert fold_labels(queries, None) == ["What?", "What?", "c", "d"]

@@ -23,7 +23,8 @@ from ragbench.fixes.cross_fitting import parts_of
 from ragbench.records.summary import FoldChoice
 from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.retrieval.notation import parse_measure
-from ragbench.types import FloatArray, IntArray, ScoreColumn
+from ragbench.types import Cause, FloatArray, IntArray, ScoreColumn
+from ragbench.types.rows import BoolArray
 from ragbench.types.score_column import aggregate
 
 
@@ -67,8 +68,10 @@ class ChooseByFold(base.Stage[Folds]):
     def output(self, inputs: base.Outputs, values: Sequence[Any]) -> Folds:
         """Return the folds with their choices; of equal means the first combination wins.
 
+        It also ranks a fold, without a choice, if no query outside has a value as calls failed.
+
         Raises:
-            DataError: No query outside of a fold has a value by the measure.
+            DataError: No query outside of a fold has a value by the measure, and no call failed.
         """
         columns = [self._score(ranks, inputs) for ranks in self._ranks]
         scores, seed = _comparable_values(columns), self.plan.config.seed
@@ -78,6 +81,9 @@ class ChooseByFold(base.Stage[Folds]):
         winners, choices = [], list[FoldChoice]()
         for fold in range(self.retriever.folds):
             decides = (fold_of != fold) & ~np.isnan(scores[0])
+            if not decides.any() and _has_failures(columns, fold_of != fold):
+                winners.append(0)
+                continue
             if not decides.any():
                 problem = f"no query outside fold {fold + 1} has a value of"
                 raise DataError(
@@ -116,6 +122,12 @@ class ChooseByFold(base.Stage[Folds]):
     def add(self, outputs: base.Outputs, results: Results) -> None:
         """Add the choice of each fold."""
         results.fold_choices += outputs[self].choices
+
+
+def _has_failures(columns: Sequence[ScoreColumn], is_outside: BoolArray) -> bool:
+    """Return True if a combination failed for a query outside of a fold."""
+    causes = np.unique([column.causes[is_outside] for column in columns])
+    return any(Cause(cause).failed for cause in causes.tolist())
 
 
 def _comparable_values(columns: Sequence[ScoreColumn]) -> FloatArray:
