@@ -139,6 +139,12 @@ def rubric_facts(score: JudgedScore) -> dict[str, Any]:
     }
 
 
+def check_good(good: float, scale: LabelScale) -> None:
+    """Raise an OptionError if the smallest label of a good answer is not on the scale."""
+    if not scale.holds(good):
+        raise OptionError("--good", "", good, f"a label on {scale}")
+
+
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
 ) -> certificate.CertifiedRubric:
@@ -152,8 +158,7 @@ def _certify_score(
     confidence = calibration.confidence
     good, words = None, f"labels beyond {(scale.low + scale.high) / 2:g}"
     if calibration.good is not None:
-        if not scale.holds(calibration.good):
-            raise OptionError("--good", "", calibration.good, f"a label on {scale}")
+        check_good(calibration.good, scale)
         good, words = scale.score(calibration.good), f"labels from {calibration.good:g} on"
     design = _unsure_draw(run, score, labels)
     facts = _read_labels(run, score, labels, ratings, design, vouched=calibration.random)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from ragbench.calibration.certificate import Calibration, certify
+from ragbench.calibration.certificate import Calibration, certify, check_good
 from ragbench.calibration.disagreements import find_disagreements
 from ragbench.calibration.judged_run import JudgedRun, Key
 from ragbench.calibration.judged_set import groups_of_rows, labels_of_rows, rated_run
@@ -24,8 +24,11 @@ from ragbench.config.load import load_judges
 from ragbench.config.schema import DEFAULT_SEED, ExperimentConfig
 from ragbench.data.files.judged_qrels import TrecFiles, read_judged_qrels, sort_trec_files
 from ragbench.data.files.judged_rows import OWN_PARTS, JudgedSet, read_judged_rows
+from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNREACHABLE
 from ragbench.experiment.judge_qrels import (
+    graded_pairs,
+    lone_pairs,
     plan_grader,
     rated_qrels,
     read_passages,
@@ -37,6 +40,7 @@ from ragbench.llm import Estimate
 from ragbench.records.certificate import SystemOrder
 from ragbench.registry import check_allowed
 from ragbench.report.preferred import pairs_report
+from ragbench.types import Qrels
 from ragbench.types.display import counted
 
 # Column of the predictions that a file holds.
@@ -93,9 +97,15 @@ def _summary(rows: JudgedSet) -> str:
     drawn = "" if len(rows.rows) == rows.n_total else f" of {rows.n_total:,}, drawn by label"
     text = f"{rows.form}: {counted(len(rows.rows), rows.unit)}{drawn}"
     for column in rows.label_columns[:1]:
-        numbers = Counter(str(row.entry.values.get(column)) for row in rows.rows)
-        if len(numbers) <= 6:
-            text += "; " + ", ".join(f"{n:,} {label}" for label, n in sorted(numbers.items()))
+        values = [row.entry.values.get(column) for row in rows.rows]
+        labels = ["" if value is None else str(value).strip() for value in values]
+        numbers = Counter(labels)
+        n_empty = numbers.pop("", 0)
+        counts = [f"{n:,} {label}" for label, n in sorted(numbers.items())]
+        if n_empty:
+            counts.append(f"{n_empty:,} without a label")
+        if len(counts) <= 6:
+            text += f"; {', '.join(counts)}"
     return text
 
 
@@ -129,12 +139,14 @@ def certify_set(
     """
     settings = load_judges(config, overrides)
     files = sort_trec_files(request.files)
-    fill = None
+    fill, labels = None, dict[str, Labels]()
     if files is None:
         rows = request.read_rows(settings.seed)
         judges = plan_judges(settings, rows, request.rubrics)
         if rows.are_pairs:
             _refuse_for_pairs(request)
+        else:
+            labels = _read_labels(judges, rows, request)
     else:
         rows = _read_passages(settings, files, request)
         judge, fill = plan_grader(settings, rows)
@@ -148,18 +160,33 @@ def certify_set(
     if not any(score.scores for score in run.scores.values()):
         output.echo("not one row was judged; the same command asks again", err=True)
     elif files is not None and fill is not None:
-        _write_grades(with_grades(run, fill), rows, files, LabelScale(0, fill.top_grade), request)
+        run = with_grades(run, fill)
+        judge_qrels = graded_pairs(rows, next(iter(run.scores.values())), fill.top_grade)
+        scale = LabelScale(0, fill.top_grade)
+        _write_grades(run, judge_qrels, rows, files, scale, request)
     elif rows.are_pairs:
         certificate = certify_pairs(run, **request.options)
         write_record("certificate", certificate, pairs_report, (), request.target)
     else:
-        rubrics = {score.rubric.name: score.rubric for score in run.scores.values()}
-        labels = {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
         _write(run, labels, rows, request)
     # replies are stored, so that the same command asks about the rest alone
     if verdicts.failed.total() <= settings.max_failed * verdicts.n_verdicts:
         return EXIT_OK
     return EXIT_UNREACHABLE if verdicts.is_unreachable else EXIT_INCOMPLETE
+
+
+def _read_labels(
+    judges: Sequence[SetJudge], rows: JudgedSet, request: SetRequest
+) -> dict[str, Labels]:
+    """Return rubric -> labels of a set; a wrong label, --by or --good costs no verdict."""
+    if request.by:
+        groups_of_rows(rows, request.by)
+    rubrics = {rubric.name: rubric for judge in judges for rubric in judge.rubrics}
+    for rubric in rubrics.values():
+        if "good" in request.options:
+            scale = request.scale or LabelScale.of_rubric(rubric)
+            check_good(request.options["good"], scale)
+    return {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
 
 
 def _ask(settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet) -> SetVerdicts:
@@ -207,20 +234,29 @@ def certify_qrels(request: SetRequest, ratings: Path, model: str) -> None:
     rows, _ = read_judged_qrels(files.qrels[0], None, None)
     rubric = request.rubrics[0] if request.rubrics else None
     rows = request.draw(rows, DEFAULT_SEED)
-    run, scale = rated_qrels(rows, ratings, rubric=rubric, model=model)
-    _write_grades(run, rows, files, scale, request)
+    judge = read_qrels(ratings)
+    run, scale = rated_qrels(rows, judge, ratings, rubric=rubric, model=model)
+    _write_grades(run, judge, rows, files, scale, request)
 
 
 def _write_grades(
-    run: JudgedRun, rows: JudgedSet, files: TrecFiles, scale: LabelScale, request: SetRequest
+    run: JudgedRun,
+    judge: Qrels,
+    rows: JudgedSet,
+    files: TrecFiles,
+    scale: LabelScale,
+    request: SetRequest,
 ) -> None:
     """Certify the grades of a judge, with the order of systems, and write the certificate."""
-    score = next(iter(run.scores.values()))
-    order = None
-    confidence = request.options.get("confidence", 0.95)
+    people, order = read_qrels(files.qrels[0]), None
+    lone = zip(("people", "the judge"), lone_pairs(people, judge), strict=True)
+    if texts := [f"{counted(n, 'rows')} of {side} alone" for side, n in lone if n]:
+        output.write_notes([f"{', '.join(texts)}: left out of the agreement"])
     if files.runs:
-        order = system_order(rows, score, int(scale.high), files.runs, confidence)
-    labels = {score.rubric.name: labels_of_rows(rows, None, scale)}
+        confidence = request.options.get("confidence", 0.95)
+        order = system_order(people, judge, files.runs, confidence)
+    name = next(iter(run.scores.values())).rubric.name
+    labels = {name: labels_of_rows(rows, None, scale)}
     _write(run, labels, rows, replace(request, scale=scale), order)
 
 

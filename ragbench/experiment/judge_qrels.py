@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from ragbench.comparison.evaluate import evaluate_run
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.judged_qrels import GRADE, pair_of, read_judged_qrels
 from ragbench.data.files.judged_rows import JudgedSet
-from ragbench.data.files.trec_files import read_qrels, read_run
+from ragbench.data.files.trec_files import read_run
 from ragbench.data.loaders.python import PASSED
 from ragbench.errors import DataError
 from ragbench.experiment.audit.judged import plan_passage_judge
@@ -27,6 +27,7 @@ from ragbench.experiment.plan.records import PlannedFill
 from ragbench.records.certificate import SystemOrder
 from ragbench.stats.agreement import mean_agreement
 from ragbench.stats.correlation import kendall_tau_b
+from ragbench.types import Qrels
 from ragbench.types.documents import documents_by_id
 
 MEASURE = "ndcg@10"
@@ -82,14 +83,14 @@ def with_grades(run: JudgedRun, fill: PlannedFill) -> JudgedRun:
 
 
 def rated_qrels(
-    rows: JudgedSet, file: Path, *, rubric: str | None, model: str
+    rows: JudgedSet, judge: Qrels, file: Path, *, rubric: str | None, model: str
 ) -> tuple[JudgedRun, LabelScale]:
-    """Return (the grades of a file of qrels as a run of a judge, scale of all grades).
+    """Return (the grades of qrels, read from `file`, as a run of a judge, scale of all grades).
 
     Raises:
-        DataError: The file cannot be read, or has no grade of any pair of the set.
+        DataError: The qrels have no grade of any pair of the set.
     """
-    grades = read_qrels(file).by_query
+    grades = judge.by_query
     tops = [max(of.values()) for of in grades.values()]
     scale = LabelScale(0, max(1, *tops, *(int(row.entry.values[GRADE]) for row in rows.rows)))
     ratings = {}
@@ -105,31 +106,43 @@ def rated_qrels(
     return run_of_rows(rows, judged_scores({name: ratings}, keys, rubric, model)), scale
 
 
+def lone_pairs(people: Qrels, judge: Qrels) -> tuple[int, int]:
+    """Return (number of pairs that people alone judged, number that the judge alone judged)."""
+    n_people, n_judge = (sum(map(len, of.by_query.values())) for of in (people, judge))
+    n_both = 0
+    for query, grades in people.by_query.items():
+        n_both += len(grades.keys() & judge.by_query.get(query, {}).keys())
+    return n_people - n_both, n_judge - n_both
+
+
+def graded_pairs(rows: JudgedSet, score: JudgedScore, top: int) -> Qrels:
+    """Return the grades that a judge gave to the pairs of a set, up to `top`."""
+    grades: dict[str, dict[str, int]] = {}
+    for row in rows.rows:
+        if (value := score.scores.get(key_of(row))) is not None:
+            query, document = pair_of(row)
+            grades.setdefault(query, {})[document] = round(value * top)
+    return Qrels.from_dict(grades)
+
+
 def system_order(
-    rows: JudgedSet, score: JudgedScore, top: int, runs: Sequence[Path], confidence: float
+    people: Qrels, judge: Qrels, runs: Sequence[Path], confidence: float
 ) -> SystemOrder:
     """Return the means of systems under the qrels of people and of a judge, and their tau.
 
-    Both have the grades of the pairs that both judged. A query without a relevant document, and
-    one that a run lacks, counts as 0, as in trec_eval with all queries.
+    Each mean is over all pairs of its qrels. A query without a relevant document, and one that a
+    run lacks, counts as 0, as in trec_eval with all queries.
 
     Raises:
         DataError: A run cannot be read.
     """
-    people: dict[str, dict[str, int]] = {}
-    judge: dict[str, dict[str, int]] = {}
-    for row in rows.rows:
-        if (value := score.scores.get(key_of(row))) is not None:
-            query, document = pair_of(row)
-            people.setdefault(query, {})[document] = int(row.entry.values[GRADE])
-            judge.setdefault(query, {})[document] = round(value * top)
     means = [{run.stem: _mean(run, qrels) for run in runs} for qrels in (people, judge)]
     table = np.array([[of[run.stem] for of in means] for run in runs])
     tau = mean_agreement(kendall_tau_b, [table], "ordinal", None, confidence, rare=False)
     return SystemOrder(measure=MEASURE, people=means[0], judge=means[1], tau=agreement_record(tau))
 
 
-def _mean(run: Path, qrels: Mapping[str, Mapping[str, int]]) -> float:
+def _mean(run: Path, qrels: Qrels) -> float:
     """Return the mean of a run under some qrels."""
     evaluation = evaluate_run(read_run(run), qrels, [MEASURE], no_relevant="zero")
     return evaluation.mean[MEASURE]

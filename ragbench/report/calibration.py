@@ -10,6 +10,7 @@ from ragbench.report.judge_sentences import certificate_sentences, disagreement_
 from ragbench.report.level_tables import (
     TWO_LEVEL_NAMES,
     confusion_table,
+    group_notes,
     group_rows,
     group_tables,
     statistic_cell,
@@ -440,6 +441,7 @@ def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
     for text, count in counts.items():
         if count:
             yield f"note: {text}: {count}"
+    yield from group_notes(rubric)
     tables = [rubric.agreement, rubric.ceiling]
     parts = []
     for statistics in tables:

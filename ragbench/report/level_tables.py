@@ -85,6 +85,22 @@ def group_tables(rubric: records.CertifiedRubric) -> Iterator[Table]:
         yield _rare_table(rubric)
 
 
+def group_notes(rubric: records.CertifiedRubric) -> Iterator[str]:
+    """Yield the number of answers in no group, and why groups of two levels have no mean."""
+    groups = rubric.groups.values()
+    n_without = rubric.labels.n - sum(of.n for of in groups)
+    if groups and n_without:
+        yield f"note: answers without {rubric.by}, in no group: {n_without}"
+    if rubric.groups_mean or not rubric.confusion or len(groups) < 2:
+        return
+    why = "queries or documents are in several groups, which vary together"
+    tables = [[of.agreement[name] for of in groups] for name in ("tpr", "tnr")]
+    if all(any(of.value is None for of in table) for table in tables):
+        reasons = dict.fromkeys(of.reason for table in tables for of in table if of.reason)
+        why = "; ".join(map(str, reasons))
+    yield f"note: no mean of {len(groups)} groups: {why}"
+
+
 def _rare_table(rubric: records.CertifiedRubric) -> Table:
     """Return precision and F1 of the rare level, kappa, and the counts of each group."""
     names = _names(rubric, ("precision", "f1", records.KAPPA))

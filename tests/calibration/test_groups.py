@@ -149,6 +149,17 @@ def test_a_system_is_a_group(calibrate, table):
     assert [*rubric["groups"]] == ["set 0", "set 1", "set 2"]
 
 
+def test_queries_in_two_groups_have_no_mean_for_a_reason(calibrate, table, assert_message):
+    text = table.read_text().replace("q59,", "q1,")
+    table.write_text(text.replace("dataset", "system"))
+
+    code, text, problem = calibrate("--ratings", table, "--by", "system")
+
+    assert code == 0, problem
+    assert "mean of" not in text.partition("note:")[0]
+    assert_message("\n".join(line for line in text.splitlines() if "note:" in line))
+
+
 @pytest.fixture(scope="module")
 def rows():
     rows = []

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import ragbench as rb
 from ragbench.json_yaml import load_json
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
@@ -320,6 +321,52 @@ def test_qrels_of_a_judge_are_compared_with_those_of_people(on, judged_pool):
     assert order["people"]["fair"] == pytest.approx(((3 / log3 + 0.5) / ideal + 1) / 2)
     assert order["people"]["poor"] == pytest.approx(((1 + 3 / 2 * 0 + 3 / log3) / ideal + 0.5) / 2)
     assert order["tau"]["n"] == 3
+
+
+def test_systems_are_scored_under_all_rows_of_both_qrels(on, judged_pool, assert_message):
+    # people alone judge d3 and d5 of q1, the judge alone d4 of q2
+    people = (judged_pool / "people.qrels").read_text() + "q1 0 d5 2\n"
+    (judged_pool / "people.qrels").write_text(people)
+    judge = (judged_pool / "judge.qrels").read_text().replace("q1 0 d3 1\n", "") + "q2 0 d4 3\n"
+    (judged_pool / "judge.qrels").write_text(judge)
+    runs = ["good.run", "fair.run", "poor.run"]
+
+    done = on("--on", "people.qrels", *runs, "--ratings", "judge.qrels", "--json")
+
+    (of,) = certificate_of(done).values()
+    assert of["agreement"]["raw"]["n"] == 5
+    assert_message(done.stderr)
+    for side in ("people", "judge"):
+        for run in runs:
+            paths = (judged_pool / run, judged_pool / f"{side}.qrels")
+            scored = rb.evaluate_run(*paths, ["ndcg@10"], no_relevant="zero")
+            mean = of["systems"][side][run.removesuffix(".run")]
+            assert mean == pytest.approx(scored.mean["ndcg@10"])
+
+
+def test_wrong_labels_and_options_for_them_cost_no_verdict(on, tmp_path, assert_message):
+    rows = [{"id": n, "answer": "A", "contexts": ["A"], "label": n} for n in range(3)]
+    sets.write_jsonl(tmp_path / "levels.jsonl", rows)
+    claims = "LLM-AggreFact.jsonl"
+    for options in ([claims, "--by", "nope"], [claims, "--good", "7"], ["levels.jsonl"]):
+        done = on("c.yaml", "--on", *options)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert_message(done.stderr)
+    assert on.server.counters.requests == 0
+
+
+def test_rows_without_a_label_or_a_group_are_counted(on, tmp_path, assert_message):
+    rows = []
+    for n in range(6):
+        label, group = ("yes", "no", "")[n % 3], "ab"[n % 2] if n else ""
+        rows.append({"id": n, "answer": f"{n}", "label": label, "model": n % 2, "set": group})
+    sets.write_jsonl(tmp_path / "gaps.jsonl", rows)
+
+    done = on("--on", "gaps.jsonl", "--column", "judge=model", "--by", "set")
+
+    assert done.returncode == 0, done.stderr
+    assert_message(done.stderr)
+    assert_message("\n".join(line for line in done.stdout.splitlines() if "note:" in line))
 
 
 def test_a_judge_grades_the_passages_of_qrels(on, judged_pool, assert_message):
