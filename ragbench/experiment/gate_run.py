@@ -132,12 +132,14 @@ def run_gate(
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
     skipped = _skipped_components(skipped_judges, skipped_generators)
+    unchanged, has_unseen = _unchanged(head, base, gate_base, config, opened)
     decide = partial(
         review_scored,
         gates=config.gates,
         skipped=skipped,
         summary=experiment.record,
-        unchanged=_unchanged(head, base, gate_base, config, opened),
+        unchanged=unchanged,
+        has_unseen=has_unseen,
     )
     review = decide(head, base)
     may_differ = any(may_vary(config, head.systems[name]) for name in review.unsure_systems)
@@ -251,18 +253,23 @@ def _unchanged(
     gate_base: GateBase,
     config: ExperimentConfig,
     opened: UsedFiles,
-) -> frozenset[str]:
-    """Return the systems that use no file of the difference; none if that is not known."""
-    if gate_base.changed is None or opened.hidden or gate_base.hidden:
-        return frozenset()
+) -> tuple[frozenset[str], bool]:
+    """Return the systems that use no file of the difference, and whether a run may use one unseen.
+
+    No system is returned if the files are not known.
+    """
+    if gate_base.changed is None:
+        return frozenset(), False
     ((root, tree),) = gate_base.places.items()
     changed = gate_base.changed
-    names = UsedNames(tree, root, gate_base.used | opened.names_below(root))
-    if any(map(names.may_use, changed)):
-        return frozenset()
     if config.path is not None:  # its blocks are compared instead
         changed -= {Path(os.path.realpath(config.path)).relative_to(root).as_posix()}
-    return unchanged_systems(head, base, changed, names.used)
+    names = UsedNames(tree, root, gate_base.used | opened.names_below(root))
+    if any(map(names.may_use, changed)):
+        return frozenset(), True
+    if opened.hidden or gate_base.hidden:
+        return frozenset(), False
+    return unchanged_systems(head, base, changed, names.used), False
 
 
 def review_scored(
@@ -273,6 +280,7 @@ def review_scored(
     summary: Summary,
     questions: Mapping[str, Query] = MappingProxyType({}),
     unchanged: Collection[str] = (),
+    has_unseen: bool = False,
 ) -> GateReview:
     """Compare scored systems with those of a base, decide the gates, and return the review.
 
@@ -286,6 +294,7 @@ def review_scored(
         summary: Summary of the head.
         questions: Id -> question, where the head is no run folder.
         unchanged: Systems that use nothing that changed.
+        has_unseen: Whether a run may use a changed file that no record of a run has.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
@@ -327,7 +336,7 @@ def review_scored(
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
         facts=[
-            "" if noisy else own_noise(base.folder, head.folder),
+            "" if noisy or has_unseen else own_noise(base.folder, head.folder),
             *_right_answer_lines(rows, label, has_looks=bool(head.looks)),
             *failure_lines(head),
         ],

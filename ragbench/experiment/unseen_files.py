@@ -16,9 +16,10 @@ from pathlib import Path, PurePosixPath
 
 from ragbench.experiment.used_files import is_foreign
 
-# Endings of files that people alone read, and of those that programs read through Python
-_FOR_PEOPLE = frozenset({".md", ".rst"})
-_OPENED_IN_PYTHON = _FOR_PEOPLE | {".py", ".pyi", ".txt", ".toml", ".cfg", ".ini", ".yaml", ".yml"}
+# Endings of files that Python opens, or people alone read, unless a text names the file
+_OPENED_IN_PYTHON = frozenset(
+    {".py", ".pyi", ".txt", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".md", ".rst"}
+)
 # Endings of files whose texts name other files; in code the names stand in quotes
 _CODE = frozenset({".py"})
 _NAMING = _CODE | {".toml", ".cfg", ".ini", ".yaml", ".yml", ".json"}
@@ -50,11 +51,10 @@ class UsedNames:
         is_moved = (self.old / file).is_file() != (self.new / file).is_file()
         if is_moved and self._is_listed(path):
             return True
-        if suffix in (_FOR_PEOPLE if is_moved else _OPENED_IN_PYTHON):
-            return False
         if self._are_named(path.name):
             return True
-        if suffix in _OPENED_IN_PYTHON:
+        # a program may ask whether a file of any kind is there
+        if suffix in _OPENED_IN_PYTHON and not is_moved:
             return False
         # the folder of an index, and all files of one kind
         return self._are_named(*path.parent.parts) or self._is_ending(suffix)

@@ -256,7 +256,8 @@ import polars
 
 def answer(question):
     tables = polars.read_parquet("store/p.parquet"), polars.scan_ipc(f"{name}.arrow")
-    is_degraded = Path("degraded.flag").exists()
+    is_degraded = Path("degraded.flag").exists() or Path("switches", "-".join(parts)).exists()
+    words = WordPiece.from_file("vocab.txt"), load("store/guide.md")
 """
 YAML = "dataset: {type: records, path: qa.csv}\n"
 
@@ -266,6 +267,12 @@ YAML = "dataset: {type: records, path: qa.csv}\n"
     [
         pytest.param("a.py", "x = 1", "x = 2", False, id="code is imported"),
         pytest.param("README.md", None, "text", False, id="for people"),
+        pytest.param("vocab.txt", "old", "new", True, id="compiled readers open text"),
+        pytest.param("store/guide.md", "old", "new", True, id="compiled readers open documents"),
+        pytest.param("notes.txt", "old", "new", False, id="text that nothing names"),
+        pytest.param("store/notes.txt", "old", "new", False, id="Python opens text of a folder"),
+        pytest.param("switches/no-beta.txt", None, "", True, id="a switch in a named folder"),
+        pytest.param("switches/no-beta.yaml", "", None, True, id="a removed switch"),
         pytest.param("store/p.parquet", "old", "new", True, id="compiled readers open data"),
         pytest.param("store/index", None, "new", True, id="a named folder"),
         pytest.param("other/q.arrow", None, "new", True, id="a named ending"),

@@ -133,15 +133,24 @@ def test_a_module_that_starts_processes_is_not_seen_whole(project):
     assert "that ragbench can see" in run_experiment(project).own_noise()
 
 
-def test_a_gate_on_an_unchanged_base_says_so(project):
+@pytest.mark.parametrize(
+    ("file", "is_noted"), [(None, True), ("README.md", True), ("moons.csv", False)]
+)
+def test_a_gate_notes_noise_unless_a_file_changed_that_the_code_names(project, file, is_noted):
     folder = project.parent
+    (folder / "noisy.py").write_text(APP + 'FILE = "moons.csv"  # for a compiled reader\n')
+    for name in ("README.md", "moons.csv"):
+        (folder / name).write_text("Io\n")
     (folder / ".gitignore").write_text("runs/\n.ragbench/\n")
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], check=True, cwd=folder)
+    if file is not None:
+        (folder / file).write_text("Europa\n")
     result = CliRunner().invoke(group, ["gate", str(project), "--base", "HEAD"])
 
-    assert "nothing changed in config, code or data" in result.stdout
+    assert "gates: 1 pass" in result.stdout
+    assert ("nothing changed in config, code or data" in result.stdout) == is_noted
 
 
 def test_files_that_are_read_are_noted_and_written_ones_are_not(tmp_path):
