@@ -36,7 +36,15 @@ from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
-from ragbench.records.causes import CAUSE_CHANGES, NOT_LOST, AnswerCause, CauseRow, quantity
+from ragbench.records.causes import (
+    CAUSE_CHANGES,
+    NOT_LOST,
+    OUTSIDE_POOL,
+    AnswerCause,
+    CauseRow,
+    part_to_change,
+    quantity,
+)
 from ragbench.records.codec import from_lines
 from ragbench.records.fixes import FixList, PricedChange, RemainingLoss
 from ragbench.records.manifest import HitsRow, QuestionRow, TextRow
@@ -543,13 +551,18 @@ def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
     depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
     unranked = {run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()}
     queries_of: dict[AnswerCause, list[str]] = {cause: [] for cause in _REASONS}
+    outside_pool = list[str]()
     for query in run.counted_ids:
         cause: AnswerCause = causes[query].cause if query in causes else "unknown"
         # A question has one reason: what the corpus lacks is in no ranking either.
         if cause == "not_in_corpus":
-            queries_of[cause].append(query)
+            is_outside_pool = causes[query].why.endswith(OUTSIDE_POOL)
+            (outside_pool if is_outside_pool else queries_of[cause]).append(query)
         elif query in unranked:
             queries_of[cause if cause in _REASONS else "not_retrieved"].append(query)
+    if outside_pool:
+        advice = part_to_change("not_in_corpus", OUTSIDE_POOL)
+        yield _loss(run.base, "gold documents outside the pool", advice, outside_pool)
     for cause, reason in _REASONS.items():
         if queries := queries_of[cause]:
             yield _loss(run.base, reason, CAUSE_CHANGES[cause], queries)

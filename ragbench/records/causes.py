@@ -125,6 +125,20 @@ CAUSE_CHANGES: Mapping[AnswerCause, str] = {
     "should_have_refused": "the prompt",
     "failed": "what failed: see unscored.jsonl",
 }
+# End of the reason of queries whose gold is in the corpus, and not in their pool.
+OUTSIDE_POOL = "not in the pool"
+
+
+def part_to_change(cause: AnswerCause, why: str) -> str:
+    """Return the part to change for a query with this cause and reason; "" if the query is right.
+
+    Example:
+        >>> part_to_change("not_in_corpus", "gold d7 not in the pool")
+        'the pool of the question'
+    """
+    if cause == "not_in_corpus" and why.endswith(OUTSIDE_POOL):
+        return "the pool of the question"
+    return CAUSE_CHANGES.get(cause, "")
 
 
 class Loss(NamedTuple):

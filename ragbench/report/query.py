@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ragbench.data.runs.hit_list import Hit, mark_read
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
-from ragbench.records.causes import CAUSE_CHANGES, CAUSES, AnswerCause
+from ragbench.records.causes import CAUSES, AnswerCause, part_to_change
 from ragbench.records.manifest import (
     AnswerRow,
     FailedPrediction,
@@ -152,8 +152,8 @@ class _QueryText:
         if system.why:
             repeat = f", repeat {number[0] + 1}" if number else ""
             yield from self.wrapped(system.why, f"why{repeat}: ")
-        if system.cause in CAUSE_CHANGES:
-            yield from self.wrapped(CAUSE_CHANGES[system.cause], "what to change: ")
+        if change := part_to_change(system.cause, system.why):
+            yield from self.wrapped(change, "what to change: ")
 
     def scores(self, system: SystemView) -> Iterator[str]:
         """Yield the scores of a system in one line, then those without a value by their cause."""

@@ -128,6 +128,15 @@ def test_another_text_of_an_id_is_refused(load, problem, assert_message):
     assert_message(problem(lambda: load(*rows, corpus=False)), "qa.jsonl:2")
 
 
+def test_another_text_than_in_the_corpus_is_told(load, assert_message):
+    pool = [{"id": "a", "text": "Io has\nvolcanoes."}, {"id": "b", "text": "Europa"}]
+    assert not load(pool).warnings
+
+    [warning] = load(pool, [{"id": "a", "text": ICE}, {"id": "b", "text": ICE}]).warnings
+
+    assert_message(warning)
+
+
 def test_gold_outside_the_pool_is_told(load, assert_message):
     [warning] = load(["a"], ["b"], None).warnings
 

@@ -265,6 +265,12 @@ def test_gold_outside_the_pool_is_no_fault_of_the_retriever(run):
     causes = result.causes["bm25"]
     assert [causes[q].cause for q in ("q0", "q1", "q2")] == ["not_in_corpus"] * 2 + ["found"]
     assert causes["q0"].why == "gold gold-0 not in the pool"
+    for printed in (
+        run_command("fix", str(result.path)).stdout,
+        run_command("show", str(result.path), "q0").stdout,
+    ):
+        assert "the pool of the question" in printed
+        assert "the corpus, or how" not in printed
 
 
 def test_one_question_about_several_pools_is_no_repetition(run, tmp_path):

@@ -18,6 +18,7 @@ from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import nearest
 from ragbench.types import Document
+from ragbench.types.documents import documents_by_id
 from ragbench.types.ids import id_text
 from ragbench.types.tables import PARTS, columns_named
 
@@ -28,6 +29,9 @@ class PoolReader:
     """Reader of the column `pool`, which refuses documents that the corpus lacks.
 
     `read(row)` returns the ids of a cell. Without a corpus (`names` is None) all ids are taken.
+
+    Attributes:
+        other_texts: Id -> place of an item whose text the document of the corpus lacks.
     """
 
     def __init__(
@@ -36,6 +40,8 @@ class PoolReader:
         self._column, self._names = column, names
         # the pools of all questions share the texts of the ids
         self._ids = {document.id: document.id for document in documents or ()}
+        self._documents = documents_by_id(documents or ())
+        self.other_texts = dict[str, str]()
         self._previous: tuple[object, tuple[str, ...]] = (None, ())
 
     def read(self, entry: Entry) -> tuple[str, ...] | None:
@@ -94,7 +100,16 @@ class PoolReader:
             ids = [key for key in [fields.content_id(text)] if key in self._ids]
         if len(ids) != 1 and not (ids and ids[0] == name):
             raise self._unknown(entry, name, ids)
+        if isinstance(item, Mapping) and isinstance(text, str):
+            self._compare(entry, self._documents[ids[0]], text)
         return self._ids[ids[0]]
+
+    def _compare(self, entry: Entry, document: Document, text: str) -> None:
+        """Remember a document that lacks the text of an item; white space does not count."""
+        if text.strip() in document.text:
+            return
+        if " ".join(text.split()) not in " ".join(f"{document.title} {document.text}".split()):
+            self.other_texts.setdefault(document.id, str(entry.place))
 
     def _checked(self, entry: Entry, name: str) -> str:
         """Return an id that run files can hold."""

@@ -446,6 +446,7 @@ class RecordTable:
             warnings=[
                 *gold.warnings,
                 *self._missing_as_text(),
+                *self._other_texts(),
                 *_gold_outside_pools(table),
                 *_repeated_rows(table),
             ],
@@ -455,6 +456,17 @@ class RecordTable:
             table_rows=self._row_numbers(table),
             pool_statistics=self._statistics,
         )
+
+    def _other_texts(self) -> list[str]:
+        """Return a warning on texts of pools that the corpus has not; [] without any."""
+        if self._pool is None or not self._pool.other_texts:
+            return []
+        name, place = next(iter(self._pool.other_texts.items()))
+        count = fields.counted(len(self._pool.other_texts), "document")
+        return [
+            f"pool: {count} with another text than in the corpus, whose text is searched: "
+            f"'{name}' at {place}"
+        ]
 
     def _missing_as_text(self) -> list[str]:
         """Return a sentence on each column of texts with `None` or `nan` as a text."""

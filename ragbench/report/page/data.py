@@ -29,7 +29,7 @@ from ragbench.data.runs.hit_list import (
     list_hits,
 )
 from ragbench.data.runs.query_view import QueryView, QueryViews
-from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES
+from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES, OUTSIDE_POOL, part_to_change
 from ragbench.records.codec import to_json
 from ragbench.records.manifest import AnswerRow, FailedPrediction, TextRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
@@ -132,6 +132,7 @@ def pack_queries(
         "facts": _slice_values([metadata[row] for row in rows]),
         "causeWords": {name: CAUSE_SAYS[name].partition(": ")[2] for name in CAUSES},
         "causeChanges": CAUSE_CHANGES,
+        "outsidePool": (OUTSIDE_POOL, part_to_change("not_in_corpus", OUTSIDE_POOL)),
         "stopwords": sorted(load_stopwords("english")),
         "prompts": prompts,
         "rankings": list(packer.rankings),

@@ -593,12 +593,14 @@
     const otherAnswers = (query.systems[otherSystem] || {}).answers || [];
     const failed = failureAt(name, row);
     const cause = causeAt(name, row);
+    const [outsidePool, changeOfPool] = index.outsidePool;
+    const change = cause === "not_in_corpus" && why.endsWith(outsidePool) ? changeOfPool : index.causeChanges[cause];
     const value = number(valueAt(name, view.score, row));
     const claims = claimsOf(verdicts);
     return h("section", { class: "side", "aria-label": `${letter}: ${visible(name)}` },
       h("h3", null, h("b", { class: "letter" }, letter), " ", bdi(name), " ", h("span", { class: "soft" }, `${view.score} ${value}`)),
       cause === null ? null : h("p", { class: ["right", "found"].includes(cause) ? "cause well" : "cause" }, h("b", null, causeWords(name, row)), visible(`: ${query.systems[name].shown === undefined ? "" : `answer ${query.systems[name].shown + 1}: `}${index.causeWords[cause]}`),
-        index.causeChanges[cause] ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${index.causeChanges[cause]}`) : null, why ? h("small", null, visible(why)) : null),
+        change ? h("span", { class: "change" }, h("b", null, "What to change:"), ` ${change}`) : null, why ? h("small", null, visible(why)) : null),
       failed === null ? null : h("p", { class: "fail" }, `failed: ${visible(failed)}`),
       answers.map((answer, i) => answerOf(answer, otherAnswers[i], query, otherSystem, answers.length > 1 ? i + 1 : null)),
       claimList("Claims", claims.filter((claim) => !claim.gold), "gold answer"),
