@@ -135,6 +135,8 @@ def _scaffold_table(
         systems, match, notes = _systems_of_corpus(file, source, columns, corpus, documents)
     if columns.keys() >= {"retrieved", "relevant"}:
         match = match or _template("ids")
+    if published.needs_all and _has_several(published.entries, columns.get("relevant")):
+        match += _template("need")
     lines = []
     for part, column in columns.items():
         comment = f"  # {_PART_DESCRIPTIONS[part]}" if part in _PART_DESCRIPTIONS else ""
@@ -159,6 +161,12 @@ def _scaffold_table(
     command = "validate" if needs_corpus or needs_judge else "run"
     notes = [*_column_notes(columns, needs_corpus, published), *doubts, *published.notes, *notes]
     return text, list(dict.fromkeys(notes)), command
+
+
+def _has_several(entries: Sequence[Entry], column: str | None) -> bool:
+    """Return True if a row has a list of several gold documents."""
+    cells = [entry.values.get(column) for entry in entries] if column is not None else []
+    return any(isinstance(cell, list) and len(cell) > 1 for cell in cells)
 
 
 def _scaffold_by_id(file: Path, path: Path, published: Published) -> tuple[str, Sequence[str], str]:

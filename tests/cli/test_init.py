@@ -357,6 +357,28 @@ def test_gold_that_the_corpus_does_not_know(workplace, assert_message):
     assert not (workplace / "ragbench.yaml").exists()
 
 
+@pytest.mark.parametrize(("n_gold", "need"), [(1, "any"), (2, "all")])
+def test_a_set_whose_answers_need_all_gold_says_so(workplace, n_gold, need):
+    sessions = {f"s{number}": f"Clue {number} of the bike." for number in range(n_gold)}
+    row = {
+        "question_id": "q",
+        "question": "When did I sell my bike?",
+        "answer": "in May",
+        "answer_session_ids": [*sessions],
+        "haystack_dates": ["2023/05/20"] * n_gold,
+        "haystack_session_ids": [*sessions],
+        "haystack_sessions": [[{"role": "user", "content": text}] for text in sessions.values()],
+    }
+    (workplace / "memory.json").write_text(json.dumps([row]), encoding="utf-8")
+
+    assert invoke("--from", "memory.json").exit_code == 0
+
+    assert load_config("ragbench.yaml").causes.need == need
+    run = invoke("ragbench.yaml", "--quiet", "--json", command=run_command)
+    found = "found(need=all)@5" if need == "all" else "found@5"
+    assert json.loads(run.stdout)["systems"][0]["scores"][found]["mean"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

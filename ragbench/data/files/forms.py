@@ -45,12 +45,14 @@ class Form:
         columns: Part -> its column or path; other parts are found by name.
         convert: Returns the rows and documents of a row; any error that a wrong value causes may be
             raised. None for rows that are read as they are.
+        needs_all: True if an answer needs all gold documents of its question.
     """
 
     name: str
     keys: tuple[str, ...]
     columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     convert: Callable[[Values], Content] | None = None
+    needs_all: bool = False
 
     def fits(self, values: Values) -> bool:
         """Return True if a row has all keys of the form."""
@@ -467,6 +469,7 @@ FORMS = (
         ("question", "context", "supporting_facts"),
         {"reference": "answer", "relevant": "relevant", "pool": "pool"},
         _with_facts,
+        needs_all=True,
     ),
     Form(
         "LongMemEval",
@@ -478,14 +481,22 @@ FORMS = (
             "pool": "haystack_sessions",
         },
         _long_mem_eval,
+        needs_all=True,
     ),
     Form(
         "LoCoMo",
         ("sample_id", "conversation", "qa.0.question"),
         {"id": "id", "reference": "answer", "relevant": "relevant", "pool": "pool"},
         _locomo,
+        needs_all=True,
     ),
-    Form("MuSiQue", ("paragraphs.0.paragraph_text", "answer"), {"pool": "pool"}, _with_support),
+    Form(
+        "MuSiQue",
+        ("paragraphs.0.paragraph_text", "answer"),
+        {"pool": "pool"},
+        _with_support,
+        needs_all=True,
+    ),
     Form("MS MARCO", ("query", "passages.is_selected"), convert=_with_selection),
     Form("MIRACL", ("query", "positive_passages"), convert=_with_positives),
     Form(

@@ -28,12 +28,14 @@ class Published:
         columns: Part -> its column, as the form knows it; {} without a form.
         documents: Documents that stand in the rows, a row each; each text once.
         notes: A note with the form; [] without one.
+        needs_all: True if an answer needs all gold documents of its question.
     """
 
     entries: Sequence[Entry]
     columns: Mapping[str, str] = field(default_factory=dict)
     documents: Sequence[Entry] = ()
     notes: Sequence[str] = ()
+    needs_all: bool = False
 
     def mapping(self, columns: PartMap) -> PartMap:
         """Return part -> column of the user, and of the form where the user names neither."""
@@ -78,7 +80,8 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
     for part, column in form.columns.items():
         if _is_present(rows, column):
             of_form[part] = column
-    return Published(rows, of_form, _joined(documents), [f"read as {form.name}"])
+    notes = [f"read as {form.name}"]
+    return Published(rows, of_form, _joined(documents), notes, form.needs_all)
 
 
 def _refuse_judged(first: Entry) -> None:
