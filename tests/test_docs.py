@@ -77,10 +77,13 @@ def test_readme_is_short(readme):
     assert len(readme.split()) <= 700
 
 
-def test_the_result_shown_is_what_the_quickstart_prints(readme, finished_quickstart):
+def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, finished_quickstart):
     (block,) = blocks(readme, "text")
+    (of_site,) = blocks((repository / "docs" / "index.md").read_text(encoding="utf-8"), "text")
 
-    assert finished_quickstart.done.stdout.startswith(block)
+    printed = finished_quickstart.done.stdout
+    assert printed.startswith(block)
+    assert {*of_site.splitlines()} <= {*printed.splitlines()}
 
 
 @pytest.mark.costly

@@ -242,6 +242,20 @@ def _shorten(text: str) -> str:
     return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 3]}..."
 
 
+def _short_objects(text: str) -> str:
+    """Return indented JSON with each object of one plain value on one line."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        value = lines[-1].strip() if lines else ""
+        is_plain = value.startswith('"') and not value.endswith(("{", "[", ","))
+        if line.strip() in ("}", "},") and is_plain and lines[-2].endswith("{"):
+            start = lines[-2]
+            del lines[-2:]
+            line = f"{start}{value}{line.strip()}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
 @output.command(
     name="schema",
     examples=("ragbench schema -o config.schema.json",),
@@ -259,7 +273,7 @@ def schema(file: str, target: Path | None) -> None:
     from ragbench.records.json_schema import summary_schema
 
     content = config_schema() if file == "config" else summary_schema()
-    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    text = _short_objects(json.dumps(content, ensure_ascii=False, indent=1)) + "\n"
     if target is None:
         output.write_json(text)
         return

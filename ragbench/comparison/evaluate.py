@@ -245,10 +245,8 @@ def _first_queries(run: Run | Nested) -> Run:
 
 
 def _id_notes(ranked: RankedGrades, run: Run | None, qrels: Qrels) -> list[str]:
-    """Return a note if hits may be gold ids in another spelling, or none is judged; else [].
-
-    `run` has the first queries of the ranked run; None if they cannot be read again.
-    """
+    """Return a note if hits may be gold ids in another spelling, or none is judged; else []."""
+    # without the run, its first queries cannot be read again
     notes = [] if run is None else _spelling_notes(run, qrels)
     if notes or len(ranked.grades) or not ranked.n_retrieved.any():
         return notes

@@ -209,11 +209,7 @@ def _interval(
     confidence: float,
     clusters: np.ndarray[tuple[int], np.dtype[Any]] | None,
 ) -> tuple[float, float]:
-    """Return the interval of the aggregate; NaN for a sum, or without scored queries.
-
-    Raises:
-        AdapterError: A metric of the user returned NaN.
-    """
+    """Return the interval of the aggregate; NaN for a sum, or without scored queries."""
     if n_missing := int(np.count_nonzero(np.isnan(scored))):
         problem = f"found nan for {n_missing} of {len(scored)} queries"
         raise AdapterError(f"metric '{column.name}': {problem}, allowed: a finite number")

@@ -254,10 +254,8 @@ def _unchanged(
     config: ExperimentConfig,
     opened: UsedFiles,
 ) -> tuple[frozenset[str], bool]:
-    """Return the systems that use no file of the difference, and whether a run may use one unseen.
-
-    No system is returned if the files are not known.
-    """
+    """Return the systems that use no file of the difference, and whether one may be used unseen."""
+    # without Git the files of the difference are not known
     if gate_base.changed is None:
         return frozenset(), False
     ((root, tree),) = gate_base.places.items()

@@ -109,10 +109,8 @@ def _main_numbers(page: Layout) -> list[_Number]:
 
 
 def _systems(numbers: Sequence[_Number], summary: Summary) -> list[tuple[str, ...]]:
-    """Return the names under which each row has its numbers: its own, then its retriever's.
-
-    Controls have no row, and a retriever has none whose numbers stand in the row of a pair.
-    """
+    """Return the names under which each row has its numbers: its own, then its retriever's."""
+    # controls have no row; the numbers of a retriever stand in the row of its pair, if it has one
     rows = []
     for system in summary.systems:
         names = dict.fromkeys(map(printable, filter(None, (system.name, system.retriever))))

@@ -94,10 +94,14 @@ def group_notes(rubric: records.CertifiedRubric) -> Iterator[str]:
     if rubric.groups_mean or not rubric.confusion or len(groups) < 2:
         return
     why = "queries or documents are in several groups, which vary together"
-    tables = [[of.agreement[name] for of in groups] for name in ("tpr", "tnr")]
-    if all(any(of.value is None for of in table) for table in tables):
-        reasons = dict.fromkeys(of.reason for table in tables for of in table if of.reason)
-        why = "; ".join(map(str, reasons))
+    reasons: dict[str, None] = {}
+    n_undefined = 0
+    for name in ("tpr", "tnr"):
+        undefined = [of.agreement[name] for of in groups if of.agreement[name].value is None]
+        n_undefined += bool(undefined)
+        reasons |= dict.fromkeys(share.reason for share in undefined if share.reason)
+    if n_undefined == 2:
+        why = "; ".join(reasons)
     yield f"note: no mean of {len(groups)} groups: {why}"
 
 

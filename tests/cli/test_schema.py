@@ -32,3 +32,10 @@ def test_a_file_that_cannot_be_written(tmp_path):
 
     assert result.exit_code != 0
     assert "cannot be written" in str(result.exception)
+
+
+def test_an_object_of_one_value_stands_on_one_line():
+    text = CliRunner().invoke(schema, []).stdout
+
+    assert '{"$ref": "#/$defs/variable"}' in text
+    assert json.loads(text) == config_schema()

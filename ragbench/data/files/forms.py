@@ -346,16 +346,14 @@ def _bright(values: Values) -> Content:
 
 
 def _agent_run(values: Values) -> Content:
-    """Return the answer of an agent to a question of BrowseComp-Plus, with its searches.
-
-    Calls that the counts name beyond those of the transcript have no arguments.
-    """
+    """Return the answer of an agent to a question of BrowseComp-Plus, with its searches."""
     steps = _listed(values["result"])
     calls, texts = [], dict[str, str]()
     for step in steps:
         if step["type"] == "tool_call":
             calls.append({"name": step["tool_name"], "arguments": parsed(step["arguments"]) or {}})
             texts |= _texts_of_output(step["output"])
+    # calls that the counts name beyond those of the transcript have no arguments
     for name, count in values["tool_call_counts"].items():
         n_missing = count - sum(call["name"] == name for call in calls)
         calls += [{"name": name, "arguments": {}}] * n_missing

@@ -236,10 +236,8 @@ def _converted(form: JudgedForm, entry: Entry) -> Iterator[Entry]:
 
 
 def _complete_raters(form: JudgedForm, entries: Sequence[Entry]) -> None:
-    """Add the label for silence to the rows that a rater of the file said nothing about.
-
-    A rater who spoke about less than a tenth of the rows has not read them all, and is left out.
-    """
+    """Add the label for silence to the rows that a rater of the file said nothing about."""
+    # a rater who spoke about few rows has not read them all, and is left out
     n_rows = Counter(entry.file for entry in entries)
     n_spoken = {file: Counter[str]() for file in n_rows}
     for entry in entries:

@@ -288,10 +288,7 @@ class GoldFacts:
 
     @cached_property
     def _relevant_counts(self) -> Mapping[str, tuple[int, str, tuple[str, ...]]]:
-        """Judged query -> (number of relevant documents, id of the best, ids that it lacks).
-
-        A query lacks documents that are not in the corpus, or not in its pool.
-        """
+        """Judged query -> (number of relevant documents, id of the best, those not to be found)."""
         # gold texts and folded documents have ids that the corpus need not have
         by_id = self.plan.config.metrics.retrieval.match.level == "id"
         corpus = self.plan.corpus or None  # an empty one is no corpus
