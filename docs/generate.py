@@ -1,4 +1,4 @@
-"""Write what docs/ has of the code and of measurements: reference, metrics, rubrics, scale.
+"""Write the pages of docs/ that come from the code and from measurements.
 
 python docs/generate.py
 """
@@ -8,9 +8,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,8 @@ START, END = "<!-- generated: rubrics -->\n", "<!-- end -->\n"
 COMMANDS_HEAD = """# Commands
 
 Generated from the code by `make generated`; do not edit. These are the texts of
-`ragbench COMMAND --help`.
+`ragbench COMMAND --help`. Further pages: [compare, and more](commands-compare.md),
+[check](commands-check.md).
 
 ## Exit codes
 
@@ -29,88 +34,232 @@ Generated from the code by `make generated`; do not edit. These are the texts of
 | 0 | done |
 """
 
-HEAD = """# Components and their options
+COMMANDS_MORE = """# Commands: {title}
 
-Generated from the code by `make generated`; do not edit. In a table of options, `null` means that
-the option is not set, as if the line were missing, unless its text says what `null` does.
-[Commands](commands.md) have a page of their own.
+Generated from the code by `make generated`; do not edit. [Exit codes](commands.md#exit-codes) hold
+for all commands.
+
 """
 
 
 def commands() -> str:
-    """Return the page with the help of each command."""
-    from ragbench.cli import _COMMANDS
+    """Return the page with the exit codes and the help of the first commands."""
     from ragbench.errors import EXIT_MEANINGS
 
-    parts = [COMMANDS_HEAD + "".join(f"| {n} | {words} |\n" for n, words in EXIT_MEANINGS.items())]
-    for name in _COMMANDS:
-        parts.append(f"## ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n")
-    return "\n".join(parts)
+    codes = "".join(f"| {n} | {words} |\n" for n, words in EXIT_MEANINGS.items())
+    return f"{COMMANDS_HEAD}{codes}\n{_helps('Start', 'Read')}"
 
 
-def reference() -> str:
-    """Return the page with the options of each component."""
-    parts = [HEAD]
-    catalog = json.loads(_printed_by("list", "--all", "--json"))
-    for kind, entries in catalog.items():
-        if kind == "rubrics":
-            parts.append("## Rubrics\n\nEach with its meaning: [rubrics](rubrics.md).\n")
-            continue
+def commands_compare() -> str:
+    """Return the page with the help of the commands that compare, and of the rest."""
+    return COMMANDS_MORE.format(title="compare, and more") + _helps("Compare", "More")
+
+
+def commands_check() -> str:
+    """Return the page with the help of the commands that check configs, data and judges."""
+    return COMMANDS_MORE.format(title="check") + _helps("Check")
+
+
+def _helps(*groups: str) -> str:
+    from ragbench.cli import _GROUPS
+
+    names = [name for group in groups for name in _GROUPS[group]]
+    return "\n".join(
+        f"## ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n" for name in names
+    )
+
+
+REFERENCE_HEAD = """# {title}
+
+Generated from the code by `make generated`; do not edit. `null` means that the option is not set,
+as if the line were missing, unless its text says what `null` does. Several components have the
+[shared options](#shared-options); another default stands in brackets.
+{links}"""
+
+REFERENCE_LINKS = """
+Further pages: [generators and apps](reference-answers.md), [loaders, gates and
+executors](reference-data.md), [measures of rankings](reference-measures.md), [metrics of
+answers](metrics.md), [judges](reference-judges.md), [rubrics](rubrics.md), [commands](commands.md).
+"""
+
+# page -> its title and the families that it has
+REFERENCES = {
+    "reference.md": ("Retrievers and rerankers", ("retrievers", "rerankers")),
+    "reference-answers.md": ("Generators and apps", ("generators", "apps")),
+    "reference-data.md": ("Loaders, gates and executors", ("loaders", "gates", "executors")),
+    "reference-judges.md": ("Judges", ("judges",)),
+}
+Entry = dict[str, Any]
+
+
+def reference(name: str) -> str:
+    """Return a page with the options of each component of its families."""
+    title, kinds = REFERENCES[name]
+    families = {kind: _entries(kind) for kind in kinds}
+    common = {kind: _keys_of_all(kind) for kind in kinds}
+    shared = _shared([*chain(*families.values()), *chain(*common.values())])
+    links = REFERENCE_LINKS if name == "reference.md" else ""
+    parts = [REFERENCE_HEAD.format(title=title, links=links)]
+    for kind, entries in families.items():
         parts.append(f"## {kind.capitalize()}\n")
-        parts += _for_all(kind)
-        group = None
-        for same in _alike(entries):
-            if same[0].get("group") != group:
-                group = same[0]["group"]
-                parts.append(f"### {group.capitalize()}\n")
-            parts.append(_component(same))
-    return "\n".join(parts)
+        parts += [f"{keys['name']}\n{_options(keys, shared)}" for keys in common[kind]]
+        parts += [_component(same, shared) for same in _alike(entries)]
+    return "\n".join([*parts, _shared_table(shared)])
 
 
-METRICS_HEAD = """# Metrics of answers
+MEASURES_HEAD = """# Measures of rankings
 
-Generated from the code by `make generated`; do not edit. The [reference](reference.md) explains the
-options, [scores](scores.md) the measures of rankings, and [conformance](conformance.md) lists the
-reference implementation of each metric.
-
-A metric is between 0 and 1 unless its range says otherwise. It treats several references as its
-reference implementation does. An empty answer scores 0 (TER: the value of sacrebleu). An item
-without a reference has no score, and is counted. Neither holds for `abstention.*`: an empty answer
-refuses, and no reference is needed ([refusals](explain.md#scores-of-refusals)). `citation_gold.*`
-read gold documents in place of references, `citation_support.*`, `nuggets.*` and `words_over_limit`
-the [judgements of answers](data.md#trec-rag). An answer that a system lacks is failed, and is
-counted by cause. Two numbers can be compared only if their signatures are
-equal; `gold` is a hash of the gold answers.
+Generated from the code by `make generated`; do not edit. Write a measure as `ndcg@10`, or with
+options: `recall(rel=2)@10`. [Scores](scores.md) has the rules, [conformance](conformance.md) the
+reference implementations. Several measures have the [shared options](#shared-options); another
+default stands in brackets.
 """
 
 
+def measures() -> str:
+    """Return the page on the measures of rankings: a table for each group."""
+    entries = _entries("measures")
+    shared, parts, group = _shared(entries), [MEASURES_HEAD], None
+    for same in _alike(entries):
+        if same[0]["group"] != group:
+            group = same[0]["group"]
+            parts.append(
+                f"\n## {group.capitalize()}\n\n| measure | score | options |\n|---|---|---|\n"
+            )
+        names = ", ".join(f"`{entry['name']}`" for entry in same)
+        options = _own_and_shared(same[0], shared)
+        cell = "; ".join([*map(_inline, options[0]), *options[1]])
+        parts.append(f"| {names} | {_cell(same[0]['help'])} | {cell} |\n")
+    return "".join([*parts, "\n", _shared_table(shared)])
+
+
+def _inline(option: Entry) -> str:
+    default = "required" if option["required"] else f"default {_default(option)}"
+    help_text = _cell(option["help"]).rstrip(".")
+    return f"`{option['name']}` ({_cell(option['allowed'])}; {default}): {help_text}"
+
+
+def _entries(kind: str) -> list[Entry]:
+    entries: list[Entry] = json.loads(_printed_by("list", kind, "--all", "--json"))[kind]
+    return entries
+
+
+def _shared(entries: list[Entry]) -> dict[str, Entry]:
+    """Return name -> option that several components have, its most frequent form and default."""
+    groups = _alike([{**entry, "name": f"{n}"} for n, entry in enumerate(entries)])
+    counts = Counter(json.dumps(option) for same in groups for option in same[0]["options"])
+    forms: dict[str, Counter[tuple[str, str]]] = {}
+    for text, count in counts.items():
+        option = json.loads(text)
+        forms.setdefault(option["name"], Counter())[_form(option)] += count
+    shared = {}
+    for text, _ in counts.most_common():
+        option = json.loads(text)
+        form, count = forms[option["name"]].most_common(1)[0]
+        if count > 1 and form == _form(option):
+            shared.setdefault(option["name"], option)
+    return shared
+
+
+def _form(option: Entry) -> tuple[str, str]:
+    return option["allowed"], option["help"]
+
+
+def _own_and_shared(entry: Entry, shared: dict[str, Entry]) -> tuple[list[Entry], list[str]]:
+    """Return the options that only this component has, and the names of the others."""
+    own, names = [], []
+    for option in entry["options"]:
+        common = shared.get(option["name"])
+        if common is None or _form(common) != _form(option):
+            own.append(option)
+        elif _default(common) == _default(option):
+            names.append(f"`{option['name']}`")
+        else:
+            names.append(f"`{option['name']}` ({_default(option)})")
+    return own, names
+
+
+def _shared_table(shared: dict[str, Entry]) -> str:
+    options = [shared[name] for name in sorted(shared)]
+    return f"## Shared options\n\n{_table(options)}" if options else ""
+
+
+METRICS_HEAD = """# Metrics of answers: {title}
+
+Generated from the code by `make generated`; do not edit. [Conformance](conformance.md) has the
+reference implementation of each metric. Several metrics have the [shared
+options](#shared-options); another default stands in brackets.
+{text}"""
+
+METRICS_RULES = """
+Also: [models, tool calls, citations and refusals](metrics-more.md).
+
+- A score is from 0 to 1 and higher is better, unless a range is given.
+- Several references are treated as by the reference implementation.
+- An empty answer scores 0 (TER: the value of sacrebleu). An item without a reference has no score,
+  and is counted. An absent answer is failed, and is counted by cause.
+- Two numbers can be compared only if their signatures are equal; `gold` is a hash of the gold
+  answers.
+"""
+
+METRICS_EXCEPTIONS = """
+The rules are those of the [metrics of words](metrics.md). Exceptions:
+
+- `abstention.*`: an empty answer refuses, and no reference is needed
+  ([refusals](explain.md#scores-of-refusals)).
+- `citation_gold.*` read gold documents in place of references.
+- `citation_support.*`, `nuggets.*` and `words_over_limit` read the [judgements of
+  answers](data.md#trec-rag).
+"""
+FIRST_OF_MORE = "tool_call_accuracy"
+
+
 def metrics() -> str:
-    """Return the page on the metrics of answers."""
-    entries = json.loads(_printed_by("list", "metrics", "--all", "--json"))["metrics"]
-    parts = [METRICS_HEAD]
+    """Return the page on the metrics of words and numbers."""
+    head = METRICS_HEAD.format(title="words and numbers", text=METRICS_RULES)
+    return _metrics(head, _metric_entries()[0])
+
+
+def metrics_more() -> str:
+    """Return the page on the metrics of models, tool calls, citations and refusals."""
+    title = "models, tool calls, citations, refusals"
+    return _metrics(METRICS_HEAD.format(title=title, text=METRICS_EXCEPTIONS), _metric_entries()[1])
+
+
+def _metric_entries() -> tuple[list[Entry], list[Entry]]:
+    entries = _entries("metrics")
+    first = [entry["name"] for entry in entries].index(FIRST_OF_MORE)
+    return entries[:first], entries[first:]
+
+
+def _metrics(head: str, entries: list[Entry]) -> str:
+    shared, parts = _shared(entries), [head]
     for same in _alike(entries):
         entry, names = same[0], ", ".join(f"`{each['name']}`" for each in same)
         rows = [
-            ("parts", ", ".join(f"`.{part}`" for part in entry["parts"]) or "none"),
-            ("range", _range(entry)),
-            ("equal to", entry["equals"]),
-            ("not for", entry["not_for"]),
-            ("signature", _signature_cell(entry["name"])),
+            ("Parts", ", ".join(f"`.{part}`" for part in entry["parts"])),
+            ("Range", _range(entry)),
+            ("Equal to", entry["equals"]),
+            ("Not for", entry["not_for"]),
+            ("Signature", _signature_of(entry["name"])),
         ]
-        table = "".join(f"| {key} | {value} |\n" for key, value in rows)
-        parts.append(f"## {names}\n\n{entry['help']}.\n\n| | |\n|---|---|\n{table}")
-    return "\n".join(parts)
+        facts = "".join(f"- {key}: {value}\n" for key, value in rows if value)
+        parts.append(f"## {names}\n\n{entry['help']}.\n\n{facts}{_options(entry, shared)}")
+    return "\n".join([*parts, _shared_table(shared)])
 
 
 def _range(entry: dict[str, Any]) -> str:
+    """Return the range of a metric; '' for 0 to 1 where higher is better."""
     low, high = (f"{end:g}" if end is not None else "unbounded" for end in entry["range"])
+    if (low, high, entry["direction"]) == ("0", "1", "higher"):
+        return ""
     return f"{low} to {high}, {entry['direction']} is better"
 
 
-def _signature_cell(name: str) -> str:
+def _signature_of(name: str) -> str:
     if name in ("pass^k", "pass@k"):
         return "that of `right`, with the number of repetitions"
-    return f"`{_cell(_signature(name))}`"
+    return f"`{_signature(name)}`"
 
 
 def _signature(name: str) -> str:
@@ -128,15 +277,44 @@ def _signature(name: str) -> str:
 
 def rubrics() -> str:
     """Return the page of rubrics with its table as the rubrics have it."""
-    before, _, rest = RUBRICS.read_text(encoding="utf-8").partition(START)
-    after = rest.partition(END)[2]
-    entries = json.loads(_printed_by("list", "rubrics", "--json"))["rubrics"]
-    rows = "".join(_rubric(entry) for entry in entries)
-    head = "| rubric | asks | needs | method | better | offline | measures | limits | source |\n"
-    return f"{before}{START}{head}|{'---|' * 9}\n{rows}{END}{after}"
+    rows = "".join(_rubric(entry) for entry in _rubric_entries())
+    head = "| rubric | asks | needs | method | better | offline |\n"
+    return _with_generated(RUBRICS, START, f"{head}|{'---|' * 6}\n{rows}")
 
 
-def _rubric(entry: dict[str, Any]) -> str:
+# page -> the methods of its rubrics
+RUBRIC_METHODS = {
+    "rubrics-claims.md": ("claims", "nuggets", "support"),
+    "rubrics-ratings.md": ("rating", "pairwise", "intentions", "retention"),
+}
+
+
+def rubric_texts(name: str) -> str:
+    """Return a page with what each of its rubrics measures, its limits and its source."""
+    head = "| rubric | measures | not for | source |\n|---|---|---|---|\n"
+    rows = "".join(
+        f"| `{entry['name']}` | {' | '.join(_cell(entry[part]) for part in TEXTS)} |\n"
+        for entry in _rubric_entries()
+        if entry["method"] in RUBRIC_METHODS[name]
+    )
+    return _with_generated(RUBRICS.with_name(name), START, head + rows)
+
+
+TEXTS = ("measures", "limits", "source")
+
+
+def _rubric_entries() -> list[Entry]:
+    entries: list[Entry] = json.loads(_printed_by("list", "rubrics", "--json"))["rubrics"]
+    return entries
+
+
+def _with_generated(path: Path, start: str, text: str) -> str:
+    """Return the text of a page with another text between `start` and the end mark."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(start)
+    return f"{before}{start}{text}{END}{rest.partition(END)[2]}"
+
+
+def _rubric(entry: Entry) -> str:
     cells = [
         f"`{entry['name']}`",
         entry["asks"],
@@ -144,7 +322,6 @@ def _rubric(entry: dict[str, Any]) -> str:
         entry["method"],
         entry["direction"],
         ", ".join(f"`{name}`" for name in ("classifier", "nli") if name in entry["judges"]),
-        *(_cell(entry[part]) for part in ("measures", "limits", "source")),
     ]
     return f"| {' | '.join(cells)} |\n"
 
@@ -179,10 +356,16 @@ def _alike(entries: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(shared.values())
 
 
-def _component(same: list[dict[str, Any]]) -> str:
-    entry, names = same[0], ", ".join(f"**`{each['name']}`**" for each in same)
-    text = f"{names} {entry['help']}\n"
-    return f"{text}\n{_table(entry['options'])}" if entry["options"] else text
+def _component(same: list[Entry], shared: dict[str, Entry]) -> str:
+    names = ", ".join(f"**`{entry['name']}`**" for entry in same)
+    return f"{names} {same[0]['help']}\n{_options(same[0], shared)}"
+
+
+def _options(entry: Entry, shared: dict[str, Entry]) -> str:
+    """Return the table of the options of one component, and the names of its shared options."""
+    own, names = _own_and_shared(entry, shared)
+    table = f"\n{_table(own)}" if own else ""
+    return table + (f"\nShared options: {', '.join(names)}\n" if names else "")
 
 
 def _table(options: list[dict[str, Any]]) -> str:
@@ -193,10 +376,8 @@ def _table(options: list[dict[str, Any]]) -> str:
     return f"| option | allowed | default | |\n|---|---|---|---|\n{rows}"
 
 
-def _for_all(kind: str) -> list[str]:
-    """What is said of all members of a family: the keys that each takes besides its own."""
-    if kind == "gates":
-        return ["The keys of an entry of `gates` say which of these it is. See [gates](ci.md).\n"]
+def _keys_of_all(kind: str) -> list[Entry]:
+    """Return the keys that each member of a family takes, and those of `python:` types alone."""
     from ragbench.config.components import common_keys
     from ragbench.generate import APPS, GENERATORS
     from ragbench.rerank import RERANKERS
@@ -209,22 +390,20 @@ def _for_all(kind: str) -> list[str]:
     common = common_keys(family)
     of_code = common_keys(family, is_code=True)
     code_keys = {name: key for name, key in of_code.items() if name not in common}
-    tables = [
-        _table(
-            [
-                {
-                    "name": name,
-                    "allowed": key.allowed,
-                    "required": key.required,
-                    "default": None if key.required else key.default,
-                    "help": key.option.help,
-                }
-                for name, key in keys
-            ]
-        )
-        for keys in (common.items(), code_keys.items())
-    ]
-    return [f"Each takes besides:\n\n{tables[0]}", f"A `python:` type also takes:\n\n{tables[1]}"]
+    tables = []
+    for sentence, keys in (("Each takes:", common), ("A `python:` type takes:", code_keys)):
+        options = [
+            {
+                "name": name,
+                "allowed": key.allowed,
+                "required": key.required,
+                "default": None if key.required else key.default,
+                "help": key.option.help,
+            }
+            for name, key in keys.items()
+        ]
+        tables.append({"name": sentence, "help": "", "options": options})
+    return tables
 
 
 def _default(option: dict[str, Any]) -> str:
@@ -407,21 +586,47 @@ def _grid(head: str, rows: Iterable[Sequence[str]]) -> str:
     return f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}\n{body}"
 
 
-SUMMARY_HEAD = """# Every field of summary.json
+SUMMARY_HEAD = """# summary.json: {title}
 
-Generated from the code by `make generated`; do not edit. Each run folder has a `summary.json`. Its
-key `schema` says `{version}`: keys may be added, but none changes its meaning. `ragbench schema
-summary` prints its JSON Schema, which is also in
-[configs/summary.schema.json](../configs/summary.schema.json). The schema is that of one version of
-ragbench, and refuses keys that this version does not write.
+Generated from the code by `make generated`; do not edit. `NAME` stands for a name that your config
+or data give, and `[]` for the items of a list. A key that is not *always* there is left out where
+it has nothing to tell, or in files of earlier versions.
+{links}"""
 
-`NAME` stands for a name that your config or data give, and `[]` for the items of a list. A key that
-is not *always* there is left out where it has nothing to tell, or in files of earlier versions.
+SUMMARY_LINKS = """
+Each run folder has a `summary.json`. Its key `schema` says `{version}`: keys may be added, but none
+changes its meaning. `ragbench schema summary` prints its JSON Schema, which is also in
+[configs/summary.schema.json](../configs/summary.schema.json); it refuses keys that this version
+does not write. Further pages: [scores of a system](summary-systems.md), [gates, audit and
+preferences](summary-decisions.md).
 """
 
+# page -> its title and the keys of the file whose objects it has
+SUMMARY_PARTS = {
+    "summary-systems.md": ("scores of a system", ("systems",)),
+    "summary-decisions.md": (
+        "gates, audit and preferences",
+        ("gates", "audit", "preferences", "selected", "folds"),
+    ),
+}
 
-def summary() -> str:
-    """Return the page on the fields of summary.json: a table for each kind of object."""
+
+def summary(name: str) -> str:
+    """Return a page on the fields of summary.json: a table for each kind of object."""
+    from ragbench.records.json_schema import summary_schema
+
+    title, keys = SUMMARY_PARTS.get(name, ("the whole file", ()))
+    elsewhere = [key for _, others in SUMMARY_PARTS.values() for key in others]
+    links = "" if keys else SUMMARY_LINKS.format(version=summary_schema()["title"])
+    parts = [SUMMARY_HEAD.format(title=title, links=links)]
+    for key, text in _summary_objects():
+        if key in keys or (not keys and key not in elsewhere):
+            parts.append(text)
+    return "\n".join(parts)
+
+
+def _summary_objects() -> Iterator[tuple[str, str]]:
+    """Yield (key of the file, section of the page) for each kind of object; '' is the file."""
     from ragbench.records.json_schema import summary_schema
 
     schema = summary_schema()
@@ -441,12 +646,11 @@ def summary() -> str:
             always = "yes" if key in entry["required"] else ""
             rows.append((f"`{key}`", kind, always, _cell(value["description"])))
         tables.append((entry["description"], _grid("key|value|always|meaning", rows)))
-    parts = [SUMMARY_HEAD.format(version=schema["title"])]
     for (_, here), (description, table) in zip(places.items(), tables, strict=True):
         title, *more = (f"`{place}`" for place in here) if here else ("The whole file",)
         also = f" Also {', '.join(more)}." if more else ""
-        parts.append(f"## {title}\n\n{description}{also}\n\n{table}")
-    return "\n".join(parts)
+        key = re.split(r"\W", here[0], maxsplit=1)[0] if here else ""
+        yield key, f"## {title}\n\n{description}{also}\n\n{table}"
 
 
 def _json_kind(value: dict[str, Any]) -> tuple[str, str, str]:
@@ -473,11 +677,17 @@ def _json_kind(value: dict[str, Any]) -> tuple[str, str, str]:
 
 PAGES = {
     "commands.md": commands,
-    "reference.md": reference,
+    "commands-compare.md": commands_compare,
+    "commands-check.md": commands_check,
+    **{name: partial(reference, name) for name in REFERENCES},
+    "reference-measures.md": measures,
     "metrics.md": metrics,
+    "metrics-more.md": metrics_more,
     "rubrics.md": rubrics,
+    "rubrics-claims.md": partial(rubric_texts, "rubrics-claims.md"),
+    "rubrics-ratings.md": partial(rubric_texts, "rubrics-ratings.md"),
     "scale.md": scale,
-    "summary.md": summary,
+    **{name: partial(summary, name) for name in ("summary.md", *SUMMARY_PARTS)},
 }
 
 if __name__ == "__main__":

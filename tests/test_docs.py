@@ -105,7 +105,25 @@ def test_the_page_on_statistics_runs(repository, tmp_path):
     assert names["n"] == 128
 
 
-GENERATED = ["commands.md", "reference.md", "metrics.md", "rubrics.md", "scale.md", "summary.md"]
+GENERATED = [
+    "commands.md",
+    "commands-compare.md",
+    "commands-check.md",
+    "reference.md",
+    "reference-answers.md",
+    "reference-data.md",
+    "reference-judges.md",
+    "reference-measures.md",
+    "metrics.md",
+    "metrics-more.md",
+    "rubrics.md",
+    "rubrics-claims.md",
+    "rubrics-ratings.md",
+    "scale.md",
+    "summary.md",
+    "summary-systems.md",
+    "summary-decisions.md",
+]
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,19 @@ from tests.commands import run_command
 
 @pytest.fixture(scope="module")
 def page(repository):
-    return lambda name: (repository / "docs" / name).read_text(encoding="utf-8")
+    """Return a function: start of the names of pages -> their texts, one after the other."""
+
+    def read(stem):
+        pages = sorted((repository / "docs").glob(f"{stem}*.md"))
+        return "\n".join(path.read_text(encoding="utf-8") for path in pages)
+
+    return read
 
 
 @pytest.mark.parametrize("name", _COMMANDS)
 def test_a_command_has_its_help_and_all_options(name, page):
     command = group.get_command(click.Context(group), name)
-    part = page("commands.md").partition(f"## ragbench {name}\n")[2].partition("\n## ")[0]
+    part = page("commands").partition(f"## ragbench {name}\n")[2].partition("\n## ")[0]
 
     options = [option for option in command.params if isinstance(option, click.Option)]
     assert part
@@ -30,14 +36,14 @@ def test_a_command_has_its_help_and_all_options(name, page):
 
 
 def test_every_exit_code_is_explained(page):
-    text = page("commands.md")
+    text = page("commands")
 
     assert [code for code in EXIT_MEANINGS if f"| {code} | " not in text] == []
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.noun)
 def test_a_component_and_its_options_have_a_page(family, page):
-    text = page("reference.md") + page("metrics.md")
+    text = page("reference") + page("metrics")
 
     missing = []
     for name in family.names():
@@ -47,7 +53,7 @@ def test_a_component_and_its_options_have_a_page(family, page):
 
 
 def test_every_rubric_and_every_key_of_the_summary_has_a_page(page):
-    rubrics, summary = page("rubrics.md"), page("summary.md")
+    rubrics, summary = page("rubrics"), page("summary")
     listed = json.loads(run_command("list", "rubrics", "--json").stdout)["rubrics"]
 
     assert len(listed) > 30
