@@ -118,7 +118,7 @@ def test_the_page_shows_what_judges_were_sent(judged, visit):
         for name in ("words", "panel")
     )
     expect(words).to_contain_text("No prompt was sent: the judge computes")
-    expect(panel).to_contain_text("sent to b, sample 1; b, sample 2")
+    expect(panel).to_contain_text("sent to b, repeat 1; b, repeat 2")
 
 
 PASSAGES = {
