@@ -83,7 +83,7 @@ docs:  ## build the documentation site into build/site; a broken link or anchor 
 	$(DOCS)/bin/pip install -q --no-compile '$(DOCS_PACKAGES)'
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
-conformance:  ## compare everything with its reference implementation; rewrite docs/conformance.md
+conformance:  ## compare everything with its reference implementation; rewrite docs/conformance*.md
 	$(BIN)/python -m tests.conformance
 
 quickstart:  ## run the example experiment

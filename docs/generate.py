@@ -186,7 +186,7 @@ def _shared_table(shared: dict[str, Entry]) -> str:
 
 METRICS_HEAD = """# Metrics of answers: {title}
 
-Generated from the code by `make generated`; do not edit. [Conformance](conformance.md) has the
+Generated from the code by `make generated`; do not edit. [Conformance](conformance-answers.md) has the
 reference implementation of each metric. Several metrics have the [shared
 options](#shared-options); another default stands in brackets.
 {text}"""

@@ -248,7 +248,7 @@ def _all_orders() -> Iterator[Reference]:
             names[name] = [f"{name}{cut}"]
     for name in AVERAGED:
         names[base_of(name)].append(name)
-    by = "`ties: average`, plainly: the mean over all orders of tied documents"
+    by = "`ties: average`, plainly"
     for name, measures in names.items():
         yield Reference(name, by, ROUNDING, _averaged(list(dict.fromkeys(measures))))
 

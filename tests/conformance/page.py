@@ -1,4 +1,4 @@
-"""Writes `docs/conformance.md`: everything that is computed, beside what it is compared with."""
+"""Writes `docs/conformance*.md`: everything that is computed, and what it is compared with."""
 
 from __future__ import annotations
 
@@ -16,24 +16,36 @@ from tests.conformance.examples import EXAMPLES, score
 from tests.conformance.odd_inputs import ODD_INPUTS, show
 from tests.conformance.reference import Agreement, compare
 
-PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 INTRODUCTION = """\
 # Conformance
 
-This page lists a reference implementation for every measure, metric, statistic and coefficient of
-agreement, with the number of compared values and the largest difference. [Scores](scores.md)
-defines the measures.
+Every measure, metric, statistic and coefficient of agreement has a reference implementation here,
+with the number of compared values and the largest difference. This page has the measures of
+rankings. Further pages: [metrics of answers and statistics](conformance-answers.md), [odd inputs
+and published examples](conformance-examples.md).
 
-`make conformance` (`python -m tests.conformance`) writes the page; `make generated` adds new
-rows. A test computes every row again on a twentieth of the cases. It fails if the page is out of
-date, if a difference exceeds its bar, or if a score of the package has no row. `python -m
-tests.conformance --times 20` compares twenty times as many cases and writes nothing.
+`make conformance` (`python -m tests.conformance`) writes the pages; `make generated` adds new rows.
+A test computes every row again on a twentieth of the cases. It fails if a page is out of date, if a
+difference exceeds its bar, or if a score has no row.
 
 The bar is the largest allowed difference. A bar of 0 asks for the same bits. A bar of 1e-12
 allows another order of the same sums, or the logarithm of another library. Larger bars allow for
 32-bit floats, an optimiser or random draws, as the row says. `plainly` marks a reference that the
-tests write out from the definition, where no package computes the score.
+tests write out from the definition.
+"""
+
+ANSWERS_INTRODUCTION = """\
+# Conformance: metrics of answers and statistics
+
+[Conformance](conformance.md) explains the columns.
+"""
+
+EXAMPLES_INTRODUCTION = """\
+# Conformance: odd inputs and published examples
+
+[Conformance](conformance.md) has the reference of each score.
 """
 
 MEASURES_TEXT = """\
@@ -45,8 +57,8 @@ are compared query by query.
   10` with it, on scores that 32-bit floats represent exactly. `iprec_at_recall` and `11pt_avg`
   are excluded, because version 10 rounds recall differently. Other relevance levels, judged
   documents only, and repeated documents are compared too.
-- `rbp` of trec_eval 10 is no reference: it reads two uninitialised variables, and its value
-  depends on the options of the compiler.
+- `rbp` of trec_eval 10 is no reference: it reads two uninitialised variables.
+- `ties: average`, plainly, is the mean over all orders of tied documents.
 """
 
 METRICS_TEXT = """\
@@ -61,7 +73,7 @@ different resamples, so their limits are compared in units of the standard error
 """
 
 WITHOUT_TEXT = """\
-All other scores have a row above.
+All other scores have a row on the other two pages.
 """
 
 ODD_TEXT = """\
@@ -151,13 +163,25 @@ SECTIONS: dict[str, Callable[[int, str], str]] = {
 }
 
 
-def render(times: int = 1, page: str = "") -> str:
-    """Return the page; what one has already is not compared again."""
-    parts = [
-        f"## {heading}\n\n{text(times, section(page, heading))}"
-        for heading, text in SECTIONS.items()
-    ]
-    return "\n".join([INTRODUCTION, *parts])
+# page -> its first lines and its sections
+PAGES = {
+    "conformance.md": (INTRODUCTION, ("Measures of rankings",)),
+    "conformance-answers.md": (
+        ANSWERS_INTRODUCTION,
+        ("Metrics of answers", "Statistics and agreement"),
+    ),
+    "conformance-examples.md": (
+        EXAMPLES_INTRODUCTION,
+        ("Without a reference", "Odd inputs", "Published examples"),
+    ),
+}
+
+
+def render(name: str, times: int = 1, page: str = "") -> str:
+    """Return a page; what it has already is not compared again."""
+    introduction, headings = PAGES[name]
+    parts = [f"## {h}\n\n{SECTIONS[h](times, section(page, h))}" for h in headings]
+    return "\n".join([introduction, *parts])
 
 
 def section(page: str, heading: str) -> str:

@@ -1,4 +1,4 @@
-"""The page on conformance: it is whole, it is not stale, and nothing on it is above its bar."""
+"""Pages on conformance: they are whole, not stale, and nothing on them is above its bar."""
 
 import re
 
@@ -9,7 +9,8 @@ from ragbench.score.text import METRICS
 from tests.conformance import measures, metrics, statistics
 from tests.conformance.examples import EXAMPLES, score
 from tests.conformance.page import (
-    PAGE,
+    DOCS,
+    PAGES,
     SECTIONS,
     above_their_bar,
     public_statistics,
@@ -52,7 +53,8 @@ def test_nothing_is_held_against_something_that_is_not_there():
 @pytest.mark.parametrize("heading", SECTIONS)
 def test_the_page_is_what_the_command_writes(heading):
     new_section = SECTIONS[heading](Part(20), "").rstrip()
-    old_section = section(PAGE.read_text(encoding="utf-8"), heading)
+    [name] = [name for name, (_, headings) in PAGES.items() if heading in headings]
+    old_section = section((DOCS / name).read_text(encoding="utf-8"), heading)
 
     assert without_figures(new_section) == without_figures(old_section), (
         "stale: run make conformance"
@@ -64,11 +66,13 @@ def test_the_command_writes_all_sections(monkeypatch):
     for heading in SECTIONS:
         monkeypatch.setitem(SECTIONS, heading, lambda times, page: f"{times} times\n{page}")
 
-    page = render(3)
+    pages = {name: render(name, 3) for name in PAGES}
 
-    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == [*SECTIONS]
-    assert all(section(page, heading) == "3 times" for heading in SECTIONS)
-    assert page.startswith(PAGE.read_text(encoding="utf-8").partition("\n## ")[0])
+    text = "\n".join(pages.values())
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [*SECTIONS]
+    assert [heading for heading in SECTIONS if section(text, heading) != "3 times"] == []
+    for name, page in pages.items():
+        assert page.startswith((DOCS / name).read_text(encoding="utf-8").partition("\n## ")[0])
 
 
 def test_what_a_page_has_is_not_compared_again(monkeypatch, assert_message):
