@@ -1,6 +1,6 @@
 """Simulate the rules of gates over a year of commits with known effects.
 
-    python benchmarks/year.py [--n 100] [--seeds 12] [--write docs/gates.md]
+    python benchmarks/year.py [--n 100] [--seeds 12] [--write docs/gate-rules.md]
 
 A project has a pool of 20,000 questions, of which its gate knows n. Sixty commits come one after
 the other, in a random order that is the same for every rule: 20 change nothing, 20 shuffle the
@@ -438,8 +438,6 @@ def simulate(n: int, seeds: int, to: Path | None) -> int:
         text += f"{title}, {n} questions, mean of the worlds without flips:\n\n"
         text += f"{table('rule', rows)}The default in each world:\n\n"
         text += table("world", years[DEFAULT])
-        others = {w.name: years[USUAL][w.name] for w in flipping}
-        text += f"`{USUAL}` in the worlds with flips:\n\n{table('world', others)}"
         missed += missed_bars(mode, years[DEFAULT], years[USUAL])
     print(text)
     for bar in missed:

@@ -186,8 +186,8 @@ def _shared_table(shared: dict[str, Entry]) -> str:
 
 METRICS_HEAD = """# Metrics of answers: {title}
 
-Generated from the code by `make generated`; do not edit. [Conformance](conformance-answers.md) has the
-reference implementation of each metric. Several metrics have the [shared
+Generated from the code by `make generated`; do not edit. Each metric has a [reference
+implementation](conformance-answers.md). Several metrics have the [shared
 options](#shared-options); another default stands in brackets.
 {text}"""
 

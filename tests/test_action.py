@@ -419,7 +419,7 @@ def test_no_script_holds_an_expression(repository):
 
 def test_the_page_lists_every_input(repository):
     inputs = yaml.safe_load((repository / "action.yml").read_text())["inputs"]
-    page = (repository / "docs" / "gates.md").read_text()
+    page = (repository / "docs" / "gates-ci.md").read_text()
 
     rows = page.split("| input | meaning |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
     listed = [name for row in rows for name in re.findall("`([a-z-]+)`", row.split("|")[1])]
@@ -446,7 +446,7 @@ def test_actionlint_accepts_the_action_and_the_workflows(tmp_path, repository):
     folder.mkdir(parents=True)
     (tmp_path / "action.yml").write_text((repository / "action.yml").read_text())
     (folder / "steps.yml").write_text(yaml.safe_dump(workflow))
-    page = (repository / "docs" / "gates.md").read_text()
+    page = (repository / "docs" / "gates-ci.md").read_text()
     workflows = re.findall(r"^```yaml\n(name: \w+\non: .*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(workflows) == 2
     for number, text in enumerate(workflows):

@@ -1,4 +1,4 @@
-"""`docs/gates.md`: its config, its commands, its workflow and its tests run as they stand."""
+"""`docs/gates*.md`: their config, commands, workflow and tests run as they stand."""
 
 import os
 import re
@@ -27,7 +27,9 @@ def blocks(text, language):
 
 @pytest.fixture(scope="module")
 def page(repository):
-    return (repository / "docs" / "gates.md").read_text(encoding="utf-8")
+    """Return the texts of the two pages, the page with the config first."""
+    pages = [repository / "docs" / name for name in ("gates.md", "gates-ci.md")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in pages)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def test_the_gitlab_job_finds_its_report(page, shell):
 
 
 def test_pytest_runs_the_gates_and_the_tests(page, shell):
-    command = blocks(page, "bash")[2].strip()
+    command = blocks(page, "bash")[4].strip()
 
     code, output = shell(f"{command} test_python.py test_search.py -p no:cacheprovider")
 

@@ -14,7 +14,7 @@ def test_every_page_with_a_program_is_here(repository):
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    "page", ["application.md", "calibration.md", "connect.md", "gates.md", "own.md"]
+    "page", ["application.md", "calibration.md", "connect.md", "gates.md", "gates-ci.md", "own.md"]
 )
 def test_the_programs_run_in_a_running_loop(repository, tmp_path, monkeypatch, page):
     # Programs of other pages need a server or a run; tests of their own run them.
