@@ -10,7 +10,6 @@ import os
 import re
 import stat
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import replace
@@ -619,14 +618,9 @@ def terminal_width() -> int:
 def echo_wrapped(line: str, indent: str = "") -> None:
     """Print a line, wrapped at words on a terminal; further lines of it begin with `indent`."""
     if sys.stdout.isatty():
-        wrapped = textwrap.wrap(
-            line,
-            max(terminal_width(), 40),
-            subsequent_indent=indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        line = "\n".join(wrapped)
+        from ragbench.types.display import wrap
+
+        line = "\n".join(wrap(line, terminal_width(), indent))
     echo(line)
 
 

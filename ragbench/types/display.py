@@ -80,3 +80,42 @@ def display_width(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(_STYLE.sub("", text))
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """Return a text in lines of at most a width, wrapped at words; a longer word is cut.
+
+    Blanks at the start and between two words of a line stay. An empty text is one empty line.
+
+    Args:
+        text: The text, without line ends.
+        width: Columns of the terminal; fewer than 20 count as 20.
+        indent: Start of each further line.
+
+    Example:
+        >>> wrap("a word and another", 20, "  ")
+        ['a word and another']
+        >>> wrap("/a/path/that/is/longer/than/the/line", 20, "  ")
+        ['/a/path/that/is/long', '  er/than/the/line']
+    """
+    from rich.cells import chop_cells
+
+    width = max(width, 20)
+    body, lines = text.lstrip(), list[str]()
+    # at most half a line is indented, so that words have room
+    line = start = text[: len(text) - len(body)][: width // 2]
+    indent = indent[: width // 2]
+    for blanks, word in re.findall(r"(\s*)(\S+)", body):
+        if display_width(line + blanks + word) <= width:
+            line += blanks + word
+            continue
+        if line != start:
+            lines.append(line)
+            line = start = indent
+        while display_width(line + word) > width:
+            piece = chop_cells(word[:width], width - display_width(line))[0]
+            lines.append(line + piece)
+            word = word[len(piece) :]
+            line = start = indent
+        line += word
+    return [*lines, line]

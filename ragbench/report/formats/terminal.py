@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from ragbench.report.formats.base import Screen
 from ragbench.report.table import (
@@ -21,7 +21,7 @@ from ragbench.report.table import (
     Table,
     TableReport,
 )
-from ragbench.types.display import display_width
+from ragbench.types.display import display_width, wrap
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -61,7 +61,7 @@ def _lines(
             block = block.terminal
         # a table stands directly below its heading and the sentences between them
         if isinstance(block, Heading):
-            yield from ("", _style(block.text, "title", screen))
+            yield from ("", *(_style(ln, "title", screen) for ln in _wrapped(block.text, screen)))
             is_below_heading = True
         elif isinstance(block, Fold):
             yield from ("", *(_style(ln, "title", screen) for ln in _wrapped(block.title, screen)))
@@ -72,7 +72,7 @@ def _lines(
             yield from _table_lines(block, screen)
             is_below_heading = False
         elif isinstance(block, Link):
-            yield f"{block.text}: {block.url}"
+            yield from _wrapped(f"{block.text}: {block.url}", screen)
         else:
             yield from _sentences(block, screen)
 
@@ -94,14 +94,7 @@ def _wrapped(line: str, screen: Screen) -> list[str]:
     """Return a sentence in lines that fit a terminal; in a pipe it stays one line."""
     if not screen.is_terminal or display_width(line) <= screen.width:
         return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(
-        line,
-        screen.width,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrap(line, screen.width, " " * (len(line) - len(line.lstrip()) + 2))
 
 
 def _table_lines(table: Table, screen: Screen) -> Iterator[str]:
@@ -222,17 +215,33 @@ def _fit(
     return [line.rstrip() for line in capture.get().splitlines()]
 
 
+# What may be wrapped to make a table narrower, in turns: columns of a kind, down to a width, at
+# the breaks of a pattern; the empty pattern cuts words.
+_TURNS: tuple[tuple[ColumnKind, int, str], ...] = (
+    ("words", _NARROWEST, r"\s+"),
+    ("name", 0, r"\s+"),
+    ("words", 0, r"\s+"),
+    ("number", 0, r"\s+(?=\[)"),  # an interval goes below its value
+    ("name", 12, ""),
+    ("words", 12, ""),
+    ("number", 0, r"\s+"),
+    ("name", 4, ""),
+    ("words", 4, ""),
+)
+
+
 def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width: int) -> list[int]:
-    """Return widths of columns that fit, if sentences and then names can be wrapped so far."""
+    """Return widths of columns that fit, if sentences, names and numbers can be wrapped so far."""
     widths = [max(map(display_width, cells)) for cells in columns]
-    # no column becomes narrower than its longest word
-    words = [[*map(display_width, " ".join(cells).split())] for cells in columns]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    for kind, narrowest in (("words", _NARROWEST), ("name", 0), ("words", 0)):
-        places = [n for n in range(len(columns)) if kinds[n] == kind]
-        least = {n: min(widths[n], max([narrowest, *words[n]])) for n in places}
+    for kind, narrowest, breaks in _TURNS:
+        least = {}
+        for n in range(len(columns)):
+            if excess > 0 and kinds[n] == kind:
+                pieces = chain.from_iterable(re.split(breaks, cell) for cell in columns[n])
+                least[n] = min(widths[n], max([narrowest, *map(display_width, pieces)]))
         while excess > 0:
-            shrinkable = [n for n in places if widths[n] > least[n]]
+            shrinkable = [n for n in least if widths[n] > least[n]]
             if not shrinkable:
                 break
             widths[max(shrinkable, key=widths.__getitem__)] -= 1
