@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from ragbench.cli import output
@@ -20,33 +19,20 @@ _QUESTIONS = Path(__file__).with_name("demo_questions.json")
 _MAX_DROP = 0.05
 # system of the stored scores -> the change that it stands for
 _CHANGES = {
-    "off-by-one": "A bug: the code returns hits[1:], so that every question loses its first hit",
+    "off-by-one": "A bug: the code returns hits[1:], so that each question loses its first hit",
     "embeddings": "An improvement: embeddings find the articles, instead of BM25 over words",
     "no-stemmer": "A detail: BM25 without stems, so that 'orbits' no longer finds 'orbiting'",
 }
-_WIDTH = 96  # columns
 
 _INTRODUCTION = f"""\
-A search engine answers 70 questions on the Solar System from 224 short articles. A gate compares
-every change with the version before it:
-
-    gates:
-      - {{measure: ndcg@10, max_drop: {_MAX_DROP}}}
-
-ndcg@10 is the score of a question: 1 if the right articles are its first hits, 0 if none of them
-is among the first 10. The mean over the questions may drop by {_MAX_DROP} at most. With other
-questions the mean would be a little different. So the gate computes an interval that contains the
-true change with 95 % confidence. Three changes, and what the gate prints on each:"""
+A gate compares each change of a search engine with the version before it. Over 70 questions, the
+mean of ndcg@10 (1: the right articles come first, 0: none is among the first 10) may drop by
+{_MAX_DROP}. The true change, with other questions too, is in [low, high] with 95 % confidence."""
 
 _CLOSING = """\
-The same on your own questions and documents:
-
+The same on your own questions and documents; docs/gates.md has all gates:
     ragbench init --from qa.csv --corpus docs/       # writes ragbench.yaml
-    ragbench gate ragbench.yaml --base origin/main   # in a Git checkout: compares it with main
-
-qa.csv has a column with questions, and one with the right documents or with answers. Without gates
-in the file, the command fails if a system got surely worse, or its mean fell by more than 0.019.
-docs/gates.md describes all gates, and how they check each pull request."""
+    ragbench gate ragbench.yaml --base origin/main   # compares it with main"""
 
 
 @output.command(
@@ -63,41 +49,46 @@ def command() -> None:
     from ragbench.gates.base import decide_gates
     from ragbench.gates.drop import Drop
     from ragbench.json_yaml import load_json
-    from ragbench.report.ci import why_of
 
     questions = load_json(_QUESTIONS.read_bytes())
     gate = Drop(measure="ndcg@10", max_drop=_MAX_DROP, system=[*_CHANGES])
     decisions = decide_gates([gate], gated_run(scored_without_controls(_SCORES), [gate], None))
-    output.echo(_INTRODUCTION)
+    output.echo_wrapped(_INTRODUCTION.replace("\n", " "))
     for number, (decision, change) in enumerate(zip(decisions, _CHANGES.values(), strict=True), 1):
-        output.echo(f"\n{number}. {change}\n", bold=True)
-        head = f"gate {decision.verdict}: {decision.gate} ({decision.system}): {why_of(decision)}"
-        worst = decision.worst_queries[0]
-        scores = f"{worst.baseline:.2f} -> {worst.score:.2f}"
-        question = f"most lost: {scores}  {worst.query_id} {questions[worst.query_id]}"
-        for line in (head, question):
-            output.echo(fill(line, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6))
         output.echo()
+        output.echo(f"{number}. {change}", bold=True)
         for line in _explain(decision):
-            output.echo(fill(line, _WIDTH, subsequent_indent=" " * 6))
-    output.echo(f"\n{_CLOSING}")
+            output.echo_wrapped(f"   {line}", " " * 5)
+        if decision.verdict == "fail":
+            worst = decision.worst_queries[0]
+            scores = f"{worst.baseline:.2f} -> {worst.score:.2f}"
+            question = f"{worst.query_id} {questions[worst.query_id]}"
+            output.echo_wrapped(f"   most lost: {scores}  {question}", " " * 5)
+    output.echo()
+    for line in _CLOSING.splitlines():
+        output.echo_wrapped(line, " " * 6)
 
 
 def _explain(decision: Decision) -> Iterator[str]:
-    """Yield why the interval gives the verdict, and what to do next."""
-    from ragbench.report.text import ends_of
+    """Yield a verdict with its numbers, why the interval gives it, and what to do next."""
+    from ragbench.report.text import difference, ends_of, significant
 
-    low, high = ends_of(decision.facts.interval) or (math.nan, math.nan)
-    why = f"Why:  the true change lies between {low:+.3f} and {high:+.3f}"
+    facts, means = decision.facts, decision.means or ()
+    change, interval = difference(facts.difference or math.nan, facts.interval)
+    low, high = ends_of(facts.interval) or (math.nan, math.nan)
+    yield (
+        f"gate {decision.verdict}: {decision.system}: {' -> '.join(map(significant, means))}: "
+        f"{change} {interval}"
+    )
     if decision.verdict == "fail":
-        yield f"{why}; even {high:+.3f} is a larger drop than {_MAX_DROP}, so it is not chance."
+        yield f"Why:  even {high:+.3f} is a larger drop than {_MAX_DROP}, so it is not chance."
         yield "Next: mend the change. The command exits with 1, which stops a pull request."
     elif decision.verdict == "pass":
-        yield f"{why}; even {low:+.3f} is no drop by {_MAX_DROP}."
+        yield f"Why:  even {low:+.3f} is no drop by {_MAX_DROP}."
         yield "Next: merge the change. The command exits with 0."
     else:
-        yield f"{why}; it may be a drop by more than {_MAX_DROP}, or none at all."
+        yield f"Why:  it may be a drop by more than {_MAX_DROP}, or none at all."
         yield (
-            "Next: add questions (the gate says how many), or look at those that lost most and "
-            "decide yourself. The command exits with 0, or with 4 if you pass --strict."
+            "Next: add questions, or look at those that lost most and decide yourself. The command "
+            "exits with 0, or with 4 if you pass --strict."
         )
