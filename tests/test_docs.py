@@ -185,7 +185,8 @@ def test_the_pages_on_judging_run(repository, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     pages = [
-        (repository / f"docs/{n}.md").read_text(encoding="utf-8") for n in ("judging", "judges")
+        (repository / f"docs/{n}.md").read_text(encoding="utf-8")
+        for n in ("judging", "judges", "local-judges")
     ]
     (code,) = blocks(pages[0], "python")
     configs = [config for page in pages for config in blocks(page, "yaml")]
