@@ -14,10 +14,10 @@ from typing import Any
 
 # Every page that has a program.
 PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
-    "architecture.md", "calibration.md", "chunkers.md", "comparing.md", "data.md",
+    "architecture.md", "calibration.md", "chunkers.md", "comparing.md",
     "connect.md", "explain.md", "gates.md", "gates-ci.md", "judging.md",
     "integrations.md", "moving.md", "own.md", "run-files.md", "scores.md", "services.md",
-    "statistics.md")))  # fmt: skip
+    "statistics.md", "traces.md")))  # fmt: skip
 
 
 def programs(page: Path) -> list[str]:

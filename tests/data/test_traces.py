@@ -1,4 +1,4 @@
-"""Exported traces as records: every example of `docs/data.md` loads, and paths lead inside."""
+"""Exported traces as records: every example of the docs loads, and paths lead inside."""
 
 import re
 
@@ -14,10 +14,11 @@ from ragbench.errors import DataError
 
 @pytest.fixture
 def blocks(repository):
-    """Language -> the code blocks of the page that traces and public data sets have."""
-    page = (repository / "docs" / "data.md").read_text(encoding="utf-8")
-    sections = ("## Traces from production\n", "## Public data sets\n")
-    page = "".join(page.partition(head)[2].partition("\n## ")[0] for head in sections)
+    """Language -> the code blocks of the sections on traces and on public data sets."""
+    page = ""
+    for name, head in (("traces.md", "Traces from production"), ("data.md", "Public data sets")):
+        text = (repository / "docs" / name).read_text(encoding="utf-8")
+        page += text.partition(f"## {head}\n")[2].partition("\n## ")[0]
     by_language = {"json": [], "yaml": []}
     for language, text in re.findall(r"```(\w+)\n(.*?)```", page, flags=re.DOTALL):
         by_language.setdefault(language, []).append(text)

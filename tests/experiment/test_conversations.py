@@ -1,4 +1,4 @@
-"""The example of docs/data.md, and runs over conversations, by a real client."""
+"""The example of docs/traces.md, and runs over conversations, by a real client."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.test_docs import blocks
 @pytest.fixture
 def example(repository, tmp_path):
     """The page's record and config in a folder."""
-    page = (repository / "docs/data.md").read_text(encoding="utf-8")
+    page = (repository / "docs/traces.md").read_text(encoding="utf-8")
     page = page.partition("## Conversations and tool calls")[2].partition("\n## ")[0]
     (record,), (config,), (code,) = (blocks(page, kind) for kind in ("json", "yaml", "python"))
     (tmp_path / "talks.jsonl").write_text(json.dumps(json.loads(record)) + "\n")
@@ -90,7 +90,7 @@ def test_the_example_is_scored_by_yaml(example, run, assert_message):
 
 def test_the_python_code_gives_what_it_says(example):
     names = {}
-    run_cell(example[2], "data.md", names)
+    run_cell(example[2], "traces.md", names)
     assert (round(names["part"], 3), names["named"], names["f1"]) == (0.667, 1.0, 0.0)
     assert names["verdict"].score == 1.0
 
