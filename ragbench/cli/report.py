@@ -82,21 +82,20 @@ def command(
     """
     from ragbench.experiment.pages import PAGES, write_figures, write_pages
 
-    several, suffix = len(runs) > 1, None if target is None else target.suffix
-    is_page = tool is None and form is None
+    several = len(runs) > 1
+    of_pages = several or brief or figures
     output.refuse(
         (
-            tool and (several or brief or figures or form or target),
+            tool and (of_pages or form or target),
             "--to takes one RUN, without -o, --brief, --figures and --format",
         ),
         (measures and not form, "-m chooses the scores of --format"),
-        (form and (several or brief or figures), f"--format {form} takes one RUN alone"),
+        (form and of_pages, f"--format {form} takes one RUN alone"),
         (figures and (several or target), "--figures takes one RUN and no -o"),
-        (brief and (several or suffix != ".html"), "--brief takes one RUN and -o FILE.html"),
-        (
-            is_page and suffix not in (None, *PAGES),
-            f"-o {target}: a page ends in {' or '.join(PAGES)}",
-        ),
+    )
+    suffix = None if target is None else target.suffix
+    output.refuse(
+        (brief and (several or suffix != ".html"), "--brief takes one RUN and -o FILE.html")
     )
     if tool is not None:
         for line in _export(runs[0], tool):
@@ -107,6 +106,8 @@ def command(
         for path in write_figures(runs[0], figures):
             output.echo(f"figure: {path}")
     else:
+        unknown_suffix = suffix not in (None, *PAGES)
+        output.refuse((unknown_suffix, f"-o {target}: a page ends in {' or '.join(PAGES)}"))
         for path in write_pages(runs, target, tell=output.echo, brief=brief):
             output.echo(f"report: {path}")
 

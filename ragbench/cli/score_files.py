@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -78,11 +78,7 @@ def score_runs(
     )
     parsed = {measure.name: measure for measure in parsed_measures}
     judged = read_qrels(qrels)
-    lengths = []
-    for fact in facts:
-        if match := _RELSTRING.fullmatch(fact):
-            lengths.append(int(match[1] or 10))
-    length = next(iter(lengths), None)
+    length = _relstring_length(facts)
     systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]
     tags = Counter(scored.name for scored in systems)
     # runs with the same tag would have the same name in the table
@@ -123,6 +119,14 @@ def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:
     # relstring.20 takes the place of relstring
     set_facts = [fact for fact in set_facts if not (strings and fact == "relstring")]
     return list(dict.fromkeys([*set_facts, *facts]))
+
+
+def _relstring_length(facts: Iterable[str]) -> int | None:
+    """Return the number of ranks of the first relstring among the facts; None without one."""
+    for fact in facts:
+        if match := _RELSTRING.fullmatch(fact):
+            return int(match[1] or 10)
+    return None
 
 
 def _score(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, product
 
@@ -126,10 +126,7 @@ def _with_all_pairs(
         leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
         family = structs.replace(family, leads=tuple(leads))
     if has_letters:
-        wins, better_than = set(_wins(family, all_pairs)), {}
-        for name in systems:
-            better_than[name] = tuple(other for other in systems if (name, other) in wins)
-        family = structs.replace(family, better_than=better_than)
+        family = structs.replace(family, better_than=_better_than(family, systems, all_pairs))
     same = same_everywhere(list(columns.values())) if family.unlike is None else None
     scored = [name for name, mean in means.items() if mean is not None]
     if same is not None or not is_ranked or not scored:
@@ -142,6 +139,18 @@ def _with_all_pairs(
     return structs.replace(
         family, best=best, tied_with_best=tuple(n for n in scored if n not in worse)
     )
+
+
+def _better_than(
+    family: MeasureComparison, systems: Iterable[str], all_pairs: AllPairs
+) -> dict[str, tuple[str, ...]]:
+    """Return system -> the systems that it is significantly better than."""
+    losers: dict[str, list[str]] = {name: [] for name in systems}
+    wins = set(_wins(family, all_pairs))
+    for winner, loser in product(losers, repeat=2):
+        if (winner, loser) in wins:
+            losers[winner].append(loser)
+    return {winner: tuple(names) for winner, names in losers.items()}
 
 
 def _wins(

@@ -114,13 +114,7 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     if loaded is not None and len(report) == n_problems and values.keys() >= declared.keys():
         context.try_component(entry, loaded[1], values, options, late=True)
     rubrics = _rubrics(node.get("rubrics"), loaded and loaded[1], context)
-    sources: list[object] = list(rubrics)
-    rubric_nodes = (node.get("rubrics") or Node((), node.place, ())).elements
-    # without the key there are no nodes, and these are the default rubrics
-    for row, part in enumerate(rubric_nodes[: len(rubrics)]):
-        if isinstance(rubrics[row], Path):
-            sources[row] = WrittenPath(escaped(str(part.value)))
-    context.fill(node, "rubrics", sources)
+    context.fill(node, "rubrics", _written_rubrics(node.get("rubrics"), rubrics))
     _check_combination(node, values, rubrics, common, context)
     if loaded is None or len(report) > n_problems or not values.keys() >= declared.keys():
         return None
@@ -133,6 +127,17 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
         **{key: values[key] for key in common if key != "rubrics"},
         place=entry.place,
     )
+
+
+def _written_rubrics(node: Node | None, rubrics: Sequence[RubricSource]) -> list[object]:
+    """Return the sources of the rubrics with their paths as the config writes them."""
+    sources: list[object] = list(rubrics)
+    # default rubrics have no node, and no path either
+    elements = () if node is None else node.elements
+    for row, (element, source) in enumerate(zip(elements, rubrics, strict=False)):
+        if isinstance(source, Path):
+            sources[row] = WrittenPath(escaped(str(element.value)))
+    return sources
 
 
 def _rubrics(node: Node | None, cls: object, context: Context) -> tuple[RubricSource, ...]:

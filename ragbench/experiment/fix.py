@@ -547,6 +547,15 @@ def _changes_of_code(reader: RunReader, run: PricedRun) -> tuple[list[PricedChan
 
 def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
     """Yield the losses that no change of the ranking rescues: corpus, rankings, generators."""
+    yield from _losses_of_retrieval(reader, run)
+    for system in reader.summary.systems:
+        is_answered = system.generator is not None and system.role == "system"
+        if is_answered and system.ranking_of == run.base:
+            yield from _losses_of_generator(system.name, reader)
+
+
+def _losses_of_retrieval(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
+    """Yield the losses of questions whose gold is not in the corpus or in no ranking."""
     causes = reader.causes.get(run.base, {})
     depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
     unranked = {run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()}
@@ -566,14 +575,15 @@ def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:
     for cause, reason in _REASONS.items():
         if queries := queries_of[cause]:
             yield _loss(run.base, reason, CAUSE_CHANGES[cause], queries)
-    for system in reader.summary.systems:
-        if system.ranking_of != run.base or system.generator is None or system.role != "system":
-            continue
-        rows = reader.causes.get(system.name, {})
-        for cause in _OF_GENERATOR:
-            queries = [query for query, row in rows.items() if row.cause == cause]
-            if queries:
-                yield _loss(system.name, cause.replace("_", " "), CAUSE_CHANGES[cause], queries)
+
+
+def _losses_of_generator(system: str, reader: RunReader) -> Iterator[RemainingLoss]:
+    """Yield the losses of a system by causes of its generator."""
+    rows = reader.causes.get(system, {})
+    for cause in _OF_GENERATOR:
+        queries = [query for query, row in rows.items() if row.cause == cause]
+        if queries:
+            yield _loss(system, cause.replace("_", " "), CAUSE_CHANGES[cause], queries)
 
 
 def _loss(system: str, reason: str, advice: str, queries: Sequence[str]) -> RemainingLoss:

@@ -11,7 +11,12 @@ from msgspec import structs
 
 from ragbench.records import summary as records
 from ragbench.records.causes import RIGHT
-from ragbench.records.comparison import ComparedRuns, Comparisons, SliceDifference
+from ragbench.records.comparison import (
+    ComparedRuns,
+    Comparisons,
+    MeasureComparison,
+    SliceDifference,
+)
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCounts
@@ -75,12 +80,8 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         comparisons = structs.replace(comparisons, confidence=summary.confidence)
     families = {family.measure: family for family in comparisons.measures}
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
-    groups, sections = _group(summary.systems), []
-    for group, scores in groups.items():
-        section = build_section(group, scores, summary, families)
-        telling = _telling_measure(scores, silent)
-        main = telling or (_scored(scores) or _names(scores))[0]
-        sections.append(replace(section, main=printable(main), is_silent=telling is None))
+    groups = _group(summary.systems)
+    sections = _sections(groups, summary, families, silent)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
     preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
@@ -120,6 +121,22 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         doubts=tuple(_doubts(summary)),
         details=tuple(_details(summary, sections)) if sections else (),
     )
+
+
+def _sections(
+    groups: Mapping[Group, Scores],
+    summary: Summary,
+    families: Mapping[str, MeasureComparison],
+    silent: Set[str],
+) -> list[Section]:
+    """Return a section for each group of measures, with its main measure."""
+    sections = []
+    for group, scores in groups.items():
+        section = build_section(group, scores, summary, families)
+        telling = _telling_measure(scores, silent)
+        main = telling or (_scored(scores) or _names(scores))[0]
+        sections.append(replace(section, main=printable(main), is_silent=telling is None))
+    return sections
 
 
 def _gate_counts(gates: Sequence[Decision]) -> list[str]:

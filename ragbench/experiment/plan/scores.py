@@ -204,47 +204,59 @@ def choose_answer_scores(
         AdapterError: The judge of a user fails, or is none.
         OptionError: A rubric is unknown, or the judge cannot apply it.
     """
-    config, collection, choices = inputs.config, inputs.collection, inputs.choices
     if not has_answers:
         return (), {}, {}
-    if config.metrics.generation is not None:
-        metrics = tuple(components.make_all(components.checked_metric, config.metrics.generation))
-        # refuse a named metric of tool calls where no gold ones are
-        of_calls = [m for m in metrics if m.declaration.reads == "tool_calls"]
-        call_metric = next((m for m in of_calls if m.declaration.needs_reference), None)
-        if call_metric is not None and not collection.expected_tool_calls:
-            problem = f"{call_metric.name} needs gold tool calls, and the data set has none"
-            allowed = "records with a column expected_tool_calls, or metrics of texts"
-            raise inputs.error(problem, "metrics.generation", allowed)
-        citation_metric = next((m for m in metrics if m.declaration.reads == "citations"), None)
-        if citation_metric is not None and collection.qrels is None:
-            problem = f"{citation_metric.name} needs gold documents, and the data set has none"
-            allowed = "records with a column relevant, or metrics of texts"
-            raise inputs.error(problem, "metrics.generation", allowed)
-        _check_judged(metrics, inputs)
-    else:
-        names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
-        names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
-        names += _judged_metrics(collection)
-        metrics = tuple(map(parse_metric, names))
-    # causes decide `right`, by a judge where there is one
-    metrics = tuple(metric for metric in metrics if metric.canonical != "right")
-    # counted from the repetitions of `right`
-    metrics = tuple(metric for metric in metrics if metric.declaration.reads != "repetitions")
-    if not choices.judge or config.metrics.judges is None:
+    metrics = _choose_metrics(inputs)
+    blocks = inputs.config.metrics.judges
+    if not inputs.choices.judge or blocks is None:
         return metrics, {}, {}
     judges, skipped = {}, {}
-    blocks, build = config.metrics.judges, partial(components.build_judge, calls=inputs.calls)
+    build = partial(components.build_judge, calls=inputs.calls)
     planned_judges = components.make_all(build, blocks.values())
     for name, planned in zip(blocks, planned_judges, strict=True):
-        if planned.nuggets is None and collection.nuggets:
-            planned = replace(planned, nuggets=collection.nuggets)
-        reason = components.unavailable(planned, replay=choices.judge_replay)
+        if planned.nuggets is None and inputs.collection.nuggets:
+            planned = replace(planned, nuggets=inputs.collection.nuggets)
+        reason = components.unavailable(planned, replay=inputs.choices.judge_replay)
         if reason is not None:
             skipped[name] = reason
         else:
             judges[name] = planned
     return metrics, judges, skipped
+
+
+def _choose_metrics(inputs: PlanInputs) -> tuple[Metric, ...]:
+    """Return the metrics of the config, else the default ones that the data allow."""
+    collection, blocks = inputs.collection, inputs.config.metrics.generation
+    if blocks is not None:
+        candidates = components.make_all(components.checked_metric, blocks)
+        _check_gold(candidates, inputs)
+        _check_judged(candidates, inputs)
+    else:
+        names: tuple[str, ...] = DEFAULT_METRICS if collection.answers else ()
+        names += DEFAULT_CALL_METRICS if collection.expected_tool_calls else ()
+        names += _judged_metrics(collection)
+        candidates = list(map(parse_metric, names))
+    metrics = []
+    for metric in candidates:
+        # causes decide `right`, by a judge where there is one; others count its repetitions
+        if metric.canonical != "right" and metric.declaration.reads != "repetitions":
+            metrics.append(metric)
+    return tuple(metrics)
+
+
+def _check_gold(metrics: Sequence[Metric], inputs: PlanInputs) -> None:
+    """Raise a DataError for a metric of the config that reads gold which the data set lacks."""
+    for metric in metrics:
+        reads, collection = metric.declaration.reads, inputs.collection
+        needs_calls = reads == "tool_calls" and metric.declaration.needs_reference
+        if needs_calls and not collection.expected_tool_calls:
+            problem = f"{metric.name} needs gold tool calls, and the data set has none"
+            allowed = "records with a column expected_tool_calls, or metrics of texts"
+            raise inputs.error(problem, "metrics.generation", allowed)
+        if reads == "citations" and collection.qrels is None:
+            problem = f"{metric.name} needs gold documents, and the data set has none"
+            allowed = "records with a column relevant, or metrics of texts"
+            raise inputs.error(problem, "metrics.generation", allowed)
 
 
 def _judged_metrics(collection: Collection) -> tuple[str, ...]:

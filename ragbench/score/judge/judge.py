@@ -127,29 +127,25 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         self._reasoning: Reasoning = reasoning
         self._arguments = (model, rubrics, type, replies, client, options)
         self._limits = budget
-        # without a type, the kind of client decides between these two
-        if type == "openai" and model is None and client is not None and "models" not in options:
-            type = "openai" if speaks_openai(client) else "langchain"
         if model is not None:
             options = {**options, "model": model}
+        elif type == "openai" and client is not None and "models" not in options:
+            # without a type and a model, the kind of client decides between these two
+            type = "openai" if speaks_openai(client) else "langchain"
         self.type = type if isinstance(type, str) else name_of(type)
         inputs = {} if client is None else {"client": client}
         self._judge: base.RubricJudge = make_judge(type, options, inputs=inputs)
         sources = default_rubrics(self._judge) if rubrics is None else rubrics
         self.rubrics = load_rubrics(sources, self.type, self._judge)
         self._replies: Replies | None = None
-        for name, value in (("replies", replies or None), ("budget", budget)):
-            if value is not None and not self._judge.asks:
-                raise OptionError(self.type, name, value, f"a judge that asks models, or no {name}")
+        if not self._judge.asks:
+            _refuse_unused(self.type, replies=replies or None, budget=budget)
         if budget is not None:
             self._judge.spend_from(read_budget(budget))
         if replies is None and self._judge.asks and (client is None or speaks_openai(client)):
             replies = _notebook_replies()
         if replies:
-            from ragbench.llm import Replies
-
-            self._replies = Replies(replies)
-            self._judge.keep_replies(self._replies)
+            self._keep_replies(replies)
         try:
             self._judge.check()
             if budget is not None and budget.get("usd") is not None:
@@ -158,6 +154,12 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         except BaseException:
             self.close()
             raise
+
+    def _keep_replies(self, file: str | Path) -> None:
+        from ragbench.llm import Replies
+
+        self._replies = Replies(file)
+        self._judge.keep_replies(self._replies)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments of the constructor, never a key or a connection.
@@ -317,6 +319,13 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
         # in a thread: closing may block, and other tasks of the event loop must go on
         await asyncio.to_thread(self.close)
+
+
+def _refuse_unused(kind: str, **options: object) -> None:
+    """Raise an OptionError for a value of an option that only a judge that asks models reads."""
+    for name, value in options.items():
+        if value is not None:
+            raise OptionError(kind, name, value, f"a judge that asks models, or no {name}")
 
 
 def _check_prices(judge: base.RubricJudge) -> None:
