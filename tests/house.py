@@ -2,7 +2,8 @@
 
 `make house` prints these figures; none of them is a limit. CI fails on the direction and the
 circles of imports (import-linter), on complexity and the number of parameters (ruff), and on
-functions of more than `LONG_FUNCTION` lines (`tests/test_architecture.py`).
+functions of more than `LONG_FUNCTION` lines or of more than `COMPLEX_FUNCTION` paths
+(`tests/test_architecture.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from pathlib import Path
 from statistics import median
 
 LONG_FUNCTION = 60
+COMPLEX_FUNCTION = 20  # the last of rank C in radon; ruff's C901 does not look into comprehensions
+LONG_COMPREHENSION = 4
 LONG_MODULE = 450
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 
 
@@ -81,6 +85,33 @@ class SourceFile:
             and len(_lines_of([node]) - self.docstring_lines) > LONG_FUNCTION
         ]
 
+    def complex_functions(self) -> list[str]:
+        """Functions of more than `COMPLEX_FUNCTION` paths, as radon counts them."""
+        return [
+            f"{self.path}:{node.lineno} {node.name}"
+            for node in self.statements
+            if isinstance(node, _FUNCTIONS) and count_paths(node) > COMPLEX_FUNCTION
+        ]
+
+    @cached_property
+    def comprehensions(self) -> list[ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, _COMPREHENSIONS)]
+
+    def dense_expressions(self) -> list[str]:
+        """Comprehensions that should be loops, and conditional expressions inside others."""
+        places = []
+        for node in self.comprehensions:
+            if len(_lines_of([node])) > LONG_COMPREHENSION:
+                places.append(f"{self.path}:{node.lineno} long comprehension")
+            if len(node.generators) > 1 and any(part.ifs for part in node.generators):
+                places.append(f"{self.path}:{node.lineno} two `for` and a condition")
+        for outer in ast.walk(self.tree):
+            if isinstance(outer, ast.IfExp):
+                inner = [node for node in ast.walk(outer) if isinstance(node, ast.IfExp)]
+                if len(inner) > 1:
+                    places.append(f"{self.path}:{outer.lineno} nested conditional")
+        return places
+
     def stray_strings(self) -> list[str]:
         """Strings that stand alone and document neither a definition nor the name above them."""
         places = []
@@ -94,6 +125,33 @@ class SourceFile:
                     is_assignment = isinstance(statement, (ast.Assign, ast.AnnAssign))
                     target = statement if is_assignment else None
         return places
+
+
+def count_paths(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the cyclomatic complexity of a function as radon counts it.
+
+    Unlike C901, comprehensions, their conditions and the operands of `and` and `or` count.
+    Functions that are defined inside count by themselves.
+    """
+    paths, nodes = 1, list[ast.AST](function.body)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, _FUNCTIONS):
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Try):
+            paths += len(node.handlers) + bool(node.orelse)
+        elif isinstance(node, ast.BoolOp):
+            paths += len(node.values) - 1
+        elif isinstance(node, (ast.If, ast.IfExp, ast.Assert)):
+            paths += 1
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            paths += 1 + bool(node.orelse)
+        elif isinstance(node, ast.comprehension):
+            paths += 1 + len(node.ifs)
+        elif isinstance(node, ast.Match):
+            paths += len(node.cases)
+    return paths
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -128,6 +186,7 @@ def print_sizes(root: Path) -> None:
     comments = sum(file.comments for file in files)
     docstrings = sum(len(file.docstring_lines) for file in files)
     imports = sum(len(file.import_lines) for file in files)
+    comprehensions = sum(len(file.comprehensions) for file in files)
     folders: Counter[str] = Counter()
     for file, lines in code.items():
         folders[file.path.parent.as_posix()] += lines
@@ -136,9 +195,11 @@ def print_sizes(root: Path) -> None:
         ("files", f"{len(files):,}"),
         ("code lines", f"{total:,}"),
         ("code lines of the median file", f"{median(code.values()):g}"),
+        ("lines of the median file", f"{median(len(f.text.splitlines()) for f in files):g}"),
         ("imports, % of code", f"{100 * imports / total:.1f}"),
         ("docstrings, % of code", f"{100 * docstrings / total:.1f}"),
         ("comments, % of code", f"{100 * comments / total:.1f}"),
+        ("comprehensions per 100 code lines", f"{100 * comprehensions / total:.1f}"),
     ):
         print(f"{name:<40}{figure:>10}")
     print("\ncode lines of each folder, and its modules")

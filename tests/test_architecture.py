@@ -1,14 +1,16 @@
 """The shape of the package: directions of imports, and the page that describes it."""
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
-from tests.house import LONG_FUNCTION, read_once, read_package
+from tests.house import COMPLEX_FUNCTION, LONG_FUNCTION, count_paths, read_once, read_package
 
 
 @pytest.mark.costly
@@ -26,14 +28,71 @@ def test_imports_point_down(repository):
 
 @pytest.fixture(scope="module")
 def reports(repository):
-    """Long functions and stray strings of each file: to parse the package takes seconds."""
-    files = read_once(repository / "ragbench")
-    return [(file.long_functions(), file.stray_strings()) for file in files]
+    """Places of each kind in all files: to parse the package takes seconds."""
+    places = defaultdict(list)
+    for file in read_once(repository / "ragbench"):
+        places["long functions"] += file.long_functions()
+        places["complex functions"] += file.complex_functions()
+        places["dense expressions"] += file.dense_expressions()
+        places["stray strings"] += file.stray_strings()
+    return places
 
 
 def test_functions_are_short(reports):
-    # Ruff checks complexity and parameters; no other size has a limit.
-    assert [name for functions, _ in reports for name in functions] == []
+    assert reports["long functions"] == []
+
+
+def test_functions_have_few_paths(reports):
+    assert reports["complex functions"] == []
+
+
+def test_expressions_are_not_dense(reports):
+    assert reports["dense expressions"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "paths"),
+    [
+        ("pass", 1),
+        ("if a and b or c: pass", 4),
+        ("return [x for x in y if x if z] if y else ()", 5),
+        ("for x in y: pass\n    else: pass", 3),
+        ("try: pass\n    except A: pass\n    except B: pass", 3),
+        ("def inner():\n        if a: pass", 1),
+    ],
+)
+def test_paths_are_counted_as_by_radon(body, paths):
+    (function,) = ast.parse(f"def f():\n    {body}").body
+
+    assert count_paths(function) == paths
+
+
+def test_a_complex_function_is_reported(tmp_path):
+    names = [f"a{i}" for i in range(COMPLEX_FUNCTION)]
+    (tmp_path / "module.py").write_text(
+        f"def simple():\n    return {' or '.join(names)}\n\n"
+        f"def complex():\n    return {' or '.join(names)} or b\n"
+    )
+
+    (file,) = read_package(tmp_path)
+
+    assert file.complex_functions() == ["module.py:4 complex"]
+
+
+def test_a_dense_expression_is_reported(tmp_path):
+    (tmp_path / "module.py").write_text(
+        "A = [x for y in z for x in y]\n"
+        "B = [x for y in z for x in y if x]\n"
+        "C = 1 if a else 2\n"
+        "D = 1 if a else 2 if b else 3\n"
+        "E = {\n    x\n    for x in y\n}\n"
+        "F = {\n    x:\n    1\n    for x in y\n}\n"
+    )
+
+    (file,) = read_package(tmp_path)
+
+    places = sorted(place.split(":")[1] for place in file.dense_expressions())
+    assert places == ["2 two `for` and a condition", "4 nested conditional", "9 long comprehension"]
 
 
 def test_a_long_function_is_reported(tmp_path):
@@ -49,7 +108,7 @@ def test_a_long_function_is_reported(tmp_path):
 
 def test_every_string_documents_something(reports):
     # A definition that moves may leave the text below it behind.
-    assert [place for _, strings in reports for place in strings] == []
+    assert reports["stray strings"] == []
 
 
 def test_a_string_that_documents_nothing_is_reported(tmp_path):
