@@ -19,7 +19,7 @@ from ragbench.experiment.audit.repair import repair_labels
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.files import naming_unwritable, write_file
 from ragbench.records.audit import Repair
-from ragbench.report.audit import audit_lines, repair_lines
+from ragbench.report.audit import audit_report, repair_lines, screen_report
 from ragbench.report.page.review import write_label_page
 from ragbench.report.text import counted
 from ragbench.types import Collection
@@ -52,6 +52,7 @@ from ragbench.types import Collection
     "--reviewed, the corrected judgements (FILE.tsv); with --repair, the table "
     "with the new places of its quotes, which may be the table itself.",
 )
+@output.flag("--verbose", help="Print all findings, and what each slice can detect.")
 @output.json_option(help="Print all findings as JSON.")
 @click.pass_context
 def command(
@@ -60,6 +61,7 @@ def command(
     config: Path,
     overrides: tuple[str, ...],
     strict: bool,
+    verbose: bool,
     target: Path | None,
     as_json: bool,
     **modes: Any,
@@ -86,6 +88,7 @@ def command(
         (target and not n_modes, "-o goes with --repair, --judge or --reviewed"),
         (judge and target and target.suffix != ".html", "--judge needs -o FILE.html"),
         (reviewed and (as_json or strict), "--reviewed takes CONFIG and -o alone"),
+        (verbose and (as_json or reviewed or repair), "--verbose is for the text of the audit"),
     )
     settings = load_config(config, overrides=overrides)
     # before the data set is loaded: gold that its documents lack is the subject here
@@ -108,7 +111,11 @@ def command(
         if n_failed > settings.max_failed * (n_failed + labels.judged):
             code = errors.EXIT_UNREACHABLE if labels.is_unreachable else errors.EXIT_INCOMPLETE
     # JSON alone on stdout, so that it can be piped into another program
-    output.print_record(audit, audit_lines(audit), as_json=as_json)
+    if as_json:
+        output.print_record(audit, (), as_json=True)
+    else:
+        report = audit_report(audit) if verbose else screen_report(audit, output.screen())
+        output.write_report(report, "table")
     # findings come first: they hold however many passages are left to judge
     ctx.exit(errors.EXIT_GATE_FAILED if strict and audit.findings else code)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Characters of a value, and rows of the data, that `validate` prints.
 _WIDEST = 72
 _ROWS = 2
+_LABELS = 10  # columns of the labels
 _SCORES = ("measures", "metrics", "judged")
 
 
@@ -134,17 +135,30 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
     from ragbench.config.load import load_config
 
     settings = load_config(config, overrides=overrides)
+    earlier: list[tuple[str, list[str]]] = []
     for name, part in (settings.collections or {"": settings}).items():
-        _validate(part, f"{config} ({name})" if name else str(config), judge=not no_judge)
+        subject = f"{config} ({name})" if name else str(config)
+        earlier = _validate(part, subject, earlier, judge=not no_judge)
 
 
-def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
-    """Read the data of one collection, and list its systems and scores."""
+def _validate(
+    settings: ExperimentConfig,
+    subject: str,
+    earlier: list[tuple[str, list[str]]],
+    *,
+    judge: bool,
+) -> list[tuple[str, list[str]]]:
+    """Read the data of one collection; print and return its systems and scores.
+
+    Systems and scores that are those of the `earlier` collection have one line.
+    """
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import check_without_data, load_collection
     from ragbench.records.manifest import Choices
+    from ragbench.types.display import cut
 
+    width = max(output.terminal_width() - _LABELS, 40)
     notes = [f"{name} is created by a run only" for name in uncalled_components(settings)]
     if loads_by_code(settings):
         check_without_data(settings, Choices(judge=judge))
@@ -153,7 +167,7 @@ def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
         systems = (settings.retrievers, settings.generators, settings.apps)
         _show("named", [", ".join(name for block in systems for name in block) or "none"])
         _show("note", notes)
-        return
+        return []
     collection = load_collection(settings)
     plan = _plan_lines(settings, collection, judge=judge)
     output.echo(f"ok: {subject}")
@@ -163,13 +177,19 @@ def _validate(settings: ExperimentConfig, subject: str, *, judge: bool) -> None:
     if isinstance(dataset.cls, type) and issubclass(dataset.cls, Previewed):
         rows = dataset.cls(**dataset.options).preview(_ROWS)
         for number, row in enumerate(rows, start=1):
-            _show(f"row {number}", [f"{part}: {_format(value)}" for part, value in row.items()])
-    for label, values in plan:
-        _show(label, [", ".join(values) or "none"])
+            lines = [f"{part}: {_format(value)}" for part, value in row.items()]
+            # an excerpt of the data is no longer than a line of a terminal
+            _show(f"row {number}", [cut(line, width) for line in lines])
+    if plan == earlier:
+        _show("systems", ["and scores: as above"])
+    else:
+        for label, values in plan:
+            _show(label, [", ".join(values) or "none"])
     _show("note", notes)
     has_scores = any(label in _SCORES for label, _ in plan)
     if has_scores and not any(values for label, values in plan if label in _SCORES):
         _show("warning", ["nothing would be scored: the data have no gold, and there is no judge"])
+    return plan
 
 
 def _plan_lines(
@@ -205,9 +225,9 @@ def _plan_lines(
 
 
 def _show(label: str, lines: Iterable[str]) -> None:
-    """Print lines, the first one behind its label, all from column 11 on; nothing for no lines."""
+    """Print lines, the first one behind its label, all behind its column; nothing for no lines."""
     for line in lines:
-        output.echo_wrapped(f"{label:<10}{line}", " " * 10)
+        output.echo_wrapped(f"{label:<{_LABELS}}{line}", " " * _LABELS)
         label = ""
 
 

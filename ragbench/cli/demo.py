@@ -26,8 +26,8 @@ _CHANGES = {
 
 _INTRODUCTION = f"""\
 A gate compares each change of a search engine with the version before it. Over 70 questions, the
-mean of ndcg@10 (1: the right articles come first, 0: none is among the first 10) may drop by
-{_MAX_DROP}. The true change, with other questions too, is in [low, high] with 95 % confidence."""
+mean of ndcg@10 (1 is best) may drop by {_MAX_DROP}. The true change is in [low, high] with 95 %
+confidence."""
 
 _CLOSING = """\
 The same on your own questions and documents; docs/gates.md has all gates:
@@ -49,21 +49,24 @@ def command() -> None:
     from ragbench.gates.base import decide_gates
     from ragbench.gates.drop import Drop
     from ragbench.json_yaml import load_json
+    from ragbench.types.display import cut, wrap
 
+    width = output.terminal_width()
     questions = load_json(_QUESTIONS.read_bytes())
     gate = Drop(measure="ndcg@10", max_drop=_MAX_DROP, system=[*_CHANGES])
     decisions = decide_gates([gate], gated_run(scored_without_controls(_SCORES), [gate], None))
     output.echo_wrapped(_INTRODUCTION.replace("\n", " "))
     for number, (decision, change) in enumerate(zip(decisions, _CHANGES.values(), strict=True), 1):
         output.echo()
-        output.echo(f"{number}. {change}", bold=True)
+        for line in wrap(f"{number}. {change}", width):
+            output.echo(line, bold=True)
         for line in _explain(decision):
             output.echo_wrapped(f"   {line}", " " * 5)
         if decision.verdict == "fail":
             worst = decision.worst_queries[0]
             scores = f"{worst.baseline:.2f} -> {worst.score:.2f}"
             question = f"{worst.query_id} {questions[worst.query_id]}"
-            output.echo_wrapped(f"   most lost: {scores}  {question}", " " * 5)
+            output.echo(cut(f"   most lost: {scores}  {question}", width))
     output.echo()
     for line in _CLOSING.splitlines():
         output.echo_wrapped(line, " " * 6)
@@ -88,7 +91,4 @@ def _explain(decision: Decision) -> Iterator[str]:
         yield "Next: merge the change. The command exits with 0."
     else:
         yield f"Why:  it may be a drop by more than {_MAX_DROP}, or none at all."
-        yield (
-            "Next: add questions, or look at those that lost most and decide yourself. The command "
-            "exits with 0, or with 4 if you pass --strict."
-        )
+        yield "Next: add questions, or decide by those that lost most. It exits with 0."

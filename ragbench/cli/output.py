@@ -568,7 +568,7 @@ def print_record(record: Record, lines: Iterable[str], *, as_json: bool) -> None
         write_json(to_json(codec.to_json(record)))
         return
     for line in lines:
-        echo(line)
+        echo_wrapped(line, " " * (len(line) - len(line.lstrip()) + 2))
 
 
 def screen() -> Screen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     # Summary with the gates, renderer of the Markdown report, duration in seconds if known
     Ran = tuple[Summary, Callable[[], str], float | None]
-
-_NAMES = 44  # columns for the names of stages
 
 limit_option = output.number_option("--limit", help="Use a random sample of N queries, by seed.")
 
@@ -252,34 +250,45 @@ def reproduce(ctx: click.Context, run: Path, quiet: bool, trust: bool) -> None:
 @output.no_judge_option
 @output.flag("--retry-failed", help="Count all failed items as items to do.")
 @output.overrides_option
+@output.flag("--verbose", help="Print a line for each stage, however many there are.")
 @output.json_option(help="Print JSON instead of text.")
-def plan(config: Path, overrides: tuple[str, ...], as_json: bool, **choices: Any) -> None:
+def plan(
+    config: Path, overrides: tuple[str, ...], verbose: bool, as_json: bool, **choices: Any
+) -> None:
     """Print the stages, model calls and cost of `ragbench run CONFIG`; send nothing.
 
-    The stages form a tree: each stage reads the results of the stage above it. Stored results are
-    not computed again. Modules that CONFIG names are imported, but none of their classes and
-    functions is called. If a key or package is missing for the run, the last line says so, and the
-    exit code is 2.
+    The stages form a tree: each stage reads the results of the stage above it. A tree that does not
+    fit a screen is counted by kind of stage. Stored results are not computed again. Modules that
+    CONFIG names are imported, but none of their classes and functions is called. If a key or
+    package is missing for the run, the last line says so, and the exit code is 2.
     """
     from ragbench.config.load import load_config
     from ragbench.data.runs.run_folder import to_json
     from ragbench.records.manifest import Choices
+    from ragbench.report.formats import MOST_LINES
 
+    output.refuse((verbose and as_json, "pass --verbose or --json, not both"))
     settings = load_config(config, overrides=overrides)
     chosen = Choices(judge=not choices.pop("no_judge"), **choices)
     if not settings.collections:
-        _plan(settings, chosen, (lambda r: output.write_json(to_json(r))) if as_json else None)
+        write = (lambda record: output.write_json(to_json(record))) if as_json else None
+        _plan(settings, chosen, write, n_lines=None if verbose else MOST_LINES)
         return
     records: list[object] = []
+    n_lines = None if verbose else MOST_LINES // len(settings.collections)
     for part in settings.collections.values():
-        _plan(part, chosen, records.append if as_json else None)
+        _plan(part, chosen, records.append if as_json else None, n_lines=n_lines)
     if as_json:
         record = {"schema": "ragbench.plan/1", "name": settings.name, "collections": records}
         output.write_json(to_json(record))
 
 
 def _plan(
-    settings: ExperimentConfig, chosen: Choices, write: Callable[[object], None] | None
+    settings: ExperimentConfig,
+    chosen: Choices,
+    write: Callable[[object], None] | None,
+    *,
+    n_lines: int | None,
 ) -> None:
     """Print the plan of a run on one data set, then raise for a missing key or package."""
     from ragbench.experiment.plan import components
@@ -288,17 +297,16 @@ def _plan(
     from ragbench.experiment.stages.graph import plan_record, plan_run
     from ragbench.report.text import counted
 
-    not_created = list(components.uncalled_components(settings))
+    not_created, lines = list(components.uncalled_components(settings)), list[str]()
     if components.loads_by_code(settings):
         planned, remark = None, ""
         not_created.insert(0, f"data set ({settings.dataset.type})")
-        lines = [f"{settings.name}: queries and stages are unknown; nothing is sent"]
+        title = f"{settings.name}: queries and stages are unknown; nothing is sent"
         check = partial(check_without_data, settings, chosen)
     else:
         plan = make_plan(settings, load_collection(settings), chosen, LiveComponents(), calls=False)
         planned, remark = plan_run(plan), "; its calls are not counted"
-        lines = [f"{settings.name}: {counted(len(plan.queries), 'queries')}; nothing is sent"]
-        lines += _tree(planned.nodes)
+        title = f"{settings.name}: {counted(len(plan.queries), 'queries')}; nothing is sent"
         lines += [*_cost(planned), *_power(plan)]
         for warning in plan.warnings:
             lines.append(f"warning: {warning}")
@@ -310,17 +318,74 @@ def _plan(
     else:
         for name in not_created:
             lines.append(f"note: {name} is created by a run only{remark}")
-        for line in lines:
-            output.echo_wrapped(line, "  ")
+        _print_plan(title, () if planned is None else planned.nodes, lines, n_lines)
     check()
 
 
-def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[str]:
-    """Yield a line per stage, indented below the stage that it reads."""
+def _print_plan(title: str, nodes: Sequence[Step], lines: list[str], n_lines: int | None) -> None:
+    """Print the title, stages and lines of a plan; None for `n_lines` prints a line a stage.
+
+    Stages that do not fit `n_lines` are counted by their kind, or all together.
+    """
+    from ragbench.report.formats import fit_screen
+    from ragbench.report.table import Paragraph, Table, TableCell, TableColumn, TableReport
+
+    def report(stages: Iterable[tuple[str, str]], *more: str) -> TableReport:
+        """Return the title, the stages as a table, and the lines."""
+        cells = [(TableCell(name), TableCell(state)) for name, state in stages]
+        table = Table((TableColumn(""), TableColumn("", "words")), tuple(cells), title)
+        blocks = (table if cells else Paragraph((title,)), Paragraph((*lines, *more)))
+        return TableReport(blocks, table)
+
+    result = report(_tree(nodes))
+    if n_lines is not None:
+        more = "each stage: --verbose"
+        by_kind = report(_by_kind(nodes), more)
+        together = report([("all stages", _state(_merged(list(_all(nodes)))))], more)
+        result = fit_screen((result, by_kind, together), output.screen(), n_lines)
+    output.write_report(result, "table")
+
+
+def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each stage with its state, indented below the stage that it reads."""
     for node in nodes:
-        name = f"{indent}{node.name}"
-        yield f"{name:<{_NAMES}} {_state(node)}"
+        yield f"{indent}{node.name}", _state(node)
         yield from _tree(node.after, f"{indent}  ")
+
+
+def _all(nodes: Sequence[Step]) -> Iterator[Step]:
+    """Yield the stages of a tree."""
+    for node in nodes:
+        yield node
+        yield from _all(node.after)
+
+
+def _by_kind(nodes: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """Yield the number of stages of each kind, as `retrieve: 8 stages`, with their state."""
+    from ragbench.report.text import counted
+
+    kinds: dict[str, list[Step]] = {}
+    for node in _all(nodes):
+        kinds.setdefault(node.name.partition(" ")[0], []).append(node)
+    for kind, stages in kinds.items():
+        yield f"{kind}: {counted(len(stages), 'stages')}", _state(_merged(stages))
+
+
+def _merged(stages: Sequence[Step]) -> Step:
+    """Return the items and the cost of several stages as those of one."""
+    from ragbench.experiment.stages.base import Step
+    from ragbench.llm.usage import Estimate
+
+    units = {stage.unit for stage in stages}
+    costs = [stage.cost for stage in stages if stage.cost is not None]
+    return Step(
+        "",
+        items=sum(stage.items for stage in stages),
+        stored=sum(stage.stored for stage in stages),
+        unit=units.pop() if len(units) == 1 else "items",
+        cost=sum(costs, Estimate()) if costs else None,
+        at_most=any(stage.at_most for stage in stages),
+    )
 
 
 def _state(node: Step) -> str:

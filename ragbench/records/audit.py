@@ -10,6 +10,8 @@ AUDIT_SCHEMA = "ragbench.audit/1"
 REPAIR_SCHEMA = "ragbench.repair/1"
 
 # Kind of a finding -> its heading and advice, in the order of reports
+# slice of all queries
+ALL_QUERIES = "all"
 FINDING_KINDS = {
     "repeated_question": ("repeated questions", "drop one of the two: it counts twice"),
     "nearly_repeated_question": ("nearly repeated questions", "drop one, or ask for another thing"),
@@ -79,7 +81,7 @@ class Detectable(Record):
     """Smallest differences between two systems that some queries show with power 0.8."""
 
     scores: Annotated[str, Meaning("Scores that these queries have.")]
-    slice: Annotated[str, Meaning("`all`, or `field: slice`.")] = "all"
+    slice: Annotated[str, Meaning("`all`, or `field: slice`.")] = ALL_QUERIES
     queries: Annotated[int, Meaning("Number of queries with such a score.")]
     graded: Annotated[
         tuple[float, float] | None,

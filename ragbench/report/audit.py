@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import starmap
 
-from ragbench.records.audit import FINDING_KINDS, LABEL_STATUSES, Audit, Repair
+from ragbench.records.audit import ALL_QUERIES, FINDING_KINDS, LABEL_STATUSES, Audit, Repair
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter
+from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
-from ragbench.report.formats.terminal import draw_table
-from ragbench.report.table import word_table
+from ragbench.report.table import Block, Paragraph, TableReport, data_table, word_table
 from ragbench.types.display import printable
 
 _LISTED = 5  # findings of a kind in the terminal
 _DETECT_HEADS = ("scores", "slice", "queries", "graded (ndcg)", "hits (0 or 1)")
 
 
-def audit_lines(audit: Audit) -> Iterator[str]:
-    """Yield the lines of an audit: findings by kind, at most 5 of each, then what it can detect.
+def screen_report(audit: Audit, screen: Screen) -> TableReport:
+    """Return an audit on one screen: at most 5 findings of each kind, or fewer, and all counts.
 
-    The notes come last.
+    The differences that slices of the set can detect are left out first.
+    """
+    cuts = ((5, True), (5, False), (3, False), (2, False), (1, False), (0, False))
+    return fit_screen(starmap(partial(audit_report, audit), cuts), screen)
+
+
+def audit_report(audit: Audit, n_listed: int | None = None, has_slices: bool = True) -> TableReport:
+    """Return an audit: findings by kind, the differences that the set can detect, and notes.
+
+    Args:
+        audit: The audit.
+        n_listed: Findings of each kind; None lists all.
+        has_slices: True shows the detectable differences of slices of the set, too.
     """
     chapter = audit_chapter(audit)
-    yield from chapter.headlines
     *findings, detects = chapter.grids
+    blocks: list[Block] = [Paragraph(chapter.headlines)]
     for grid in findings:
-        yield from ("", grid.caption)
-        for place, problem in grid.rows[:_LISTED]:
-            yield f"  {place.text}: {problem.text}"
-        yield from _more(len(grid.rows) - _LISTED)
-    yield from ("", detects.caption, *draw_table(detects, Screen()))
-    yield from fmt.labelled("note", audit.notes)
+        rows = grid.rows[:n_listed]
+        lines = [grid.caption]
+        for place, problem in rows:
+            lines.append(f"  {place.text}: {problem.text}")
+        if rows:
+            lines += _more(len(grid.rows) - len(rows))
+        blocks.append(Paragraph(tuple(lines), is_apart=n_listed != 0))
+    of_all = tuple(row for row in detects.rows if has_slices or row[1].text == ALL_QUERIES)
+    blocks.append(replace(detects, rows=of_all))
+    notes = list(fmt.labelled("note", audit.notes))
+    n_slices = len(detects.rows) - len(of_all)
+    if n_slices:
+        notes.append(f"more with --verbose: {fmt.counted(n_slices, 'slices')}")
+    blocks.append(Paragraph(tuple(notes)))
+    return TableReport(tuple(blocks), data_table((), ()))
 
 
 def _more(n: int) -> Iterator[str]:
     """Yield a line on n entries that are not listed; nothing for n below 1."""
     if n > 0:
-        yield f"  and {n} more (--json has all)"
+        yield f"  and {n} more (--verbose has all)"
 
 
 def repair_lines(repair: Repair) -> Iterator[str]:

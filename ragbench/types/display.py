@@ -119,3 +119,17 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
             line = start = indent
         line += word
     return [*lines, line]
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text that fits a width of a terminal; a long one ends in `...`.
+
+    Example:
+        >>> cut("a long question", 10), cut("東京タワー", 8)
+        ('a long...', '東京...')
+    """
+    from rich.cells import set_cell_size
+
+    if display_width(text) <= width:
+        return text
+    return f"{set_cell_size(text, max(width - 3, 0)).rstrip()}..."

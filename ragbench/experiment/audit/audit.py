@@ -14,7 +14,7 @@ from ragbench.data.loaders.base import Located, Places
 from ragbench.experiment.audit import gold, questions
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.plan.queries import config_slicings
-from ragbench.records.audit import FINDING_KINDS, Audit, Detectable
+from ragbench.records.audit import ALL_QUERIES, FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.planning import typical_detectable
 from ragbench.types import Collection
@@ -123,7 +123,7 @@ def _detects(
     queries, statistics = collection.queries, config.statistics
     if statistics.slices is None and any(map(audited.question_kind, queries)):
         config = replace(config, statistics=replace(statistics, slices=(audited.rules.kind,)))
-    labels: dict[str, Sequence[Sequence[str]]] = {"": [("all",)] * len(queries)}
+    labels: dict[str, Sequence[Sequence[str]]] = {"": [(ALL_QUERIES,)] * len(queries)}
     for slicing in config_slicings(config, queries, collection.qrels, collection.answers):
         labels[f"{slicing.field}: "] = slicing.labels
     scores: dict[str, Mapping[str, object]]

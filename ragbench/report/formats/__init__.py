@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ FORMATS = {
     "csv": f"{_PACKAGE}.csv:CSV",
     "latex": f"{_PACKAGE}.latex:Latex",
 }
+
+# lines of one screen of a command, at 80 columns
+MOST_LINES = 24
 
 
 def load_format(name: str) -> TableFormat:
@@ -40,3 +44,25 @@ def render(report: TableReport, name: str = "table", screen: Screen | None = Non
     from ragbench.report.formats.base import Screen
 
     return load_format(name).render(report, screen or Screen())
+
+
+def fit_screen(
+    reports: Iterable[TableReport], screen: Screen, n_lines: int = MOST_LINES
+) -> TableReport:
+    """Return the first report that fits a screen; the last one if none does.
+
+    Args:
+        reports: The same report, shorter each time; one at least.
+        screen: The terminal.
+        n_lines: Lines of the screen.
+
+    Raises:
+        ValueError: There is no report.
+    """
+    report = None
+    for report in reports:
+        if render(report, "table", screen).count("\n") <= n_lines:
+            break
+    if report is None:
+        raise ValueError("found no report, allowed: one at least")
+    return report
