@@ -1,6 +1,6 @@
 """Refusals that the rule recognises, and answers that it takes for refusals, in eight languages.
 
-    python benchmarks/refusals.py [--misses] [--write docs/explain.md]
+    python benchmarks/refusals.py [--misses] [--write docs/cause-accuracy.md]
 
 The replies of `refusals.txt` were written for it: refusals, and answers with negations, excuses and
 quotations, in three sets, a line each below the name of its set and language. The set `build` may
