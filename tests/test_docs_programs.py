@@ -52,7 +52,7 @@ def test_the_program_on_causes_runs(repository, finished_quickstart, tmp_path, m
 @pytest.mark.costly
 def test_the_service_answers_and_grades(repository, monkeypatch):
     testclient = pytest.importorskip("fastapi.testclient")
-    service, *_ = programs(repository / "docs/application.md")
+    _, service, *_ = programs(repository / "docs/application.md")
     names = {"__name__": "service"}
     run_cell(service, "application.md", names)
     names["SHARE"], logged = 1.0, []
