@@ -1,6 +1,6 @@
 """Check the systems that the rule of the cheapest names, on systems with known losses.
 
-    python benchmarks/cheapest.py [--runs 1000] [--n 100 300 1000] [--write docs/statistics.md]
+    python benchmarks/cheapest.py [--runs 1000] [--n 100 300 1000] [--write docs/simulations.md]
 
 A rule names the cheapest system that is surely not worse than the best by more than 0.03. A pick is
 wrong if the true loss of the system is 0.03 or more. Systems differ in the share of the questions

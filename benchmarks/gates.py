@@ -1,6 +1,6 @@
 """Check that gates fire when they should, and only then: `max_drop` over simulated evaluations.
 
-    python benchmarks/gates.py [--full] [--sizes 10,20,50] [--write docs/statistics.md]
+    python benchmarks/gates.py [--full] [--sizes 10,20,50] [--write docs/simulations.md]
 
 Draws evaluations of which the truth is known (`worlds.py`): hits, reciprocal ranks, nDCG-like
 scores, mixtures, small gains beside rare losses, several answers a query, clusters of equal and of

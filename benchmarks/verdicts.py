@@ -1,6 +1,6 @@
 """Check that `better` and `worse` are true, are printed where possible, and keep their promises.
 
-    python benchmarks/verdicts.py [--full] [--data ../shared/data] [--write docs/statistics.md]
+    python benchmarks/verdicts.py [--full] [--data ../shared/data] [--write docs/simulations.md]
 
 1. Wrong verdicts: two systems with equal means in the worlds of `worlds.py`, and in worlds near 0
    and near 1 where any query may lose all that its baseline has, beside small gains. In how many

@@ -84,7 +84,8 @@ def test_the_result_shown_is_what_the_quickstart_prints(readme, repository, fini
 
     printed = finished_quickstart.done.stdout
     assert printed.startswith(block)
-    assert {*of_site.splitlines()} <= {*printed.splitlines()}
+    (of_statistics,) = blocks((repository / "docs" / "statistics.md").read_text("utf-8"), "text")
+    assert {*of_site.splitlines(), of_statistics.strip()} <= {*printed.splitlines()}
 
 
 @pytest.mark.costly
@@ -332,13 +333,40 @@ def test_the_extras_of_the_package_are_those_of_the_design(repository):
     assert yaml.safe_load((repository / ".pre-commit-config.yaml").read_text())["repos"]
 
 
-def test_the_page_on_statistics_shows_what_was_simulated(repository, monkeypatch):
-    # Every world; `python benchmarks/gates.py --write docs/statistics.md` draws them.
+SHARES = re.compile(r"(\d+\.\d) / (\d+\.\d)")
+
+
+def largest(cells):
+    """The largest shares of cells such as `2.5 / 1.0`, on the left and on the right."""
+    shares = [match.groups() for cell in cells if (match := SHARES.search(cell))]
+    return [max(side, key=float) for side in zip(*shares, strict=True)]
+
+
+def test_the_simulations_have_all_worlds_and_name_their_largest_errors(repository, monkeypatch):
+    # Every world; `python benchmarks/gates.py --write docs/simulations.md` draws them.
     monkeypatch.syspath_prepend(repository / "benchmarks")
     from worlds import WORLDS
 
-    page = (repository / "docs" / "statistics.md").read_text(encoding="utf-8")
-    table = page.split("<!-- made by benchmarks/gates.py -->")[1].split("<!-- end -->")[0]
+    page, for_users = (
+        (repository / "docs" / name).read_text(encoding="utf-8")
+        for name in ("simulations.md", "statistics.md")
+    )
+    verdicts, gates = (
+        page.split(f"<!-- made by benchmarks/{script}.py -->")[1].split("<!-- end -->")[0]
+        for script in ("verdicts", "gates")
+    )
 
-    assert [world.name for world in WORLDS if f"| {world.name} " not in table] == []
-    assert "Plans for power 0.8" in table
+    assert [world.name for world in WORLDS if f"| {world.name} " not in gates] == []
+    assert "Plans for power 0.8" in gates
+    equal = verdicts.partition("Real scores")[0]
+    better, worse = largest(cell for row in equal.splitlines() for cell in row.split("|"))
+    # a star marks worlds without a bar
+    passed, failed = largest(
+        row.split("|")[3] for row in gates.splitlines() if row.count("|") == 10 and "*" not in row
+    )
+    said = " ".join(page.split())
+    assert f"pass wrongly in at most {passed} % and fail wrongly in at most {failed} %" in said
+    assert f"called better in at most {better} %, and worse in at most {worse} %" in said
+    said = " ".join(for_users.split())
+    assert f"called better in at most {better} %" in said
+    assert f"err on either side in at most {failed} %" in said

@@ -75,9 +75,9 @@ OTHER_SYSTEMS = {
 }
 
 NOT_SHOWN = """\
-Windows is not supported: use WSL there. Not shown for macOS, because it takes the system itself:
-access lists (a cache that may only be read is known by its permission bits); programs that hold
-new files for a moment."""
+Windows is not supported: use WSL there. Two things are not shown for macOS. Access
+lists: a cache that may only be read is known by its permission bits. And programs that hold new
+files for a moment."""
 
 
 @dataclass(frozen=True)
