@@ -477,7 +477,8 @@ TABLES = {
     ),
     "rank": Table(
         "Rankings",
-        "nDCG@10, MAP, recall@5 and MRR of 200 queries, against trec_eval. Half of the queries "
+        "nDCG@10, MAP, recall@5 and MRR of 200 queries with judgements (qrels), against trec_eval. "
+        "Half of the queries "
         "have tied scores. The unanswered query is one that is judged and has no ranking: its "
         "nDCG@10.",
         ("wrong, distinct scores", "wrong, tied scores", "unanswered query", "CPU, s", "MB"),
@@ -498,14 +499,15 @@ TABLES = {
     ),
     "gate": Table(
         "Gates",
-        f"Pairs of runs over {QUERIES} queries, hit or not, in each world, with a margin of "
-        f"{MARGIN}; the same pairs for all, fewer of them for a slow gate. regressgate draws 1,000 "
-        "permutations in place of its 10,000, which take ten times as long, and one trial a query "
-        "is fewer than the three that it asks for. "
-        "Shares of fail / undecided / pass in %; a warning that lets the build pass counts as "
-        "undecided. Equal systems should never fail; at a true drop of exactly the margin both "
-        "fail and pass are wrong, at most 2.5 % each for an interval of 95 %; a drop of "
-        f"{WORLDS['drop']} should fail. CPU in milliseconds per decision.",
+        "A gate (a rule that fails a change for the worse) decides on "
+        f"pairs of runs over {QUERIES} queries, hit or not, with a margin of {MARGIN}. All have the "
+        "same pairs, a slow tool fewer of them. Of regressgate, 1,000 permutations are drawn in "
+        "place of its 10,000, which take ten times as long. It also asks for three trials a query, "
+        "and gets one. Cells are the shares of fail / undecided (too few queries to say) / pass "
+        "in %. A warning that lets "
+        "the build pass counts as undecided. Equal systems should never fail, and a drop of "
+        f"{WORLDS['drop']} should. At a true drop of exactly the margin both fail and pass are "
+        "wrong, at most 2.5 % each for an interval of 95 %. CPU is in milliseconds per case.",
         ("pairs", "equal systems", "drop = margin", f"drop of {WORLDS['drop']}", "CPU, ms"),
         gate_row,
     ),

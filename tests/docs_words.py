@@ -80,8 +80,9 @@ def terms(glossary: str) -> dict[str, set[str]]:
 def terms_before_meaning(text: str, needed: dict[str, set[str]]) -> list[str]:
     """Return the terms whose first use on a page has no meaning and no link to one.
 
-    A meaning is the term in bold, a sentence "TERM is ...", words in brackets behind the term, or a
-    row of a table that begins with it. A link leads to the glossary or to the page of the term.
+    A meaning is the term in bold, in a link or in brackets, a sentence "TERM is the ...", words in
+    brackets behind the term, or a row of a table that begins with it. A link in the same paragraph
+    to the glossary, or to a page that the row of the term in the glossary links, is one too.
     """
     early = []
     for term, pages in needed.items():
@@ -106,8 +107,9 @@ def _first_use(text: str, word: re.Pattern[str]) -> str | None:
 
 def _explains(use: str, word: str) -> bool:
     """Return True if a row or paragraph says what the word means."""
-    forms = (rf"\*\*[^*]*{word}[^*]*\*\*", rf"{word}\W+(is|are|means|says|has|have|counts)\b")
-    forms += (rf"{word} \(", rf"\([^)]*{word}[^)]*\)", rf"^\| [^|]*{word}[^|]*\|")
+    forms = (rf"\*\*[^*]*{word}[^*]*\*\*", rf"{word} (is|are|means|says) (an?|the|what|how)\b")
+    forms += (rf"{word} \(", rf"\({word}\)", rf"^\| [^|]*{word}[^|]*\|")
+    forms += (rf"\[[^\]]*{word}[^\]]*\]\([\w.-]+\.md",)
     return any(re.search(form, use, re.IGNORECASE) for form in forms)
 
 

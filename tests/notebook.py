@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 # Every page that has a program.
-PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "application.md",
+PAGES = ("README.md", *(f"docs/{name}" for name in ("adapters.md", "against.md", "application.md",
     "architecture.md", "calibration.md", "chunkers.md", "comparing.md",
     "connect.md", "explain.md", "gates.md", "gates-ci.md", "judging.md",
     "integrations.md", "moving.md", "own.md", "run-files.md", "scores.md", "services.md",

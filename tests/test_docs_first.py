@@ -3,14 +3,23 @@
 import json
 import re
 import shlex
+import shutil
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.commands import run_command
-from tests.docs_words import MOST_WORDS
+from tests.docs_words import (
+    MOST_WORDS,
+    long_sentences,
+    navigation,
+    orphans,
+    terms,
+    terms_before_meaning,
+    texts,
+)
 
 BLOCK = re.compile(r"^```(bash|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -18,6 +27,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md") if FILE.search(path.read_text("utf-8")))
 # Pages that go on with the files of the page on the user's app.
 CONTINUED = ("judging.md",)
+# Pages whose commands need a repository of git, and pages that go on with the quickstart.
+OF_GIT, OF_QUICKSTART = ("ci.md",), ("index.md", "read.md", "fix.md", "large.md")
 # Package of a program -> its import in the files of a section, which cannot run without it.
 PACKAGES = {"langchain_core": "langchain_core", "llama_index.core": "llama_index", "openai": "gpt-"}
 # Pages to read, as the navigation has them.
@@ -39,19 +50,57 @@ def links_of(page: str) -> set[str]:
     return set(re.findall(r"\]\(([\w.-]+\.md)[#)]", (DOCS / page).read_text(encoding="utf-8")))
 
 
-def pages_of(tab: str) -> list[str]:
-    """The pages of a part of the navigation, in its order."""
-    nav = yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
-    (entries,) = (entries for part in nav for name, entries in part.items() if name == tab)
-    return [page if isinstance(page, str) else next(iter(page.values())) for page in entries]
-
-
 def test_the_pages_to_read_are_few_and_short():
-    n_words = {page: len((DOCS / page).read_text("utf-8").split()) for page in pages_of(TAB)}
+    n_words = {page: len((DOCS / page).read_text("utf-8").split()) for page in navigation()[TAB]}
 
     assert len(n_words) <= 16
     assert sum(n_words.values()) <= 22_000
     assert [page for page, n in n_words.items() if n > MOST_WORDS] == []
+
+
+@pytest.mark.parametrize("tab", [TAB, "Trust"])
+def test_the_sentences_are_short(tab):
+    pages = texts()
+
+    found = {page: long_sentences(pages[page]) for page in navigation()[tab]}
+    assert {page: long for page, long in found.items() if long} == {}
+
+
+def test_no_term_of_the_glossary_comes_before_its_meaning():
+    pages = texts()
+    needed = terms(pages["glossary.md"])
+
+    assert {"gold", "baseline", "interval", "cause"} <= {*needed}
+    found = {page: terms_before_meaning(pages[page], needed) for page in navigation()[TAB]}
+    assert {page: early for page, early in found.items() if early} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "early"),
+    [
+        ("Its gold is read.", ["gold"]),
+        ("## Gold\n\n`gold` is a key.\n\nIts gold is read. The **gold** answers.", []),
+        ("Its gold is read.\n\nThe **gold** of a question answers it.", ["gold"]),
+        ("The gold (what answers a question) is read.", []),
+        ("Its [gold](glossary.md#data) is read.", []),
+        ("Its [gold](data.md) is read.", []),
+        ("Its [gold](other.md) is read.", []),
+        ("Its gold is read, as [others](other.md) are.", ["gold"]),
+        ("The document that answers (gold) is read.", []),
+        ("| gold | the document that answers |", []),
+        ("| x | its gold |", ["gold"]),
+        ("```\ngold\n```\n\nGolden days.", []),
+    ],
+)
+def test_a_term_has_its_meaning_where_a_page_first_uses_it(text, early):
+    needed = terms("| term | meaning |\n|---|---|\n| gold | Correct. [Data](data.md) |\n")
+
+    assert terms_before_meaning(text, needed) == early
+
+
+def test_every_page_has_a_link():
+    assert orphans(texts()) == []
+    assert orphans({"index.md": "[a](a.md)", "a.md": "", "b.md": "[b](b.md)"}) == ["b.md"]
 
 
 def test_the_list_for_coding_agents_names_pages():
@@ -65,7 +114,7 @@ def test_every_page_to_read_is_two_clicks_from_the_start():
     two_clicks = one_click.union(*map(links_of, one_click))
 
     assert {"connect.md", "no-questions.md", "read.md", "ci.md", "judging.md"} <= one_click
-    assert [page for page in pages_of(TAB)[1:] if page not in two_clicks] == []
+    assert [page for page in navigation()[TAB][1:] if page not in two_clicks] == []
 
 
 def sections_of(page: str) -> list[str]:
@@ -81,8 +130,53 @@ def is_installed(name: str) -> bool:
     return find_spec(top) is not None and find_spec(name) is not None
 
 
+@pytest.mark.parametrize("page", OF_QUICKSTART)
+def test_a_page_on_the_quickstart_shows_what_its_commands_print(
+    page, repository, finished_quickstart, warm_cache, tmp_path
+):
+    finished_quickstart.copy_to(tmp_path)
+    for name in ("configs", "datasets"):
+        (tmp_path / name).symlink_to(repository / name)
+    printed = finished_quickstart.done.stdout + finished_quickstart.done.stderr
+    for language, block in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
+        if language == "text":
+            assert lines_of(block) <= lines_of(printed), f"{page} shows other lines than\n{printed}"
+            continue
+        for command in block.splitlines():
+            words = shlex.split(command, comments=True)
+            if words[0] == "ragbench" and words[1:] != ["run", "configs/quickstart.yaml"]:
+                done = run_command(*words[1:], cwd=tmp_path)
+                assert done.returncode == 0, f"{command}\n{done.stderr}"
+                printed += done.stdout + done.stderr
+
+
+def test_the_gate_of_a_pull_request_prints_what_the_page_shows(repository, tmp_path):
+    write_files("ci.md", tmp_path)
+    shutil.copytree(repository / "datasets/example", tmp_path / "datasets/example")
+    config = tmp_path / "search.ragbench.yaml"
+
+    def git(*words: str) -> None:
+        names = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-b", "main")
+    git("add", ".")
+    git("commit", "-m", "base")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    change = "{type: bm25, stemmer: none}"
+    config.write_text(config.read_text("utf-8").replace("{type: bm25}", change), encoding="utf-8")
+    page = (DOCS / "ci.md").read_text(encoding="utf-8")
+    (command, shown) = (block for _, block in BLOCK.findall(page))
+
+    done = run_command(*shlex.split(command)[1:], cwd=tmp_path)
+
+    assert change in page
+    assert done.returncode == 1
+    assert done.stdout.startswith(shown)
+
+
 @pytest.mark.costly
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in OF_GIT])
 def test_a_first_program_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "unused")  # `plan` asks for it and sends nothing
     if page in CONTINUED:
