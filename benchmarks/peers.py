@@ -500,8 +500,8 @@ TABLES = {
     "gate": Table(
         "Gates",
         "A gate (a rule that fails a change for the worse) decides on "
-        f"pairs of runs over {QUERIES} queries, hit or not, with a margin of {MARGIN}. All have the "
-        "same pairs, a slow tool fewer of them. Of regressgate, 1,000 permutations are drawn in "
+        f"pairs of runs over {QUERIES} queries, hit or not, with a margin of {MARGIN}. All have "
+        "the same pairs, a slow tool fewer of them. Of regressgate, 1,000 permutations are drawn in "
         "place of its 10,000, which take ten times as long. It also asks for three trials a query, "
         "and gets one. Cells are the shares of fail / undecided (too few queries to say) / pass "
         "in %. A warning that lets "
