@@ -502,9 +502,10 @@ TABLES = {
         "A gate (a rule that fails a change for the worse) decides on pairs of runs over "
         f"{QUERIES} queries, hit or not, with a margin of {MARGIN}. All have the same pairs, a "
         "slow tool fewer of them. Of regressgate, 1,000 permutations are drawn in place of its "
-        "10,000, which take ten times as long. It also asks for three trials a query, and gets one. Cells "
-        "are the shares of fail / undecided (too few queries to say) / pass in %. A warning that "
-        "lets the build pass counts as undecided. Equal systems should never fail, and a drop of "
+        "10,000, which take ten times as long. It also asks for three trials a query, and gets "
+        "one. Cells are the shares of fail / undecided (too few queries to say) / pass in %. A "
+        "warning that lets the build pass counts as undecided. Equal systems should never fail, "
+        "and a drop of "
         f"{WORLDS['drop']} should. At a true drop of exactly the margin both fail and pass are "
         "wrong, at most 2.5 % each for an interval of 95 %. CPU is in milliseconds per case.",
         ("pairs", "equal systems", "drop = margin", f"drop of {WORLDS['drop']}", "CPU, ms"),
