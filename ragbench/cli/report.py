@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -189,7 +190,7 @@ def runs(folder: Path, score: str | None, form: str) -> None:
 def explain(run: Path, system: str | None, cause: str | None, verbose: bool, form: str) -> None:
     """Show where the systems of RUN lose answers: in retrieval, ranking or generation.
 
-    The command prints the number of questions of each cause for each system, and four questions
+    The command prints the number of questions of each cause for each system, and some questions
     that the first system lost. --system and --cause list all of theirs. RUN is a run folder, or the
     folder of an experiment (the newest run). Nothing is run, and no module that RUN names is
     imported.
@@ -203,11 +204,19 @@ def explain(run: Path, system: str | None, cause: str | None, verbose: bool, for
         output.write_json(to_json(explanation.explanation_json(result)))
         return
     is_selected = system is not None or cause is not None
-    # other formats have everything, and verdicts of a judge tell more than unknown causes
-    if form == "table" and not (verbose or is_selected or result.judged_systems):
+    # other formats have everything
+    if form == "table" and not (verbose or is_selected):
+        from ragbench.report.formats import fit_screen
         from ragbench.report.lost_questions import screen_report
 
-        output.write_report(screen_report(result, shlex.quote(str(run))), form)
+        screen = output.screen()
+        if result.judged_systems:
+            # verdicts of a judge tell more than unknown causes
+            report_of = partial(explanation.explanation_report, result)
+            report = fit_screen(map(report_of, (10, 5, 3, 2, 1)), screen)
+        else:
+            report = screen_report(result, shlex.quote(str(run)), screen)
+        output.write_report(report, form)
         return
     report = explanation.explanation_report(result)
     if not is_selected:

@@ -347,7 +347,7 @@ def _print_plan(title: str, nodes: Sequence[Step], lines: list[str], n_lines: in
 
 
 def _tree(nodes: Sequence[Step], indent: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each stage with its state, indented below the stage that it reads."""
+    """Yield the name and state of each stage, indented below the stage that it reads."""
     for node in nodes:
         yield f"{indent}{node.name}", _state(node)
         yield from _tree(node.after, f"{indent}  ")

@@ -139,18 +139,19 @@ class Explanation:
         return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def explanation_report(explanation: Explanation) -> TableReport:
+def explanation_report(explanation: Explanation, n_listed: int = _LISTED) -> TableReport:
     """Return an explanation: the causes of each system, changed causes, then the queries.
 
-    Unless a system or a cause is selected, a terminal has at most 10 queries of each system and
-    cause. Right answers are counted alone, unless their cause is selected.
+    Unless a system or a cause is selected, a terminal has `n_listed` queries of each system and
+    cause, and answers that a judge scored lowest. Right answers are counted alone, unless their
+    cause is selected.
     """
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
     # where no cause is known, the verdicts of the judge tell more
     systems = [s for s in explanation.systems if s.name not in explanation.judged_systems]
     blocks: list[Block] = [Paragraph((title,))] if systems else []
-    blocks += [*_judged_blocks(explanation), *cause_tables(systems)]
+    blocks += [*_judged_blocks(explanation, n_listed), *cause_tables(systems)]
     for system in systems:
         if explanation.system is not None and system.cause_shares:
             # the shares need room: on a terminal, only for a selected system
@@ -171,18 +172,18 @@ def explanation_report(explanation: Explanation) -> TableReport:
         table = _query_table(explanation, rows, n_repeats)
         if not is_selected:
             more = f"more: --system {printable(name)} --cause {cause}"
-            table = replace(table, most=_LISTED, more=more)
+            table = replace(table, most=n_listed, more=more)
         queries = fmt.questions(quantity(Fraction(len(rows), n_repeats)))
         blocks += [Heading(f"{printable(name)}: {queries} {fmt.cause_words(cause)}"), table]
     for system in explanation.systems:
         if (flips := flip_table([system], explanation.answers, explanation.labels)) is not None:
-            blocks.append(flips if is_selected else replace(flips, most=_LISTED, more=_MORE))
+            blocks.append(flips if is_selected else replace(flips, most=n_listed, more=_MORE))
     present = present_causes(systems)
     legend = tuple((fmt.CAUSE_SIGNS[cause], CAUSE_SAYS[cause]) for cause in present)
     return TableReport((*blocks, Legend(legend)), data_rows(explanation), title)
 
 
-def _judged_blocks(explanation: Explanation) -> Iterator[Block]:
+def _judged_blocks(explanation: Explanation, n_listed: int) -> Iterator[Block]:
     """Yield the mean of the judge and the lowest answers of each system without known causes."""
     columns = (
         TableColumn("query"),
@@ -203,7 +204,7 @@ def _judged_blocks(explanation: Explanation) -> Iterator[Block]:
                 question = printable(explanation.questions.get(answer.query_id, ""))
                 cells = (label(query), label(question), number(answer.score), label(answer.reason))
                 rows.append(cells)
-        yield Table(columns, tuple(rows), most=_LISTED, more=_MORE)
+        yield Table(columns, tuple(rows), most=n_listed, more=_MORE)
 
 
 _FIRST = 3  # lowest answers below the first sentence of a run

@@ -2,49 +2,77 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from dataclasses import replace
+from itertools import starmap, zip_longest
 
 from ragbench.records.causes import CauseRow
 from ragbench.report import text as fmt
-from ragbench.report.explanation import TITLE, Explanation, data_rows
+from ragbench.report.causes import present_causes
+from ragbench.report.explanation import Explanation, data_rows
 from ragbench.report.first_screen import next_commands
+from ragbench.report.formats import fit_screen
+from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.table import (
-    Block,
     Paragraph,
     Table,
+    TableCell,
     TableColumn,
     TableReport,
     label,
 )
-from ragbench.types.display import printable
+from ragbench.types.display import cut, printable
 
-# Questions on the screen, and the characters of a text of theirs.
-_QUESTIONS, _LONGEST = 4, 60
+# Shorter and shorter screens: numbers of lost questions and of systems.
+_CUTS = ((4, None), (3, None), (2, None), (2, 8), (1, 8), (1, 4), (1, 2))
 
 
-def screen_report(explanation: Explanation, run: str) -> TableReport:
-    """Return the causes of each system, and questions that the first system lost, in four lines.
+def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableReport:
+    """Return the causes of each system, and questions that the first system lost, on one screen.
+
+    A question has at most five lines. A retriever has no row if a system that answers reads it: the
+    causes of that system count its losses, too.
 
     Args:
         explanation: Explanation of all systems and causes.
         run: Path of the run, for the commands that show more.
+        screen: The terminal.
     """
-    title = f"{printable(explanation.summary.name)}: {TITLE}"
-    rows = []
-    for system in explanation.systems:
-        if system.causes:
-            rows.append((label(system.name), label(fmt.cause_sentence(system.causes))))
-    blocks: list[Block] = [Paragraph((title,))]
-    blocks.append(Table((TableColumn(""), TableColumn("", "words")), tuple(rows)))
+    further = next_commands(explanation.summary, explanation.comparisons, run)
     name = _first_system(explanation)
     lost = [row for row in _lost_rows(explanation, name) if row is not None]
-    for row in lost[:_QUESTIONS]:
-        blocks.append(Paragraph(tuple(_question_lines(explanation, row)), is_apart=True))
-    further = next_commands(explanation.summary, explanation.comparisons, run)
-    blocks.append(Paragraph(tuple(_more_lines(name, len(lost), run, further)), is_apart=True))
-    return TableReport(tuple(blocks), data_rows(explanation), title)
+
+    def report(n_questions: int, n_systems: int | None) -> TableReport:
+        """Return a screen with some of the lost questions and systems."""
+        counts = replace(_count_table(explanation), most=n_systems, more="systems: --verbose")
+        lines = list[str]()
+        for row in lost[:n_questions]:
+            lines += _question_lines(explanation, row, screen)
+        more = _more_lines(name, len(lost), n_questions, run, further)
+        blocks = (counts, Paragraph(tuple(lines), is_apart=True), Paragraph(more, is_apart=True))
+        return TableReport(blocks, data_rows(explanation), counts.caption)
+
+    return fit_screen(starmap(report, _CUTS), screen)
+
+
+def _count_table(explanation: Explanation) -> Table:
+    """Return the number of questions of each cause, a row for each system."""
+    with_causes = [system for system in explanation.systems if system.causes]
+    read = {system.retriever for system in with_causes if system.retriever != system.name}
+    systems = [system for system in with_causes if system.name not in read]
+    causes = present_causes(systems)
+    rows = []
+    for system in systems:
+        counts = [system.causes.get(cause, 0) for cause in causes]
+        cells = [TableCell(fmt.questions(n) if n else fmt.MISSING, n) for n in counts]
+        rows.append((label(system.name), *cells))
+    columns = (TableColumn(fmt.cause_words(cause), "number") for cause in causes)
+    totals = sorted({fmt.total_of(system.causes) for system in systems})
+    questions = fmt.counted(totals[0], "questions") if len(totals) == 1 else "questions"
+    title = f"{printable(explanation.summary.name)}: {questions}, and where answers are lost"
+    return Table((TableColumn(""), *columns), tuple(rows), title)
 
 
 def _first_system(explanation: Explanation) -> str:
@@ -68,34 +96,31 @@ def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow | None]
                 yield row
 
 
-def _question_lines(explanation: Explanation, row: CauseRow) -> Iterator[str]:
+def _question_lines(explanation: Explanation, row: CauseRow, screen: Screen) -> Iterator[str]:
     """Yield the question, why it is lost, its gold answer and the answer of the system."""
     question = printable(explanation.questions.get(row.query_id, ""))
-    yield f"{explanation.label(row)}  {_cut(question)}"
-    yield f"  {fmt.cause_words(row.cause)}: {_cut(printable(row.why).partition(';')[0])}"
-    if explanation.references is not None:
-        golds = explanation.references(row.query_id)
-        if golds:
-            yield f"  gold answer: {_cut(printable(golds[0]))}"
+    why = printable(row.why).partition(";")[0]
+    lines = [f"{explanation.label(row)}  {question}", f"  {fmt.cause_words(row.cause)}: {why}"]
+    golds = explanation.references(row.query_id) if explanation.references else ()
+    for gold in golds[:1]:
+        lines.append(f"  gold answer: {printable(gold)}")
     texts = explanation.answers(row.query_id, row.system) if explanation.answers else []
     if row.sample is not None and row.sample < len(texts):
         texts = texts[row.sample :]
     for text in texts[:1]:
-        yield f"  answer: {_cut(printable(text or 'none'))}"
+        lines.append(f"  answer: {printable(text or 'none')}")
+    for line in lines:
+        yield cut(line, screen.width)
 
 
-def _cut(text: str) -> str:
-    """Return a text that fits one line of a terminal; a long one ends in `...`."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _more_lines(name: str, n_lost: int, run: str, further: Sequence[str]) -> Sequence[str]:
+def _more_lines(
+    name: str, n_lost: int, n_shown: int, run: str, further: Sequence[str]
+) -> tuple[str, ...]:
     """Return the commands that show the other lost questions, and what to change."""
-    system = printable(name)
-    lines = [f"all systems: ragbench explain {run} --verbose"]
+    lines = []
+    if n_lost > n_shown:
+        system = shlex.quote(printable(name))
+        lines.append(f"all {n_lost} of {printable(name)}: ragbench explain {run} --system {system}")
     if n_lost and len(further) > 1:
-        lines.insert(0, f"what to change: {further[1]}")
-    if n_lost > _QUESTIONS:
-        command = f"ragbench explain {run} --system {system}"
-        lines.insert(0, f"all {n_lost} lost questions of {system}: {command}")
-    return lines
+        lines.append(f"what to change: {further[1]}")
+    return (*lines, f"all systems: ragbench explain {run} --verbose")

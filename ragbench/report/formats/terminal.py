@@ -221,7 +221,8 @@ _TURNS: tuple[tuple[ColumnKind, int, str], ...] = (
     ("words", _NARROWEST, r"\s+"),
     ("name", 0, r"\s+"),
     ("words", 0, r"\s+"),
-    ("number", 0, r"\s+(?=\[)"),  # an interval goes below its value
+    # words of a head, and an interval below its value
+    ("number", 0, r"\s+(?=\[)|(?<=[a-z])\s+(?=[a-z])"),
     ("name", 12, ""),
     ("words", 12, ""),
     ("number", 0, r"\s+"),
