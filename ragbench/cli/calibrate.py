@@ -155,7 +155,7 @@ class _CalibrateCommand(output.NamesCommand):
     help="Write the answers on which judge and people disagree, with passages, labels and the "
     "reason of the judge: FILE.html is a page, other files are CSV.",
 )
-@output.flag("--verbose", help="Print all statistics, not those that fit the scale alone.")
+@output.flag("--verbose", help="Print all statistics and notes, and the largest disagreements.")
 @output.confidence_option(help="Coverage of the intervals; default 0.95.")
 @output.format_option(
     "json",

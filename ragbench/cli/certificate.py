@@ -29,6 +29,7 @@ from ragbench.calibration.ratings import read_ratings
 from ragbench.cli.output import (
     parse_pairs,
     resumable,
+    screen,
     stage,
     write_json,
     write_notes,
@@ -52,7 +53,7 @@ from ragbench.records.certificate import (
     ProbeReport,
     RequiredCertificate,
 )
-from ragbench.report.calibration import certificate_report, probes_report
+from ragbench.report.calibration import certificate_report, certificate_screen, probes_report
 from ragbench.report.judge_sentences import (
     COLUMNS,
     certificate_change_lines,
@@ -258,9 +259,15 @@ def write_certificate(
         text = counted(len(disagreements) - n_gained, "disagreements")
         gained = f" and {counted(n_gained, 'answers')} that came to agree" if n_gained else ""
         notes = [*notes, f"{text}{gained}: {path}"]
-    build = partial(
-        certificate_report, disagreements=disagreements, changes=changes, verbose=target.verbose
-    )
+    terminal = screen()
+    is_brief = terminal.is_terminal and target.form == "table" and not target.verbose
+
+    def build(record: JudgeCertificate) -> TableReport:
+        """Return the certificate as a report: on a terminal, one screen of it."""
+        if is_brief:
+            return certificate_screen(record, disagreements, changes, terminal)
+        return certificate_report(record, disagreements, changes=changes, verbose=target.verbose)
+
     write_record("certificate", certificate, build, notes, target)
 
 

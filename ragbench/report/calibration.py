@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from ragbench.calibration.disagreements import Disagreement
 from ragbench.records import certificate as records
+from ragbench.report.formats import fit_screen
+from ragbench.report.formats.base import Screen
 from ragbench.report.judge_sentences import certificate_sentences, disagreement_blocks
 from ragbench.report.level_tables import (
     TWO_LEVEL_NAMES,
@@ -19,6 +23,7 @@ from ragbench.report.level_tables import (
 )
 from ragbench.report.table import (
     Block,
+    Heading,
     Paragraph,
     Raw,
     Table,
@@ -96,6 +101,52 @@ def certificate_report(
     heads = [_head(certificate.run, *rubric) for rubric in certificate.rubrics.items()]
     subject = heads[0] if len(heads) == 1 else printable(certificate.run)
     return TableReport(tuple(blocks), data_table(COLUMNS, rows), subject)
+
+
+def certificate_screen(
+    certificate: records.JudgeCertificate,
+    disagreements: Sequence[Disagreement],
+    changes: Sequence[str],
+    screen: Screen,
+) -> TableReport:
+    """Return a certificate on one screen; `certificate_report` has the arguments and the rest.
+
+    Disagreements become a count, then all rubrics share a table, then their sentences are left out.
+    """
+    whole = certificate_report(certificate, disagreements, changes=changes)
+    counts = disagreement_blocks(disagreements)
+    count = [block.text.partition(",")[0] for block in counts if isinstance(block, Heading)]
+    without_texts = certificate_report(certificate, changes=[*changes, *count])
+    sentences = certificate_sentences(certificate)
+    briefs = (
+        replace(whole, blocks=_brief_blocks(certificate, lines, changes, count))
+        for lines in (sentences, ())
+    )
+    return fit_screen(chain((whole, without_texts), briefs), screen)
+
+
+def _brief_blocks(
+    certificate: records.JudgeCertificate,
+    sentences: Sequence[str],
+    changes: Sequence[str],
+    count: Sequence[str],
+) -> tuple[Block, ...]:
+    """Return sentences, a table with a row for each rubric, and the number of disagreements."""
+    rows: list[tuple[TableCell, ...]] = []
+    for name, rubric in certificate.rubrics.items():
+        of = rubric.agreement
+        cells = [statistic_cell(of, statistic) for statistic in ("raw", "kappa", "auc")]
+        rows.append((label(name), TableCell(str(rubric.labels.n)), *cells))
+    heads = ("rubric", "answers", *(_NAMES[name] for name in ("raw", "kappa", "auc")))
+    table = number_table(heads, rows)
+    notes = [*count, f"[low, high]: {certificate.confidence * 100:g} % interval"]
+    notes.append("more with --verbose: all statistics, corrected means, disagreements")
+    return (
+        Paragraph(tuple(sentences), is_strong=True),
+        _apart(changes),
+        table,
+        Paragraph((*notes,)),
+    )
 
 
 def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:

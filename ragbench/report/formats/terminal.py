@@ -198,6 +198,7 @@ def _fit(
         columns = [c for c, kind in zip(columns, kinds, strict=True) if kind != "bar"]
         kinds = [kind for kind in kinds if kind != "bar"]
         widths = _shrink(columns, kinds, width)
+    columns = list(map(_interval_below, columns, kinds, widths))
     drawn = RichTable(box=None, show_header=False, pad_edge=False, padding=(0, len(_GAP), 0, 0))
     for column_width in widths:
         drawn.add_column(width=column_width, overflow="fold")
@@ -213,6 +214,13 @@ def _fit(
     with console.capture() as capture:
         console.print(drawn)
     return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def _interval_below(cells: Sequence[str], kind: ColumnKind, width: int) -> Sequence[str]:
+    """Return cells whose intervals stand below their values if they do not fit beside them."""
+    if kind != "number" or max(map(display_width, cells)) <= width:
+        return cells
+    return [re.sub(r" +(?=\[)", "\n", cell) for cell in cells]
 
 
 # What may be wrapped to make a table narrower, in turns: columns of a kind, down to a width, at
