@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from typing import NamedTuple
 
+from ragbench.types.byte_ids import TextIds
+
 _FILE_TYPES = (
     "adoc asciidoc bib c cfg conf cpp cs css csv doc docm docx eml epub go gz h htm html ini ipynb "
     "java jpeg jpg js json jsonl jsx log markdown md mdx mht mhtml mp3 mp4 msg odp ods odt org "
@@ -31,6 +33,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 # zeros before a number, not those behind a point: 1.05 is not 1.5
 _ZEROS = re.compile(r"0(?<![0-9]0)(?<![0-9]\.0)0*(?=[0-9])")
 _SEPARATORS = "#:_-/"
+_IDS_PER_BLOCK = 1 << 16  # so few that copies of their text need little memory
 # a number with four digits is rather a year: report-2023 is no part of report
 _PART = re.compile(
     r"(?P<separator>(?:::|[#:_/-])(?:(?:chunk|part|passage)[_:#-]?)?)[0-9]{1,3}$",
@@ -46,7 +49,11 @@ def normal_texts(texts: Iterable[str]) -> list[str]:
         ['docs/plan_7.md', '7', '1.05']
     """
     lines = [*texts]
-    joined = _joined(lines)
+    return _normal_text(_joined(lines)).split("\n") if lines else []
+
+
+def _normal_text(joined: str) -> str:
+    """Return the normal texts of ids; both are the lines of one text."""
     # all texts at once: calls for single ids would take several times as long
     if joined.isascii():
         joined = joined.lower()
@@ -55,7 +62,27 @@ def normal_texts(texts: Iterable[str]) -> list[str]:
         joined = unicodedata.normalize("NFC", joined).replace("\u00a0", "_")
     joined = joined.replace("%20", "_").replace(" ", "_").replace("\\", "/")
     joined = _POINT_ZERO.sub(_without_integer_zeros, joined)
-    return _ZEROS.sub("", joined).split("\n") if lines else []
+    return _ZEROS.sub("", joined)
+
+
+def are_plain(ids: Sequence[str]) -> bool:
+    """Return True if ids are their own normal texts, without folders, file endings and parts.
+
+    Two plain ids are alike only if they are equal.
+
+    Example:
+        >>> are_plain(["4983", "d17"]), are_plain(["d17", "D18"]), are_plain(["d17.md"])
+        (True, False, False)
+    """
+    for start in range(0, len(ids), _IDS_PER_BLOCK):
+        stop = min(start + _IDS_PER_BLOCK, len(ids))
+        # packed ids stand in one text already
+        text = ids.text(start, stop) if isinstance(ids, TextIds) else _joined(ids[start:stop])
+        if any(separator in text for separator in _SEPARATORS):
+            return False
+        if _ENDING.search(text) or _normal_text(text) != text:
+            return False
+    return True
 
 
 def without_parts(ids: Iterable[str]) -> list[str]:
@@ -68,9 +95,9 @@ def without_parts(ids: Iterable[str]) -> list[str]:
     lines = [*ids]
     joined = _joined(lines)
     # ids without a separator, such as numbers, need no search, which looks at each character
-    if any(separator in joined for separator in _SEPARATORS):
-        joined = _PART.sub("", joined)
-    return joined.split("\n") if lines else []
+    if not lines or not any(separator in joined for separator in _SEPARATORS):
+        return lines
+    return _PART.sub("", joined).split("\n")
 
 
 class PartForm(NamedTuple):
@@ -143,18 +170,19 @@ class Spelling(NamedTuple):
 
 def spell(ids: Iterable[str]) -> list[Spelling]:
     """Return the spelling of each id."""
-    return [Spelling(path, text[len(path) :]) for path, text in zip(*_paths(ids), strict=True)]
+    lines = [*ids]
+    if not lines:
+        return []
+    paths, texts = (joined.split("\n") for joined in _paths_and_texts(lines))
+    return [Spelling(path, text[len(path) :]) for path, text in zip(paths, texts, strict=True)]
 
 
-def _paths(ids: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return (path without file ending of each id, normal text of each id)."""
-    lines = normal_texts(ids)
-    joined = "\n".join(lines)
+def _paths_and_texts(lines: Sequence[str]) -> tuple[str, str]:
+    """Return (paths without file endings, normal texts) of ids, each as the lines of one text."""
+    joined = _normal_text(_joined(lines))
     if "/" in joined:  # most ids are no paths, and the search takes a third of the time
         joined = _LAST_SLASHES.sub("", joined)
-    if not lines:
-        return [], []
-    return _ENDING.sub("", joined).split("\n"), joined.split("\n")
+    return _ENDING.sub("", joined), joined
 
 
 class SpellingIndex:
@@ -176,14 +204,21 @@ class SpellingIndex:
 
         The path of the text is that of an id, but for folders before one of them.
         """
-        paths, normal = _paths(texts)
-        steps = (path.rpartition("/")[2] for path in paths)
+        lines = [*texts]
+        if not lines:
+            return
+        joined, normal = _paths_and_texts(lines)
+        paths = joined.split("\n")
+        texts = paths if joined == normal else normal.split("\n")
+        steps: Iterable[str] = paths
+        if "/" in joined:
+            steps = (path.rpartition("/")[2] for path in paths)
         # most names are not near: `compress` drops them without a step of the loop
-        is_near = map(self._last_steps.__contains__, steps)
-        for name, path, text in compress(zip(names, paths, normal, strict=True), is_near):
+        for row in compress(range(len(paths)), map(self._last_steps.__contains__, steps)):
+            path = paths[row]
             has_path = path in self._by_path or path in self._by_tail
             if has_path or not self._by_path.keys().isdisjoint(_tails(path)):
-                yield name, Spelling(path, text[len(path) :])
+                yield names[row], Spelling(path, texts[row][len(path) :])
 
     def alike(self, spelling: Spelling) -> set[str]:
         """Return the ids that are like a spelling."""

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.comparison.evaluate import evaluate_run_file
 from ragbench.comparison.id_pairs import IdPair, QuestionIds, pair_ids
+from ragbench.types.byte_ids import TextIds
+from ragbench.types.spellings import are_plain
 
 HAS_SPELLING = "may have another spelling in the hits"
 MATCHED = "matched one to one with hits of another spelling"
@@ -199,6 +201,26 @@ def test_scores_of_other_spellings_are_those_of_the_table_or_told(data):
 @given(st.lists(st.tuples(IDS, IDS), min_size=1, max_size=5))
 def test_a_table_of_one_spelling_has_no_note(questions):
     assert not evaluate([MEETING, *questions])[1]
+
+
+@given(st.lists(st.text("a01.Aé ", min_size=1), min_size=2, max_size=4, unique=True))
+def test_plain_ids_have_one_spelling(ids):
+    gold, *hits = ids
+
+    assert not are_plain(ids) or not any(pair_ids([QuestionIds({gold: 1}, hits)]))
+
+
+PLAIN_IDS = ["7", "70", "1.05", "d17", "ug7v899j", "é", ""]
+
+
+@pytest.mark.parametrize("pack", [list, TextIds.packed], ids=["list", "packed"])
+@pytest.mark.parametrize(
+    "other", ["07", "7.0", "D17", "a b", "a_b", "a-1", "a/b", "a:1", "a#1", "a.md", "a\\b"]
+)
+def test_an_id_that_may_have_another_spelling_is_not_plain(pack, other):
+    # the last of many: ids are looked at in blocks
+    assert are_plain(pack(PLAIN_IDS * 10_000))
+    assert not are_plain(pack([*PLAIN_IDS * 10_000, other]))
 
 
 def test_scores_of_runs_stay_and_tell(tmp_path):
