@@ -175,3 +175,25 @@ def test_ranks_of_gold_are_those_of_the_first_hit_that_meets_it():
     assert passages.gold_ranks(names) == {"hr.md 21-57": 2, "faq.md": 12}
     assert gold_names(JUDGED, [GOLD], [documents]) == {"hr.md": 2, "faq.md": 1}
     assert documents.gold_ranks(["hr.md", "x.md"]) == {"hr.md": 2, "x.md": 0}
+
+
+def test_a_ranking_of_documents_finds_whole_ids_alone():
+    ranking = StoredRanking.of("bm25", {"d11": 3.0, "d2": 2.0, "d1": 1.0}, None)
+
+    assert ranking.gold_ranks(["d1", "d2", "d11", "d", "1"]) == {
+        "d1": 3,
+        "d2": 2,
+        "d11": 1,
+        "d": 0,
+        "1": 0,
+    }
+    assert ranking.first(2) == [("d11", 3.0), ("d2", 2.0)]
+    assert ranking.first(5) == [("d11", 3.0), ("d2", 2.0), ("d1", 1.0)]
+
+
+def test_a_ranking_without_hits_has_no_gold():
+    ranking = StoredRanking.of("bm25", {}, None)
+
+    assert ranking.ids == []
+    assert ranking.first(3) == []
+    assert ranking.gold_ranks(["d1"]) == {"d1": 0}

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import structs
 
 from ragbench.data.runs.run_lines import Texts
 from ragbench.records.manifest import ANSWER, HitsRow, StoredHit, TextRow
-from ragbench.types import Document, Span
+from ragbench.types import Document, FloatArray, Span
 from ragbench.types.spans import is_named_first
 
 # Number of characters of one text that a run folder stores.
@@ -99,40 +101,67 @@ class Hit(NamedTuple):
 _LABEL = 40
 
 
-class StoredRanking(NamedTuple):
-    """Ranking of a query in a run folder, as `StoredRanking.of` makes it.
+class StoredRanking:
+    """Ranking of a query in a run folder; ids and scores are decoded when they are read.
 
     Attributes:
         source: System that has the ranking, as `ranking_of` names it.
-        ids: Ids of the hits, in the order that was scored.
-        scores: Score of each hit.
         row: Passages, places and gold; None for a ranking of documents whose gold is documents.
     """
 
-    source: str
-    ids: Sequence[str]
-    scores: Mapping[str, float]
-    row: HitsRow | None
+    def __init__(
+        self, source: str, documents: str, values: FloatArray, row: HitsRow | None
+    ) -> None:
+        """Take the hits of a run file, best first.
+
+        Args:
+            source: System that has the ranking.
+            documents: Ids of the hits, joined by line ends.
+            values: Score of each hit.
+            row: Row of the query in `hits/`; None without one.
+        """
+        self.source, self.row = source, row
+        self._documents, self._values = documents, values
 
     @classmethod
     def of(cls, source: str, scores: Mapping[str, float], row: HitsRow | None) -> StoredRanking:
         """Return the ranking of id -> score of a run file, best first, and its row in `hits/`."""
-        if row is None:
-            return cls(source, list(scores), scores, None)
-        names = {hit.id for hit in row.hits}
-        ids = [name for name in scores if name not in names]
+        return cls(source, "\n".join(scores), np.array([*scores.values()], np.float64), row)
+
+    @cached_property
+    def scores(self) -> Mapping[str, float]:
+        """Score of each hit."""
+        return dict(self.first(len(self._values)))
+
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        """Ids of the hits, in the order that was scored."""
+        if self.row is None:
+            return list(self.scores)
+        names = {hit.id for hit in self.row.hits}
+        ids = [name for name in self.scores if name not in names]
         # hits of equal scores: a run file does not tell in which order they were scored
-        for hit in sorted(row.hits, key=lambda hit: hit.rank):
+        for hit in sorted(self.row.hits, key=lambda hit: hit.rank):
             ids.insert(hit.rank - 1, hit.id)
-        return cls(source, ids, scores, row)
+        return ids
+
+    def first(self, n: int) -> list[tuple[str, float]]:
+        """Return id and score of the first n hits of the run file."""
+        names = self._documents.split("\n", n) if self._documents else []
+        return list(zip(names, self._values[:n].tolist(), strict=False))
 
     def gold_ranks(self, names: Iterable[str]) -> dict[str, int]:
         """Return the rank of the first hit that meets each gold, by its name; 0 without one."""
-        if self.row is None:
-            return {n: self.ids.index(n) + 1 if n in self.scores else 0 for n in names}
-        hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
-        ranks = {name: hit.rank for hit in hits for name in hit.gold}
-        return {name: ranks.get(name, 0) for name in names}
+        if self.row is not None:
+            hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
+            ranks = {name: hit.rank for hit in hits for name in hit.gold}
+            return {name: ranks.get(name, 0) for name in names}
+        # in the text: a ranking has many hits, and few are gold
+        text, ranks = f"\n{self._documents}\n", {}
+        for name in names:
+            place = text.find(f"\n{name}\n")
+            ranks[name] = text.count("\n", 0, place + 1)
+        return ranks
 
 
 def gold_names(

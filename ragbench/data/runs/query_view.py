@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain
 from math import isnan
 from pathlib import Path
+from typing import cast
 
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
@@ -30,6 +31,7 @@ from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import nearest, shown
 from ragbench.types import Document, FloatArray, Run, Span
+from ragbench.types.byte_ids import TextIds
 from ragbench.types.display import short_repr
 
 QUESTIONS_FILE = "questions.jsonl"
@@ -186,8 +188,6 @@ class QueryViews:
         # (system of the ranking, number of the repetition) -> its run, and its lines in `hits/`
         self._runs: dict[Path, Run] = {}
         self._stored: dict[tuple[str, int], tuple[Run, run_lines.Lines]] = {}
-        # the same keys -> query -> its hits, for the queries of the last `read_ahead`
-        self._decoded: dict[tuple[str, int], Mapping[str, Mapping[str, float]]] = {}
 
     @cached_property
     def ids(self) -> Sequence[str]:
@@ -439,24 +439,13 @@ class QueryViews:
             number = self.shown_number(source, query)
         key = source, number or 0
         run, lines = self._stored_run(system, key)
-        scores = self._decoded.get(key, {}).get(query)
-        if scores is None:
-            scores = dict(run.ranking(query))
-        rows = lines.read(manifest.HitsRow, query) if lines else []
-        return StoredRanking.of(source, scores, next(iter(rows), None))
-
-    def read_ahead(self, queries: Sequence[str]) -> None:
-        """Decode the rankings of some queries, which `ranking` then returns in less time.
-
-        Their hits stay in memory until the next call. Rankings that are repeated are decoded one
-        query at a time. Raises a `DataError` for a damaged file.
-        """
-        self._decoded = {}
-        for system, source in ({} if self._has_repeats else self._source).items():
-            key = source, 0
-            if key not in self._decoded:
-                run, _ = self._stored_run(system, key)
-                self._decoded[key] = run.first(queries, len(run)).best_first().to_dict()
+        row = next(iter(lines.read(manifest.HitsRow, query)), None) if lines else None
+        place = run.query_index.get(query)
+        if place is None:
+            return StoredRanking.of(source, {}, row)
+        start, stop = run.starts[place], run.starts[place + 1]
+        ids = cast("TextIds", run.documents)  # those of a run file are packed
+        return StoredRanking(source, ids.text(start, stop), run.scores[start:stop], row)
 
     @cached_property
     def _has_repeats(self) -> bool:
@@ -483,12 +472,17 @@ class QueryViews:
 
         The ids have to be packed (`TextIds`): a file may change other ids.
         """
-        self._runs[self.folder / "rankings" / f"{run_folder.file_name(name)}.trec"] = run
+        path = self.folder / "rankings" / f"{run_folder.file_name(name)}.trec"
+        self._runs[path] = run.best_first()
 
     def read_run(self, path: Path) -> Run:
-        """Return the run of a run file, which is read once; DataError if it is damaged."""
+        """Return the run of a run file, best first, which is read once.
+
+        Raises:
+            DataError: The file is damaged.
+        """
         if path not in self._runs:
-            self._runs[path] = read_run(path)
+            self._runs[path] = read_run(path).best_first()
         return self._runs[path]
 
     def shown_number(self, system: str, query: str) -> int:

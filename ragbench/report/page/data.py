@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from ragbench.data.runs.hit_list import (
 )
 from ragbench.data.runs.query_view import QueryView, QueryViews
 from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES, OUTSIDE_POOL, part_to_change
-from ragbench.records.codec import to_json
+from ragbench.records.codec import to_json, to_line
 from ragbench.records.manifest import AnswerRow, FailedPrediction, TextRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.causes import judged_scores
@@ -42,7 +41,6 @@ from ragbench.types.conversation import Json
 MOST_QUERIES = 2_000  # queries on a page
 # Characters of JSON about queries on a page; compressed, some 12 MB, which can still be mailed.
 MOST_CHARACTERS = 30_000_000
-_QUERIES_AHEAD = 64  # whose rankings are decoded at once
 SHOWN_HITS = 10  # of each ranking; passages below them that a generator read are shown, too
 # Characters of documents behind a click: documents of later queries are left out, not queries.
 MOST_DOCUMENTS = 6_000_000
@@ -102,12 +100,9 @@ def pack_queries(
     ids, summary, packer = views.ids, views.summary, _Packer(views)
     texts, size = dict[int, str](), 0
     metadata: dict[int, Mapping[str, object]] = {}
-    order = _by_difference(views)[:queries]
-    for place, row in enumerate(order):
-        if place % _QUERIES_AHEAD == 0:
-            views.read_ahead([ids[next_row] for next_row in order[place : place + _QUERIES_AHEAD]])
+    for row in _by_difference(views)[:queries]:
         view = views[ids[row]]
-        text = _as_json(packer.query(view))
+        text = to_line(packer.query(view))
         size += len(text)
         if texts and size + packer.size > characters:
             break
@@ -145,17 +140,8 @@ def pack_queries(
         # query by query, and removed with `pop`: the JSON is never in memory twice
         for place, row in enumerate(rows):
             stream.write(_encoded(("," if place else '{"queries":[') + texts.pop(row)))
-        stream.write(_encoded(("]," if rows else '{"queries":[],') + _as_json(index)[1:]))
+        stream.write(_encoded(("]," if rows else '{"queries":[],') + to_line(index)[1:]))
     return PageData(packed.getvalue(), len(rows), len(ids) - len(rows))
-
-
-_as_json = json.JSONEncoder(
-    # no object of a page contains itself, and looking for one takes a fifth of the time
-    check_circular=False,
-    ensure_ascii=False,
-    separators=(",", ":"),
-    allow_nan=False,
-).encode
 
 
 def _encoded(text: str) -> bytes:
@@ -267,6 +253,7 @@ class _Packer:
         self._has_texts = views.has_texts
         # nothing but the judge tells which answers of these are right
         self._judged = judged_scores(views.summary.systems)
+        self._times = {system.name: views.ranking_ms(system) for system in views.summary.systems}
         self.size = self.documents = 0
 
     def number(self, passage: Document | TextRow | Hit, kind: str = "passage") -> int | str:
@@ -372,10 +359,13 @@ class _Packer:
 
     def _document_cells(self, view: QueryView, ranking: StoredRanking) -> list[tuple[object, ...]]:
         """Return (rank, id, score, grade) of each of the first hits."""
-        ids = ranking.ids[:SHOWN_HITS]
-        names = (_shortened(name, "word") for name in ids)
-        scores = map(_rounded, map(ranking.scores.get, ids))
-        return list(zip(count(1), names, scores, map(view.judged.get, ids), strict=False))
+        grade_of, longest = view.judged.get, _LONGEST["word"]
+        cells = list[tuple[object, ...]]()
+        for rank, (name, score) in enumerate(ranking.first(SHOWN_HITS), start=1):
+            # most hits of all pages come by here, and few ids are cut
+            word = name if len(name) <= longest else _shortened(name, "word")
+            cells.append((rank, word, _rounded(score), grade_of(name)))
+        return cells
 
     def _hit_cells(self, view: QueryView, hits: Sequence[Hit]) -> list[tuple[object, ...]]:
         """Return (rank, passage, score, grade) of each hit, and its facts if it is a passage."""
@@ -421,25 +411,38 @@ class _Packer:
         for row in self.views.unscored(view.id):
             if row.sample is None and row.status == "failed":
                 failures.setdefault(row.system, f"{row.measure}: {row.cause}")
-        systems = {}
+        systems = dict[str, dict[str, object]]()
         for system in self.views.summary.systems:
-            cause = self.views.causes.get(system.name, {}).get(view.id)
-            rows = self.views.cause_rows.get(system.name, {}).get(view.id, ())
-            if system.name in self._judged:
-                cause, rows = None, ()
-            answering = view.system(system.name)
-            ranked = hits.get(system.ranking_of or "", ())
-            systems[system.name] = _filled(
-                cause=cause and cause.cause,
-                why=cause and _shortened(cause.why, "reason"),
-                causes=[row.cause for row in rows] if len(rows) > 1 else None,
-                shown=cause and cause.sample,
-                failed=failures.get(system.name),
-                answers=answering and [self._answer(row, ranked) for row in answering.answers],
-                verdicts=answering and [_verdict(row) for row in answering.verdicts],
-                ms=_rounded(self.views.ranking_ms(system).get(view.id)),
-            )
-        return {name: entry for name, entry in systems.items() if entry}
+            name, answering = system.name, view.system(system.name)
+            entry = self._cause(name, view.id)
+            if name in failures:
+                entry["failed"] = failures[name]
+            if answering is not None:
+                ranked = hits.get(system.ranking_of or "", ())
+                entry |= _filled(
+                    answers=[self._answer(row, ranked) for row in answering.answers],
+                    verdicts=[_verdict(row) for row in answering.verdicts],
+                )
+            if (ms := _rounded(self._times[name].get(view.id))) is not None:
+                entry["ms"] = ms
+            if entry:
+                systems[name] = entry
+        return systems
+
+    def _cause(self, system: str, query: str) -> dict[str, object]:
+        """Return the keys `cause`, `why`, `causes` and `shown` of a system, if not empty."""
+        cause = self.views.causes.get(system, {}).get(query)
+        if cause is None or system in self._judged:
+            return {}
+        entry: dict[str, object] = {"cause": cause.cause}
+        if cause.why:
+            entry["why"] = _shortened(cause.why, "reason")
+        rows = self.views.cause_rows[system][query]
+        if len(rows) > 1:
+            entry["causes"] = [row.cause for row in rows]
+        if cause.sample is not None:
+            entry["shown"] = cause.sample
+        return entry
 
     def _answer(self, row: AnswerRow, hits: Sequence[Hit]) -> dict[str, object]:
         """Return the JSON object of an answer: `text`, and other keys of its file if not empty."""
