@@ -27,7 +27,6 @@ from ragbench.records.gate import Decision, Facts, Power, QueriesNeeded, Verdict
 from ragbench.registry import Option, nearest
 from ragbench.stats.difference import PairedUnits
 from ragbench.stats.mean import finite
-from ragbench.stats.resampling import ENOUGH_CHANGED
 from ragbench.types import FloatArray
 
 # An estimate this near to the margin, in standard errors, is noise: no number of queries follows
@@ -466,8 +465,6 @@ class Drop(PairGate):
             return Decision(verdict="undecided", why=few, facts=facts)
         if math.isnan(interval.lower):
             changed = f"only {interval.n_changed} of {interval.n} queries changed"
-            if interval.n_changed >= ENOUGH_CHANGED:
-                changed = f"fewer than {ENOUGH_CHANGED} queries changed otherwise than most"
             why = f"{changed}, and the score has no bound; use {_BY_MEAN}"
             return Decision(verdict="undecided", why=why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"

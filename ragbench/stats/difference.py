@@ -31,7 +31,14 @@ from ragbench.types import FloatArray
 
 DifferenceMethod = Literal["default", "percentile", "bca"]
 DifferenceRule = Literal[
-    "identical", "score", "tilting", "studentized", "percentile", "bca", "undefined"
+    "identical",
+    "score",
+    "tilting",
+    "studentized",
+    "near_constant",
+    "percentile",
+    "bca",
+    "undefined",
 ]
 
 # Up to this many gained and lost hits, the exact distribution of the counts is summed. Beyond, the
@@ -103,6 +110,10 @@ def difference_interval(
       95 %, times the size of the largest cluster in clusters of mean size.
     - `studentized`: an unbounded range; the t interval joined with the studentized bootstrap, the
       wider limit on each side. It needs 20 queries that changed and 20 that differ from the median.
+    - `near_constant`: an unbounded range and 20 queries that changed, most of them by the same
+      amount; `tilting_interval` about the median, with unseen differences that lie up to twice the
+      largest difference below and above it. 20 questions with one call, then with three: from 1.4
+      to 2.6 further calls.
     - `undefined`: no query, or an unbounded range and too few changes: nothing can be said.
 
     A query cannot lose more than its baseline has, nor gain more than the baseline lacks. So an
@@ -359,12 +370,7 @@ def _limits(
     sd = float(d.std(ddof=1)) if n > 1 else math.nan
     loss, gain = units.largest
     if units.is_bounded and n_changed < ENOUGH_CHANGED:
-        # z^2 / 2 more differences at each end of what is possible, since those that changed are few
-        added = NormalDist().inv_cdf(1 - alpha) ** 2 / 2
-        values = np.append(d, (-loss, gain))
-        weights = np.append(np.ones(n), (added, added))
-        centre = float(np.average(values, weights=weights))
-        sd = math.sqrt(float(weights @ (values - centre) ** 2) / (n + 2 * added - 1))
+        sd = _careful_sd(d, loss, gain, confidence)
     if units.is_bounded:
         hits = _hits(units)
         rule: DifferenceRule = "tilting" if hits is None else "score"
@@ -376,11 +382,36 @@ def _limits(
             limits = tilting_interval(d, largest=ends, confidence=confidence)
         return *limits, sd, (rule if n_changed else "identical")
     n_unlike_the_median = int(np.count_nonzero(np.abs(d - np.median(d)) > _UNCHANGED))
-    if min(n_changed, n_unlike_the_median) < ENOUGH_CHANGED:
+    if n_changed < ENOUGH_CHANGED:
         return math.nan, math.nan, sd, ("undefined" if n_changed else "identical")
+    if n_unlike_the_median < ENOUGH_CHANGED:
+        return *_near_constant(d, confidence), "near_constant"
     lower, upper = studentized_bootstrap(d, **resampling)
     mean, half = float(d.mean()), t_quantile(1 - alpha, n - 1) * sd / math.sqrt(n)
     return min(lower, mean - half), max(upper, mean + half), sd, "studentized"
+
+
+# Distance of unseen differences from the median, in units of the largest difference of the sample
+_UNSEEN_DISTANCE = 2.0
+
+
+def _near_constant(d: FloatArray, confidence: float) -> tuple[float, float, float]:
+    """Return the limits and the standard deviation of differences that are mostly equal."""
+    # t and every bootstrap know the spread of the sample alone: equal differences have none, and
+    # their interval would have no width. Distances from the median are like unchanged queries.
+    median = float(np.median(d))
+    lower, upper = tilting_interval(d - median, largest=_UNSEEN_DISTANCE, confidence=confidence)
+    sd = _careful_sd(d - median, _UNSEEN_DISTANCE, _UNSEEN_DISTANCE, confidence)
+    return median + lower, median + upper, sd
+
+
+def _careful_sd(d: FloatArray, loss: float, gain: float, confidence: float) -> float:
+    """Return the standard deviation with z^2 / 2 more differences at each end of the possible."""
+    added = NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / 2
+    values = np.append(d, (-loss, gain))
+    weights = np.append(np.ones(len(d)), (added, added))
+    centre = float(np.average(values, weights=weights))
+    return math.sqrt(float(weights @ (values - centre) ** 2) / (len(d) + 2 * added - 1))
 
 
 def effect_size(differences: ArrayLike) -> float:

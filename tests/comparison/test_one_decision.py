@@ -318,6 +318,18 @@ def test_a_gate_against_another_run_says_what_compare_prints(drawn):
                 assert decision.why.endswith(": surely worse") == is_worse
 
 
+def test_two_more_tool_calls_on_every_question_are_shown():
+    facts = {"direction": "lower", "low": 0.0, "high": np.inf}
+    once = system("once", column(np.full(30, 1.0), "calls", **facts))
+    thrice = system("thrice", column(np.full(30, 3.0), "calls", **facts))
+
+    (family,) = compare_systems([once, thrice], "once", Method(resamples=200)).measures
+
+    (row,) = family.comparisons
+    assert (row.difference, row.rule, row.differs) == (2.0, "near_constant", True)
+    assert outcome_of(row, "lower") == "worse"
+
+
 def test_300_questions_that_gain_a_hundredth_are_shown_by_letter_and_verdict_alike():
     # Each query gains .01: the test is sure, the interval allows for unseen losses
     base = np.full(300, 0.4)

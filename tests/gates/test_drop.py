@@ -420,6 +420,17 @@ def test_few_changes_without_a_bound_are_undecided(assert_message):
     assert decision.facts.interval == (None, None)
 
 
+@pytest.mark.parametrize(("change", "verdict"), [(2.0, "pass"), (-2.0, "fail")])
+def test_the_same_change_on_every_query_decides_without_a_bound(change, verdict):
+    # one call of a tool, then three, on every question
+    base = np.full(50, 3.0)
+
+    decision = decide(base + change, base, 0.02, low=0.0, high=math.inf)
+
+    assert decision.verdict == verdict
+    assert decision.facts.rule == "near_constant"
+
+
 def test_nothing_in_common_is_undecided(assert_message):
     decision = decide([NAN, 0.5], [0.5, NAN], 0.02)
 

@@ -175,7 +175,7 @@ def test_arguments_are_not_modified():
         pytest.param([], "undefined", id="no query"),
         pytest.param([120.0], "undefined", id="one query"),
         pytest.param(spread(19, 300, 80.0), "undefined", id="19 changed"),
-        pytest.param([7.0] * 50, "undefined", id="all changed by the same"),
+        pytest.param([7.0] * 19, "undefined", id="19 changed, by the same"),
         pytest.param([0.0] * 50, "identical", id="none changed"),
     ],
 )
@@ -185,6 +185,57 @@ def test_an_unbounded_measure_with_few_changes_has_no_limits(d, rule):
     assert ours.rule == rule
     assert np.isnan([ours.lower, ours.upper]).all()
     assert math.isnan(ours.mean) if len(d) == 0 else ours.mean == pytest.approx(np.mean(d))
+
+
+@pytest.mark.parametrize("n", [20, 50, 300])
+def test_equal_changes_of_an_unbounded_measure_leave_unseen_ones_open(n):
+    # As for n unchanged hits, with unseen differences of 2 - 4 and 2 + 4:
+    # half a width is four times the limit of unchanged hits
+    ours = difference_interval([2.0] * n, range=UNBOUNDED)
+
+    half = 4 * (1 - (0.025 / 0.75) ** (1 / n))
+    assert (ours.mean, ours.rule) == (2.0, "near_constant")
+    assert (ours.lower, ours.upper) == pytest.approx((2 - half, 2 + half), abs=1e-4)
+    assert ours.lower > 0
+    assert excludes_zero([2.0] * n, range=UNBOUNDED)
+
+
+def test_nearly_equal_changes_scale_and_mirror_also_in_clusters():
+    # 19 of 60 clusters of two differ from the others, which all changed by 3
+    d = np.repeat(np.r_[np.full(41, 3.0), np.linspace(2.0, 4.0, 19)], 2)
+    ours = difference_interval(d, range=UNBOUNDED, clusters=np.repeat(np.arange(60), 2))
+    alone = difference_interval(d[::2], range=UNBOUNDED)
+
+    assert (ours.rule, ours.n_clusters) == ("near_constant", 60)
+    assert (ours.lower, ours.upper) == pytest.approx((alone.lower, alone.upper))
+    mirrored = difference_interval(-1e6 * d[::2], range=UNBOUNDED)
+    assert (-mirrored.upper, -mirrored.lower) == pytest.approx(
+        (1e6 * alone.lower, 1e6 * alone.upper)
+    )
+
+
+@pytest.mark.parametrize("n", [25, 40, 60])
+@pytest.mark.parametrize("unseen", [-2.0, 0.0, 6.0], ids="most +2, others {:+g}".format)
+def test_nearly_equal_changes_miss_their_mean_seldom(n, unseen):
+    # Exact: the number of other changes is binomial, and gives the interval
+    counts = np.arange(n + 1)
+    ends = []
+    for k in counts.tolist():
+        d = np.r_[np.full(n - k, 2.0), np.full(k, unseen)]
+        interval = difference_interval(d, range=UNBOUNDED, resamples=200)
+        ends.append((interval.lower, interval.upper))
+    lower, upper = np.array(ends).T
+    for share in (0.01, 0.03, 0.1, 0.2, 0.3):
+        chances = binomial(counts, n, share)
+        mean = 2 + share * (unseen - 2)
+        assert chances[lower > mean].sum() <= 0.045
+        assert chances[upper < mean].sum() <= 0.045
+
+
+def binomial(counts, n, share):
+    """Chances of these numbers of successes in n trials."""
+    chances = [math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in counts.tolist()]
+    return np.array(chances)
 
 
 def test_a_bound_costs_little_where_enough_changed():
