@@ -31,10 +31,11 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "query_id": ("query_id", "question_id", "item", "id"),
     "system": ("system", "model"),
     "answer": ("answer", "response", "summary"),
+    "document": ("document_id", "doc_id", "docid", "passage_id"),
     "judge": (),
     "label": (),
 }
-_OPTIONAL, _SEVERAL = ("system", "answer"), ("judge", "label")
+_OPTIONAL, _SEVERAL = ("system", "answer", "document"), ("judge", "label")
 
 
 @dataclass(frozen=True)
@@ -109,20 +110,21 @@ def read_ratings(
     """Read a table with ratings of judges and people; return a run and its labels by rubric.
 
     The table (CSV, JSON lines, Parquet) has the columns `query_id`, `system` (if there are
-    several), `judge`, `label` or `label_1`, `label_2` ..., and optionally `answer`. Each column of
-    the judge is a judge, each column of labels a rater. A row without a rating of a judge is
-    unscored by it. Several answers of a system to a query, such as judged passages, are told apart
-    by the column `answer`, and vary together. All rubrics of the result have the same labels;
-    without `rubric`, each judge has a rubric of its own. The keys of the scores are the columns of
-    the judges, or `rubric`, with the column for several judges. The seed of the run is 0, and it
-    has no baselines; without a column of systems, its system is `given`.
+    several), `judge`, `label` or `label_1`, `label_2` ..., and optionally `answer` and
+    `document_id`. Each column of the judge is a judge, each column of labels a rater. A row without
+    a rating of a judge is unscored by it. Several answers of a system to a query are told apart by
+    the column `answer`, judged passages by `document_id`; they vary together. All rubrics of the
+    result have the same labels; without `rubric`, each judge has a rubric of its own. The keys of
+    the scores are the columns of the judges, or `rubric`, with the column for several judges. The
+    seed of the run is 0, and it has no baselines; without a column of systems, its system is
+    `given`.
 
     Args:
         path: Table of ratings.
         scale: Scale of the labels; None: 0 to 1, for words, 0 and 1.
         judge_scale: Scale of the judge's ratings; None: `scale`.
-        columns: Part of a row (`query_id`, `system`, `answer`, `judge`, `label`) -> names of its
-            columns; a part that is absent is recognised by usual names.
+        columns: Part of a row (`query_id`, `system`, `answer`, `document`, `judge`, `label`) ->
+            names of its columns; a part that is absent is recognised by usual names.
         rubric: Name of the rubric; None: the name of the judge's column.
         model: Model of the judge.
         by: Column of the groups of answers; the table may lack it.
@@ -149,7 +151,8 @@ def read_ratings(
         system = _name(entry, by_part["system"][0]) if by_part["system"] else ONE_SYSTEM
         query = _name(entry, by_part["query_id"][0])
         text = entry.values.get(by_part["answer"][0]) if by_part["answer"] else None
-        key = _key_apart((system, query), text, texts)
+        document = entry.values.get(by_part["document"][0]) if by_part["document"] else None
+        key = _key_apart((system, query), text if document is None else document, texts)
         check_unique(f"{key[1]}, {system}", "answer", entry, places)
         units[key[1]] = query
         answers[key] = JudgedItem(answer=None if text is None else split_reasoning(str(text))[1])

@@ -138,8 +138,9 @@ class _CalibrateCommand(output.NamesCommand):
     metavar="NAME=COLUMN",
     help="A column of your own file. With --labels: RUBRIC=COLUMN has the labels of a "
     "rubric; repeatable, one per rater; question=, query_id=, system= or answer=COLUMN. With "
-    "--ratings: query_id=, system=, answer=, judge= or label=COLUMN. With --on: id=, unit=, "
-    "system=, question=, contexts=, answer=, label= or judge=COLUMN, or a path as metadata.gpt_4o.",
+    "--ratings: query_id=, system=, answer=, document=, judge= or label=COLUMN. With --on: id=, "
+    "unit=, system=, question=, contexts=, answer=, label= or judge=COLUMN, or a path such as "
+    "metadata.gpt_4o.",
 )
 @click.option(
     "--by",

@@ -27,8 +27,10 @@ from ragbench.data.files.judged_rows import OWN_PARTS, JudgedSet, read_judged_ro
 from ragbench.data.files.trec_files import read_qrels
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, EXIT_UNREACHABLE
 from ragbench.experiment.judge_qrels import (
+    common_pairs,
     graded_pairs,
     lone_pairs,
+    pairs_of,
     plan_grader,
     rated_qrels,
     read_passages,
@@ -163,7 +165,7 @@ def certify_set(
         run = with_grades(run, fill)
         judge_qrels = graded_pairs(rows, next(iter(run.scores.values())), fill.top_grade)
         scale = LabelScale(0, fill.top_grade)
-        _write_grades(run, judge_qrels, rows, files, scale, request)
+        _write_grades(run, judge_qrels, rows, files, scale, request, is_part=True)
     elif rows.are_pairs:
         certificate = certify_pairs(run, **request.options)
         write_record("certificate", certificate, pairs_report, (), request.target)
@@ -236,7 +238,8 @@ def certify_qrels(request: SetRequest, ratings: Path, model: str) -> None:
     rows = request.draw(rows, DEFAULT_SEED)
     judge = read_qrels(ratings)
     run, scale = rated_qrels(rows, judge, ratings, rubric=rubric, model=model)
-    _write_grades(run, judge, rows, files, scale, request)
+    is_part = request.limit is not None
+    _write_grades(run, judge, rows, files, scale, request, is_part=is_part)
 
 
 def _write_grades(
@@ -246,12 +249,22 @@ def _write_grades(
     files: TrecFiles,
     scale: LabelScale,
     request: SetRequest,
+    *,
+    is_part: bool,
 ) -> None:
-    """Certify the grades of a judge, with the order of systems, and write the certificate."""
+    """Certify the grades of a judge, with the order of systems, and write the certificate.
+
+    With `is_part`, the rows are a part of the qrels: a draw, or the passages with a text. Then
+    systems are scored under the rows that people and judge have both graded.
+    """
     people, order = read_qrels(files.qrels[0]), None
+    if is_part:
+        people, judge = pairs_of(rows, people), pairs_of(rows, judge)
     lone = zip(("people", "the judge"), lone_pairs(people, judge), strict=True)
     if texts := [f"{counted(n, 'rows')} of {side} alone" for side, n in lone if n]:
         output.write_notes([f"{', '.join(texts)}: left out of the agreement"])
+    if is_part:
+        people, judge = common_pairs(people, judge)
     if files.runs:
         confidence = request.options.get("confidence", 0.95)
         order = system_order(people, judge, files.runs, confidence)

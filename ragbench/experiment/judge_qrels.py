@@ -115,6 +115,28 @@ def lone_pairs(people: Qrels, judge: Qrels) -> tuple[int, int]:
     return n_people - n_both, n_judge - n_both
 
 
+def pairs_of(rows: JudgedSet, qrels: Qrels) -> Qrels:
+    """Return the grades of the pairs of a set; pairs without a grade are left out."""
+    grades: dict[str, dict[str, int]] = {}
+    for row in rows.rows:
+        query, document = pair_of(row)
+        if (grade := qrels.by_query.get(query, {}).get(document)) is not None:
+            grades.setdefault(query, {})[document] = grade
+    return Qrels.from_dict(grades)
+
+
+def common_pairs(people: Qrels, judge: Qrels) -> tuple[Qrels, Qrels]:
+    """Return (grades of people, grades of the judge) of the pairs that both judged."""
+    of_people, of_judge = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
+    for query, grades in people.by_query.items():
+        judged = judge.by_query.get(query, {})
+        for document in grades:
+            if document in judged:
+                of_people.setdefault(query, {})[document] = grades[document]
+                of_judge.setdefault(query, {})[document] = judged[document]
+    return Qrels.from_dict(of_people), Qrels.from_dict(of_judge)
+
+
 def graded_pairs(rows: JudgedSet, score: JudgedScore, top: int) -> Qrels:
     """Return the grades that a judge gave to the pairs of a set, up to `top`."""
     grades: dict[str, dict[str, int]] = {}
@@ -130,8 +152,8 @@ def system_order(
 ) -> SystemOrder:
     """Return the means of systems under the qrels of people and of a judge, and their tau.
 
-    Each mean is over all pairs of its qrels. A query without a relevant document, and one that a
-    run lacks, counts as 0, as in trec_eval with all queries.
+    Each mean is over all pairs of its qrels: `common_pairs` gives both the same. A query without a
+    relevant document, and one that a run lacks, counts as 0, as in trec_eval with all queries.
 
     Raises:
         DataError: A run cannot be read.

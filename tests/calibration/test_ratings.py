@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ragbench as rb
+from ragbench.calibration.labels import ONE_SYSTEM
 from ragbench.calibration.ratings import Ratings, read_ratings
 from ragbench.calibration.sheet import LabelScale
 from ragbench.errors import DataError, RagbenchError
@@ -197,16 +198,18 @@ def test_rouge_1_on_summeval_is_what_papers_print(lent_data, calibrate, tmp_path
         assert coefficients[aspect] == pytest.approx(values, abs=0.003)
 
 
-def test_judged_passages_of_a_query_stand_apart_and_vary_together(tmp_path):
+@pytest.mark.parametrize("column", ["answer", "document_id", "docid"])
+def test_judged_passages_of_a_query_stand_apart_and_vary_together(tmp_path, column):
     # two queries with three passages each, the same ids in both
     rows = [f"q{n},d{m},{m},{n + m}" for n in (0, 1) for m in (0, 1, 2)]
     path = tmp_path / "passages.csv"
-    path.write_text("\n".join(["query_id,answer,judge,label", *rows, ""]))
+    path.write_text("\n".join([f"query_id,{column},judge,label", *rows, ""]))
     run, labels = read_ratings(path, LabelScale(0, 3))
     (score,) = run.scores.values()
     ratings = Ratings.of(score, next(iter(labels.values())), LabelScale(0, 3))
     assert len(ratings.keys) == 6
     assert ratings.queries.tolist() == ["q0"] * 3 + ["q1"] * 3
-    path.write_text("\n".join(["query_id,answer,judge,label", *rows, rows[-1], ""]))
+    assert run.systems == (ONE_SYSTEM,)
+    path.write_text("\n".join([f"query_id,{column},judge,label", *rows, rows[-1], ""]))
     with pytest.raises(DataError):
         read_ratings(path, LabelScale(0, 3))

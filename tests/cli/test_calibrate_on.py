@@ -344,6 +344,31 @@ def test_systems_are_scored_under_all_rows_of_both_qrels(on, judged_pool, assert
             assert mean == pytest.approx(scored.mean["ndcg@10"])
 
 
+@pytest.mark.parametrize("asks", [True, False], ids=["judge of a config", "qrels of a judge"])
+def test_systems_are_scored_under_the_documents_of_the_draw(on, judged_pool, asks):
+    config = (judged_pool / "c.yaml").read_text()
+    config += "dataset: {type: beir, path: beir}\nretrievers: {bm25: {type: bm25}}\n"
+    (judged_pool / "graded.yaml").write_text(config)
+    with ChatServer(Script(level=grade_of)) as server:
+        server_of = ["--set", f"metrics.judge.base_url={server.url}"]
+        files = ["--on", "people.qrels", "good.run", "fair.run", "--limit", "4"]
+        if asks:
+            done = on("graded.yaml", *files, *server_of, "--json")
+        else:
+            done = on(*files, "--ratings", "judge.qrels", "--json")
+        (of,) = certificate_of(done).values()
+        assert server.counters.requests == (4 if asks else 0)
+    assert of["agreement"]["raw"]["n"] == 4
+    # the draw of a judge that agrees with people gives both the same means
+    drawn = "people.qrels"
+    same = on("--on", drawn, "good.run", "fair.run", "--limit", "4", "--ratings", drawn, "--json")
+    (own,) = certificate_of(same).values()
+    assert own["systems"]["judge"] == own["systems"]["people"] == of["systems"]["people"]
+    whole = on("--on", drawn, "good.run", "fair.run", "--ratings", drawn, "--json")
+    (of_all,) = certificate_of(whole).values()
+    assert of_all["systems"]["people"] != own["systems"]["people"]
+
+
 def test_wrong_labels_and_options_for_them_cost_no_verdict(on, tmp_path, assert_message):
     rows = [{"id": n, "answer": "A", "contexts": ["A"], "label": n} for n in range(3)]
     sets.write_jsonl(tmp_path / "levels.jsonl", rows)
