@@ -11,6 +11,7 @@ from msgspec import structs
 import ragbench as rb
 from ragbench.config.json_schema import config_schema
 from ragbench.config.load import load_config
+from ragbench.config.schema import DEFAULT_SEED
 from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.plan.plan import load_collection, make_plan
 from ragbench.experiment.plan.queries import fold_labels
@@ -275,6 +276,34 @@ def test_a_combination_that_fails_counts_as_the_worst_value(tmp_path, monkeypatc
     assert [choice.mean for choice in record.folds] == pytest.approx([0.5] * 4)
 
 
+def test_a_fold_whose_other_queries_all_fail_is_named(tmp_path, monkeypatch, assert_message):
+    monkeypatch.chdir(tmp_path)
+    gold, _ = write_world("data", seed=2)
+    folds = parts_of(len(gold), DEFAULT_SEED, [f"{query}?" for query in gold], 4).tolist()
+    up = [query for query, fold in zip(gold, folds, strict=True) if fold == 1]
+    Path("partly.py").write_text(
+        "import json\n"
+        "from pathlib import Path\n"
+        "def search(question, top_k, *, rank=1):\n"
+        "    up = json.loads(Path('up.json').read_text())\n"
+        "    if question.rstrip('?') not in up:\n"
+        "        raise RuntimeError('down')\n"
+        "    return [f'x{rank}', up[question.rstrip('?')]]\n",
+        encoding="utf-8",
+    )
+    Path("up.json").write_text(json.dumps({q: gold[q] for q in up}), encoding="utf-8")
+    config = config_of("data")
+    search = {"type": "python:partly:search", "sweep": {"rank": [1, 2]}, "select": SELECT}
+    config["retrievers"] = {"tuned": search}
+
+    record = rb.run_experiment(config).record
+
+    # the others have fold 2 outside, whose queries have hits
+    assert [choice.fold for choice in record.folds] == [1, 3, 4]
+    [note] = [note for note in record.notes if "outside" in note]
+    assert_message(note)
+
+
 def test_a_sweep_whose_calls_all_fail_leaves_the_scores_of_the_others(world):
     Path("down.py").write_text(
         "def search(question, top_k):\n    raise RuntimeError('connection refused')\n",
@@ -290,6 +319,7 @@ def test_a_sweep_whose_calls_all_fail_leaves_the_scores_of_the_others(world):
     experiment = rb.run_experiment(world)
 
     assert not experiment.record.folds
+    assert any("folds 1, 2, 3 and 4 of 4" in note for note in experiment.record.notes)
     swept = plain.record.system("tuned-weights=0.5_0.5")
     scores = {system.name: system.scores["mrr@5"] for system in experiment.record.systems}
     assert scores["tuned"].failed == swept.scores["mrr@5"].failed == {"error": 20}

@@ -21,6 +21,7 @@ from ragbench.experiment.stages.retrieval import BuildRanking, HitOutcomes, Retr
 from ragbench.experiment.stages.scores import RankingScorer
 from ragbench.fixes.cross_fitting import parts_of
 from ragbench.records.summary import FoldChoice
+from ragbench.report.text import listed
 from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.types import Cause, FloatArray, IntArray, ScoreColumn
@@ -35,12 +36,14 @@ class Folds:
     Attributes:
         fold_of: Fold of each query, from 0.
         winners: Number of the combination of each fold.
-        choices: Record of each fold.
+        choices: Record of each fold that has a choice.
+        note: Sentence on the folds without a choice; empty if there are none.
     """
 
     fold_of: IntArray
     winners: Sequence[int]
     choices: Sequence[FoldChoice]
+    note: str
 
 
 class ChooseByFold(base.Stage[Folds]):
@@ -78,11 +81,12 @@ class ChooseByFold(base.Stage[Folds]):
         labels = fold_labels(self.plan.queries, self.plan.clusters)
         fold_of = parts_of(len(labels), seed, labels, self.retriever.folds)
         sign = -1.0 if columns[0].direction == "lower" else 1.0
-        winners, choices = [], list[FoldChoice]()
+        winners, choices, unchosen = list[int](), list[FoldChoice](), list[str]()
         for fold in range(self.retriever.folds):
             decides = (fold_of != fold) & ~np.isnan(scores[0])
             if not decides.any() and _has_failures(columns, fold_of != fold):
                 winners.append(0)
+                unchosen.append(str(fold + 1))
                 continue
             if not decides.any():
                 problem = f"no query outside fold {fold + 1} has a value of"
@@ -106,7 +110,16 @@ class ChooseByFold(base.Stage[Folds]):
                     n=int(decides.sum()),
                 )
             )
-        return Folds(fold_of, winners, choices)
+        return Folds(fold_of, winners, choices, self._note(unchosen))
+
+    def _note(self, folds: Sequence[str]) -> str:
+        """Return the sentence on folds without a choice; empty without any."""
+        if not folds:
+            return ""
+        noun, object_of = ("fold", "it") if len(folds) == 1 else ("folds", "them")
+        outside = f"calls failed on all queries outside {noun} {listed(folds)}"
+        first = f"{self.retriever.sources[0]}, the first combination, ranks {object_of}"
+        return f"{self.name}: {outside} of {self.retriever.folds}: {first}"
 
     def _score(self, ranks: Sequence[BuildRanking], inputs: base.Outputs) -> ScoreColumn:
         """Return the values of one combination, for each query the mean of its repeats."""
@@ -120,8 +133,10 @@ class ChooseByFold(base.Stage[Folds]):
         return mean_over_samples(columns)
 
     def add(self, outputs: base.Outputs, results: Results) -> None:
-        """Add the choice of each fold."""
+        """Add the choice of each fold, and a note on folds without a choice."""
         results.fold_choices += outputs[self].choices
+        if note := outputs[self].note:
+            results.notes.append(note)
 
 
 def _has_failures(columns: Sequence[ScoreColumn], is_outside: BoolArray) -> bool:
