@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import logging
 import os
 import re
 import shutil
@@ -320,6 +321,27 @@ def own_cache(caches: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = caches / str(next(_numbers))
     monkeypatch.setenv("RAGBENCH_CACHE", str(folder))
     return folder
+
+
+def free_handlers() -> None:
+    """Let handlers of `logging` write to the stderr of the process.
+
+    A library that a test imports first makes its handler of the stream that captures this test.
+    That is closed when the test ends, and later records would print `--- Logging error ---`.
+    """
+    for logger in (logging.root, *list(logging.root.manager.loggerDict.values())):
+        for handler in getattr(logger, "handlers", ()):
+            if type(handler) is logging.StreamHandler and handler.stream is not sys.__stderr__:
+                # `setStream` would flush the closed stream; transformers keeps the `flush` of it
+                handler.stream = sys.__stderr__
+                vars(handler).pop("flush", None)
+
+
+@pytest.fixture(autouse=True)
+def own_handlers() -> Iterator[None]:
+    """Free the handlers of libraries from the streams of each test."""
+    yield
+    free_handlers()
 
 
 @pytest.fixture(autouse=True)

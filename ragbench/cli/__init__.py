@@ -141,10 +141,16 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
     note_secrets(secrets_of_process(os.environ))
     streams = open_doors()
+    doors = sys.stdout, sys.stderr
     try:
         code = _finished(is_closed)
     finally:
         sys.stdout, sys.stderr = streams
+        if "logging" in sys.modules:  # else no library has a handler, and none is imported here
+            from ragbench.log import move_handlers
+
+            for door, stream in zip(doors, streams, strict=True):
+                move_handlers(door, stream)
     sys.exit(code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -12,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ragbench.errors import OptionError
+from ragbench.log import move_handlers
 from ragbench.report.text import counted
 from ragbench.types.display import printable
 from ragbench.types.progress_line import ProgressLine, in_notebook
@@ -271,23 +271,14 @@ def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
             lines[name] = LinesAboveBars(s, show)
     for name, replacement in lines.items():
         setattr(sys, name, replacement)
-        _move_handlers(replacement.stream, replacement)
+        move_handlers(replacement.stream, replacement)
     try:
         yield
     finally:
         for name, replacement in lines.items():
             setattr(sys, name, replacement.stream)
-            _move_handlers(replacement, replacement.stream)
+            move_handlers(replacement, replacement.stream)
             replacement.stop()
-
-
-def _move_handlers(source: object, target: Any) -> None:
-    """Let all handlers of `logging` that write to the stream `source` write to `target`."""
-    for logger in (logging.root, *list(logging.root.manager.loggerDict.values())):
-        for handler in getattr(logger, "handlers", ()):
-            # that of `logging.lastResort` is a property that follows sys.stderr
-            if isinstance(handler, logging.StreamHandler) and vars(handler).get("stream") is source:
-                handler.setStream(target)
 
 
 class _Bar:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import pty
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from ragbench.cli import _COMMANDS, main
 from ragbench.cli.output import Door, echo, write_exactly
 from tests.commands import run_command
+from tests.conftest import free_handlers
 
 QUESTION = "Où est 東京 → 🙂?"
 # What each encoding makes of it.
@@ -154,3 +156,32 @@ def test_ids_for_programs_keep_their_bytes(monkeypatch, encoding, expected):
     write_exactly("q\udc9b \ud800 é 東")
 
     assert stream.buffer.getvalue() == expected
+
+
+def test_a_library_that_a_command_imports_keeps_no_stream_of_it(tmp_path, monkeypatch, capfd):
+    (tmp_path / "mine.py").write_text(
+        "import logging\n"
+        "logging.getLogger('made by a command').addHandler(logging.StreamHandler())\n"
+        "def search(question, top_k):\n    return []\n"
+    )
+    config = "dataset: {type: records, path: qa.jsonl}\nretrievers: {a: {type: python:mine:search}}"
+    (tmp_path / "c.yaml").write_text(config)
+    row = {"id": "q1", "question": "What?", "relevant": ["d1"]}
+    (tmp_path / "qa.jsonl").write_text(json.dumps(row))
+    stream = io.StringIO()
+    monkeypatch.setattr(logging.getLogger("made by a command"), "handlers", [])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["ragbench", "validate", "c.yaml"])
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", stream)
+        with pytest.raises(SystemExit) as end:
+            main()
+
+    [handler] = logging.getLogger("made by a command").handlers
+    assert (end.value.code, handler.stream) == (0, stream)
+    # the tests free the handler in their turn, though the stream is closed by now
+    handler.flush = stream.flush
+    stream.close()
+    free_handlers()
+    logging.getLogger("made by a command").warning("a late record")
+    assert capfd.readouterr().err == "a late record\n"
