@@ -15,7 +15,11 @@ from ragbench.cli import output
     examples=("ragbench fix runs/my", "ragbench fix runs/my --passages 10"),
 )
 @output.run_argument
-@click.option("--system", metavar="S", help="Start from this system. Default: the baseline.")
+@click.option(
+    "--system",
+    metavar="S",
+    help="Start from this system. Default: the first one of the run's headline.",
+)
 @output.number_option(
     "--passages",
     type=click.IntRange(min=1),

@@ -42,14 +42,18 @@ from ragbench.records.causes import (
     OUTSIDE_POOL,
     AnswerCause,
     CauseRow,
+    counted_cause,
+    counts_all_gold,
     part_to_change,
     quantity,
 )
 from ragbench.records.codec import from_lines
+from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList, PricedChange, RemainingLoss
 from ragbench.records.manifest import HitsRow, QuestionRow, TextRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.registry import check_values, declared_options, nearest, shown
+from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.text import questions
 from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query, Run
@@ -84,8 +88,8 @@ class RunReader:
 
     Attributes:
         folder: The run folder.
-        system: Name of the system that the changes start from; None for the baseline, or if that
-            has no stored ranking, the first system with one.
+        system: Name of the system that the changes start from; None for the first system of the
+            headline with a stored ranking, or else the first ranking.
     """
 
     folder: Path
@@ -145,11 +149,7 @@ class RunReader:
         For a pair of retriever and generator it is the retriever.
         """
         names = [system.name for system in self.summary.systems]
-        baseline = self.summary.system(self.summary.baseline or "")
-        # The baseline may be an app or stored answers without a run file: the first ranking serves.
-        is_ranked = baseline is not None and baseline.ranking_of in self.rankings
-        first = self.summary.baseline if is_ranked else next(iter(self.rankings), None)
-        name = self.system or first or "the run"
+        name = self.system or self._leader or next(iter(self.rankings), "the run")
         system = self.summary.system(name)
         if system is None and self.system is None:
             raise DataError("no stored ranking", file=self.folder, allowed="a run with a retriever")
@@ -162,6 +162,36 @@ class RunReader:
             problem, ranked = f"'{name}' has no stored ranking", ", ".join(self.rankings) or "none"
             raise DataError(problem, file=self.folder, allowed=f"a system with one: {ranked}")
         return self.summary.system(ranking) or system
+
+    @cached_property
+    def comparisons(self) -> Comparisons:
+        """Comparisons of the run; DataError if they are missing or damaged."""
+        return run_folder.read_comparisons(self.folder)
+
+    @cached_property
+    def _leader(self) -> str | None:
+        """Name of the first system of the headline that has a stored ranking; None without one."""
+        measure = lead_measure(self.summary, self.comparisons)
+        systems = [] if measure is None else leading_systems(measure, self.summary)
+        return next((s.name for s in systems if s.ranking_of in self.rankings), None)
+
+    def verdicts(self) -> dict[str, bool]:
+        """Return retriever -> True if the run shows that it finds more or fewer than `base`.
+
+        The decisions are those of the run by `found@k` of the passages that are read, so that a
+        change has the verdict of the tables. Retrievers that were not compared have none.
+        """
+        needs_all, verdicts = self.rules.need == "all", dict[str, bool]()
+        for family in self.comparisons.measures:
+            is_found = counted_cause(family.measure) == "found"
+            is_read = family.measure.rpartition("@")[2] == str(self.rules.read)
+            if not is_found or not is_read or counts_all_gold(family.measure) != needs_all:
+                continue
+            for name in self.rankings:
+                pair = family.between(name, self.base.name)
+                if pair is not None and pair.differs is not None:
+                    verdicts[name] = pair.differs
+        return verdicts
 
     @cached_property
     def rankings(self) -> Mapping[str, Path]:
@@ -342,6 +372,7 @@ class RunReader:
             seed=self.options(Top).get("seed", 0),
             confidence=self.summary.confidence,
             clusters=self.clusters(ids),
+            verdicts=self.verdicts(),
             sources=sources,
             fusible=fusible,
             weighable=[name for name in fusible if _ranks_by_score(retrievers[name])],

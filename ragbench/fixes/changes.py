@@ -54,6 +54,8 @@ class PricedRun:
         seed: Seed of the parts of the questions.
         confidence: Level of the intervals.
         clusters: Cluster of each query; None if queries are units.
+        verdicts: Retriever -> True if the run shows that it finds more or fewer questions than
+            `base`, after its correction; absent if the run has not compared them.
         sources: Retriever -> retriever that it reranks; absent for others.
         fusible: Retrievers whose stored hits a fusion would get.
         weighable: Retrievers of these whose stored scores a fusion would get.
@@ -69,6 +71,7 @@ class PricedRun:
     seed: int = 0
     confidence: float = 0.95
     clusters: Sequence[str] | None = None
+    verdicts: Mapping[str, bool] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     fusible: Sequence[str] = ()
     weighable: Sequence[str] = ()
@@ -147,6 +150,7 @@ class PricedRun:
         times = [self.latency_ms.get(name) for name in (*names, self.base)]
         is_known = None not in times and not reach
         further = self._mean_read(passages) - self._mean_read(self.read)
+        is_pair_of_run = kind in ("retriever", "reranker") and passages == self.read
         return PricedChange(
             kind=kind,
             text=text,
@@ -159,6 +163,7 @@ class PricedRun:
             lost=self._ids(self.is_found & ~hits),
             gain=gain.mean,
             interval=gain.interval,
+            differs=self.verdicts.get(retriever or "") if is_pair_of_run else None,
             is_bound=reach > 0,
             further=further,
             reach=reach,

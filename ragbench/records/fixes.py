@@ -121,8 +121,7 @@ class FusedRetriever(Record):
 class PricedChange(Record):
     """Change of a system with the questions that it rescues and loses.
 
-    `net` is the number of questions rescued minus lost; `is_better` is True if the interval of the
-    gain is above 0.
+    `net` is the number of questions rescued minus lost; `is_better` is True if the gain is shown.
 
     Attributes:
         kind: `retriever`, `reranker`, `rrf`, `weighted`, `near_duplicates`, `neighbours`,
@@ -141,6 +140,8 @@ class PricedChange(Record):
         gain: Expected gain in number of questions, confirmed on questions that did not choose the
             weights.
         interval: Confidence limits of `gain`, in number of questions.
+        differs: Verdict of the run on both retrievers, corrected for all of its comparisons: True
+            if their difference is shown. None if the run has not compared them.
         is_bound: True if no change is known that gives it: the most that such a change can give.
         further: Further passages a question that are read, on average; negative for fewer.
         tokens: Further input tokens a question, about; None if no text tells.
@@ -159,6 +160,7 @@ class PricedChange(Record):
     lost: tuple[str, ...]
     gain: float
     interval: tuple[float, float]
+    differs: bool | None = optional()
     is_bound: bool = optional(False)
     further: float = optional(0.0)
     tokens: float | None = optional()
@@ -174,8 +176,13 @@ class PricedChange(Record):
 
     @property
     def is_better(self) -> bool:
-        """True if the interval of the gain is above 0."""
-        return self.interval[0] > 0
+        """True if the interval of the gain is above 0, and the run does not say otherwise."""
+        return self.interval[0] > 0 and self.differs is not False
+
+    @property
+    def needs_correction(self) -> bool:
+        """True if the interval is above 0, and only the correction of the run stands between."""
+        return self.interval[0] > 0 and self.differs is False
 
 
 class Promise(Record):
@@ -198,8 +205,8 @@ class Promise(Record):
 
     @property
     def is_better(self) -> bool:
-        """True if the interval of the gain is above 0."""
-        return self.interval[0] > 0
+        """True if the interval of the gain is above 0, and the run does not say otherwise."""
+        return self.interval[0] > 0 and self.change.differs is not False
 
 
 class RemainingLoss(Record):

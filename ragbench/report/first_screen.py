@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragbench.records.comparison import Comparisons
 from ragbench.records.summary import Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import DifferenceCell, Layout, MeasureColumn, ScoreCell, Section
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.terminal import draw_table
-from ragbench.report.headline import SURE, lead_measure, leading_systems
+from ragbench.report.headline import SURE
 from ragbench.report.table import Table, TableCell, TableColumn, label
 from ragbench.types.display import printable
 
@@ -62,16 +61,11 @@ def footnote(table: Table | None, confidence: float) -> str:
     return "; ".join(parts)
 
 
-def next_commands(summary: Summary, comparisons: Comparisons, run: str) -> list[str]:
+def next_commands(summary: Summary, run: str) -> list[str]:
     """Return the commands that show lost questions, and changes if the run has a ranking."""
     commands = [f"ragbench explain {run}"]
     if any(system.ranking_of is not None for system in summary.systems):
-        measure = lead_measure(summary, comparisons)
-        first = leading_systems(measure, summary)[:1] if measure else []
-        # changes start from the baseline, which is no ranking of the user's app
-        is_app = bool(first) and first[0].type == "app" and first[0].ranking_of is not None
-        option = f" --system {printable(first[0].name)}" if is_app else ""
-        commands.append(f"ragbench fix {run}{option}")
+        commands.append(f"ragbench fix {run}")
     return commands
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ragbench.records.causes import Quantity, quantity
 from ragbench.records.fixes import FixList, PricedChange
-from ragbench.report.base import Chapter
+from ragbench.report.base import AFTER_CORRECTION, Chapter
 from ragbench.report.table import (
     Block,
     Paragraph,
@@ -216,8 +216,9 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
     words = []
     # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
-        is_better = "better" if change.is_better else "not shown to be better"
-        words.append(f"{is_better}: {_gain(change.gain, change.interval)}")
+        verdict = "better" if change.is_better else "not shown to be better"
+        verdict += f" {AFTER_CORRECTION}" if change.needs_correction else ""
+        words.append(f"{verdict}: {_gain(change.gain, change.interval)}")
     if change.kind in ("near_duplicates", "neighbours", "refusal"):
         words.append("in your code")
     if further := round(change.further, 1):
@@ -258,5 +259,6 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
         return
     promise = f"{printable(best.change.text)}{equals}"
     gain = f"{_gain(best.gain, best.interval)} of {questions(fixes.of)} questions"
-    yield f"no change is surely better; the largest promise is {promise}: {gain}"
+    after = f" {AFTER_CORRECTION}" if best.interval[0] > 0 else ""
+    yield f"no change is surely better{after}; the largest promise is {promise}: {gain}"
     yield f"  ragbench fix {printable(arguments)} --write best.yaml --best writes it all the same"

@@ -40,7 +40,7 @@ def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableRe
         run: Path of the run, for the commands that show more.
         screen: The terminal.
     """
-    further = next_commands(explanation.summary, explanation.comparisons, run)
+    further = next_commands(explanation.summary, run)
     name = _first_system(explanation)
     lost = [row for row in _lost_rows(explanation, name) if row is not None]
 

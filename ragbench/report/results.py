@@ -265,7 +265,7 @@ def _one_screen(
     sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
     lines = [*filter(None, sentences)]
     if lost and run is not None:
-        lines.append("next: " + "; ".join(next_commands(summary, comparisons, printable(run))))
+        lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
     choices = _choice_notes(summary)
     remarks = [note for note in page.notes if note not in choices]
     notes, text = fmt.labelled("note", (*choices, *remarks)), ""

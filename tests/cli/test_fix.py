@@ -10,7 +10,7 @@ import ragbench as rb
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config.schema import RetrievalMetrics, Top
 from ragbench.experiment.best_config import write_best
-from ragbench.experiment.fix import RunReader
+from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.json_yaml import load_yaml
 from ragbench.records.fixes import FixList, PricedChange
 from tests.commands import run_command
@@ -54,8 +54,9 @@ def fixes(folder, *arguments):
 
 @pytest.mark.costly
 def test_the_first_lines_say_what_to_change(quickstart, assert_message):
-    done = run_command("fix", "runs/quickstart", "--verbose", cwd=quickstart)
-    screen = run_command("fix", "runs/quickstart", cwd=quickstart).stdout
+    arguments = ("fix", "runs/quickstart", "--system", "bm25")
+    done = run_command(*arguments, "--verbose", cwd=quickstart)
+    screen = run_command(*arguments, cwd=quickstart).stdout
 
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -72,7 +73,7 @@ def test_the_first_lines_say_what_to_change(quickstart, assert_message):
 
 @pytest.mark.costly
 def test_json_names_the_questions(quickstart):
-    value = fixes(quickstart)
+    value = fixes(quickstart, "--system", "bm25")
 
     [change] = [c for c in value["changes"] if c["text"] == "use minilm instead"]
     # those that `explain` lists as moved between right and lost
@@ -83,10 +84,33 @@ def test_json_names_the_questions(quickstart):
 
 
 @pytest.mark.costly
-def test_another_system_is_the_start(quickstart):
-    value = fixes(quickstart, "--system", "minilm")
+def test_the_first_system_of_the_headline_is_the_start(quickstart):
+    best, baseline = fixes(quickstart), fixes(quickstart, "--system", "bm25")
 
-    assert (value["system"], value["found"], value["of"]) == ("minilm", 63, 70)
+    assert (best["system"], best["found"], best["of"]) == ("minilm", 63, 70)
+    assert (baseline["system"], baseline["found"], baseline["of"]) == ("bm25", 57, 70)
+
+
+@pytest.mark.costly
+def test_a_retriever_of_the_run_has_the_verdict_of_the_run(quickstart, tmp_path):
+    run = rb.load_experiment(next(iter((quickstart / "runs/quickstart").glob("2*"))))
+    folder = shutil.copytree(run.path, tmp_path / "run")
+    comparisons = json.loads((folder / "comparisons.json").read_text())
+    for family in comparisons["measures"]:
+        for row in family["comparisons"]:
+            if (family["measure"], row["system"]) == ("found@5", "minilm"):
+                assert row["differs"] is False  # after the correction for all comparisons
+                row["differs"] = True
+    (folder / "comparisons.json").write_text(json.dumps(comparisons))
+
+    for place, differs in ((run.path, False), (folder, True)):
+        changes = list_fixes(RunReader(place, "bm25")).changes
+        [change] = [change for change in changes if change.text == "use minilm instead"]
+        assert change.interval[0] > 0
+        assert (change.differs, change.is_better) == (differs, differs)
+        assert change.needs_correction == (not differs)
+        # fusions are no systems of the run: their interval alone decides
+        assert all(c.is_better == (c.interval[0] > 0) for c in changes if c.fusion is not None)
 
 
 @pytest.mark.costly
@@ -94,7 +118,7 @@ def test_fusions_rescue_what_the_real_run_rescues(
     quickstart, repository, tmp_path, stored, monkeypatch
 ):
     monkeypatch.setenv("RAGBENCH_CACHE", str(stored))
-    changes = [c for c in fixes(quickstart)["changes"] if "fusion" in c]
+    changes = [c for c in fixes(quickstart, "--system", "bm25")["changes"] if "fusion" in c]
     assert len(changes) == 8
     changes = [changes[0], changes[-1]]
     entries = {f"f{n}": {"type": "fusion", **c["fusion"]} for n, c in enumerate(changes)}
@@ -140,10 +164,11 @@ def test_mistakes_are_one_sentence(quickstart, tmp_path, assert_message):
 def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, stored, monkeypatch):
     monkeypatch.setenv("RAGBENCH_CACHE", str(stored))
     passages = 20  # another number than the config has
-    promise = fixes(quickstart, "--passages", str(passages))["best"]["change"]
+    start = ("--system", "bm25", "--passages", str(passages))
+    promise = fixes(quickstart, *start)["best"]["change"]
     best = tmp_path / "elsewhere" / "best.yaml"
     done = run_command(
-        *("fix", "runs/quickstart", "--passages", str(passages), "--write", str(best)),
+        *("fix", "runs/quickstart", *start, "--write", str(best)),
         cwd=quickstart,
     )
     assert done.returncode == 0, done.stderr
@@ -160,7 +185,7 @@ def test_the_written_config_gives_what_is_promised(quickstart, tmp_path, stored,
 @pytest.mark.costly
 def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path, assert_message):
     best = tmp_path / "best.yaml"
-    command = ("fix", "runs/quickstart", "--system", "minilm", "--write", str(best))
+    command = ("fix", "runs/quickstart", "--write", str(best))
 
     done = run_command(*command, cwd=quickstart)
 
@@ -177,7 +202,7 @@ def test_nothing_is_written_where_nothing_is_surely_better(quickstart, tmp_path,
 def test_a_config_of_the_user_is_not_replaced(quickstart, tmp_path, assert_message):
     config = tmp_path / "mine.yaml"
     config.write_text("name: mine  # with comments\n")
-    command = ("fix", "runs/quickstart", "--write", str(config))
+    command = ("fix", "runs/quickstart", "--system", "bm25", "--write", str(config))
 
     done = run_command(*command, cwd=quickstart)
 
@@ -261,8 +286,8 @@ def test_the_page_and_explain_have_the_changes(quickstart, assert_message):
     explained = run_command("explain", "runs/quickstart", "--verbose", cwd=quickstart).stdout
 
     assert "<h2>what to change</h2>" in page
-    row = page.partition('href="#queries&amp;q=q38">')[2].partition("</tr>")[0]
-    assert "fuse with minilm" in row
+    row = page.partition('href="#queries&amp;q=q59">')[2].partition("</tr>")[0]
+    assert "fuse with bm25" in row
     assert_message(lines_with(explained, "what stored results say", "runs/quickstart --write"))
     old_page = page
     assert run_command("report", "runs/quickstart", cwd=quickstart).returncode == 0

@@ -232,7 +232,7 @@ def test_chunkers_are_counted_by_the_passage_that_has_the_quote(moons, assert_me
     }
     folder = run_moons(moons, retrievers).path
 
-    fixes = list_fixes(RunReader(folder))
+    fixes = list_fixes(RunReader(folder, "sentences"))
 
     assert (fixes.system, fixes.found, fixes.of) == ("sentences", 0, 1)
     [swap] = [change for change in fixes.changes if change.kind == "retriever"]

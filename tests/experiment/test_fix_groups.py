@@ -81,7 +81,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fixes(folder):
-    return list_fixes(RunReader(folder))
+    return list_fixes(RunReader(folder, "first"))
 
 
 def test_lost_questions_have_their_kind_in_common(fixes, assert_message):
