@@ -28,7 +28,7 @@ PAGES = sorted(path.name for path in DOCS.glob("*.md") if FILE.search(path.read_
 # Pages that go on with the files of the page on the user's app.
 CONTINUED = ("judging.md",)
 # Pages whose commands need a repository of git, and pages that go on with the quickstart.
-OF_GIT, OF_QUICKSTART = ("ci.md",), ("index.md", "read.md", "fix.md", "large.md")
+OF_GIT, OF_QUICKSTART = ("ci.md", "SKILL.md"), ("index.md", "read.md", "fix.md", "large.md")
 # Package of a program -> its import in the files of a section, which cannot run without it.
 PACKAGES = {"langchain_core": "langchain_core", "llama_index.core": "llama_index", "openai": "gpt-"}
 # Pages to read, as the navigation has them.
@@ -42,7 +42,7 @@ def write_files(page: str, folder: Path) -> None:
 
 
 def test_the_first_programs_are_here():
-    assert {"connect.md", "run-files.md"} <= {*PAGES}
+    assert {"connect.md", "run-files.md", "noise.md", "no-questions.md"} <= {*PAGES}
 
 
 def links_of(page: str) -> set[str]:
@@ -103,10 +103,15 @@ def test_every_page_has_a_link():
     assert orphans({"index.md": "[a](a.md)", "a.md": "", "b.md": "[b](b.md)"}) == ["b.md"]
 
 
-def test_the_list_for_coding_agents_names_pages():
+def test_the_list_for_coding_agents_names_pages_and_the_five_jobs():
     links = links_of("llms.txt")
     assert {"SKILL.md", "connect.md", "read.md", "ci.md"} <= links
     assert [link for link in links if not (DOCS / link).is_file()] == []
+    headings = re.findall(r"^## (.*)$", (DOCS / "SKILL.md").read_text("utf-8"), re.MULTILINE)
+    anchors = [re.sub(r"[^a-z0-9-]", "", head.lower().replace(" ", "-")) for head in headings]
+    jobs = re.findall(r"SKILL\.md#([\w-]+)", (DOCS / "llms.txt").read_text("utf-8"))
+    assert len(jobs) == 5
+    assert jobs == anchors
 
 
 def test_every_page_to_read_is_two_clicks_from_the_start():
@@ -197,23 +202,28 @@ def test_a_first_program_runs_and_prints_what_the_page_shows(page, tmp_path, mon
             assert done.returncode == 0, f"{command}\n{printed}"
 
 
-def test_the_jobs_of_coding_agents_give_the_json_that_is_shown(tmp_path):
+def test_the_jobs_of_coding_agents_give_the_json_that_is_shown(tmp_path, monkeypatch):
     # Each example of JSON is a part of what the command above it prints.
-    write_files("connect.md", tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "unused")  # `plan` asks for it and sends nothing
+    for name in ("connect.md", "judging.md", "SKILL.md"):
+        write_files(name, tmp_path)
     page, printed = (DOCS / "SKILL.md").read_text("utf-8"), ""
     jobs = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
     assert len(jobs) == 5
     assert all(len(job.split()) <= 400 for job in jobs)
+    assert all("```json\n{" in job for job in jobs)
+    exit_code = 0
     for language, block in re.findall(
         r"^```(bash|json)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
     ):
         if language == "json":
             assert_part_of(json.loads(block), json.loads(printed))
+            assert exit_code == json.loads(block).get("exit_code", 0)
             continue
         for command in block.splitlines():
             done = run_command(*shlex.split(command)[1:], cwd=tmp_path)
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
-            printed = done.stdout
+            assert done.returncode in (0, 1), f"{command}\n{done.stderr}"
+            printed, exit_code = done.stdout, done.returncode
 
 
 def assert_part_of(part, whole):
