@@ -61,13 +61,10 @@ def test_the_pages_to_read_are_few_and_short():
 def test_no_page_is_too_long():
     pages = texts()
 
-    long = [
-        page
-        for tab, names in navigation().items()
-        for page in names
-        if words(pages[page], tab) > MOST_WORDS
-    ]
-    assert long == []
+    n_words = {}
+    for tab, names in navigation().items():
+        n_words |= {page: words(pages[page], tab) for page in names}
+    assert {page: n for page, n in n_words.items() if n > MOST_WORDS} == {}
     rows = "| a | b |\n" * 3 + "one two\n"
     assert [words(rows, "Read"), words(rows, "Trust")] == [17, 2]
 
@@ -76,8 +73,8 @@ def test_no_page_is_too_long():
 def test_the_sentences_are_short(tab):
     pages = texts()
 
-    found = {page: long_sentences(pages[page]) for page in navigation()[tab]}
-    assert {page: long for page, long in found.items() if long} == {}
+    sentences = {page: long_sentences(pages[page]) for page in navigation()[tab]}
+    assert {page: long for page, long in sentences.items() if long} == {}
 
 
 def test_no_term_of_the_glossary_comes_before_its_meaning():
@@ -85,8 +82,8 @@ def test_no_term_of_the_glossary_comes_before_its_meaning():
     needed = terms(pages["glossary.md"])
 
     assert {"gold", "baseline", "interval", "cause"} <= {*needed}
-    found = {page: terms_before_meaning(pages[page], needed) for page in navigation()[TAB]}
-    assert {page: early for page, early in found.items() if early} == {}
+    terms_of = {page: terms_before_meaning(pages[page], needed) for page in navigation()[TAB]}
+    assert {page: early for page, early in terms_of.items() if early} == {}
 
 
 @pytest.mark.parametrize(
