@@ -35,8 +35,8 @@ class Disagreement:
         question: Question; empty if the run does not hold it.
         passages: Passages that the judge read; empty if the run does not hold them.
         answer: Answer; empty if the run does not hold it.
-        labels: Rater -> label, without raters that did not label the answer.
-        judge: Score of the judge on the scale of the labels.
+        labels: Rater -> label as it was written, without raters that did not label the answer.
+        judge: Score of the judge on the scale of the written labels.
         difference: Score of the judge minus the mean label, both from 0 to 1.
         reason: Reason of the judge; empty without one.
         flip: `gained` if judge and people agree only since a change of the judge, `lost` if they no
@@ -148,8 +148,8 @@ def _answer(
         question=item.question or "",
         passages=tuple(item.contexts or ()),
         answer=item.answer or "",
-        labels={r: of[key] for r, of in labels.by_rater.items() if key in of},
-        judge=scale.low + judge * (scale.high - scale.low),
+        labels={r: of[key] - labels.shift for r, of in labels.by_rater.items() if key in of},
+        judge=scale.low + judge * (scale.high - scale.low) - labels.shift,
         difference=judge - float(ratings.mean_labels[place]),
         reason=score.reasons.get(key, ""),
     )

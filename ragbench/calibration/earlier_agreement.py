@@ -169,10 +169,11 @@ def _change(
     )
     judged = []
     for of in (earlier, score):
-        judged.append(scale.nearest_levels(np.array([of.scores[key] for key in keys])).tolist())
+        nearest = scale.nearest_levels(np.array([of.scores[key] for key in keys]))
+        judged.append((nearest - labels.shift).tolist())
     levels = {}
     for place, key in enumerate(keys):
-        people = tuple(by_key[key] for by_key in labels.by_rater.values() if key in by_key)
+        people = tuple(of[key] - labels.shift for of in labels.by_rater.values() if key in of)
         levels[key] = (people, judged[0][place], judged[1][place])
     return ChangedAgreement(
         score=name,

@@ -100,6 +100,7 @@ def labels_of_rows(
             label = read_rating(row.entry, column, cell_scale, "--scale", rubric)
             if label is not None:
                 labels.by_rater.setdefault(column, {})[key_of(row)] = label + shift
+                labels.shifts.add(shift)
     for row in rows.rows:
         for rater, word in row.raters.items():
             labels.ceiling.setdefault(rater, {})[key_of(row)] = words[word]

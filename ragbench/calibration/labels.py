@@ -38,6 +38,8 @@ class Labels:
         groups: Answer -> text in the column of groups that was asked for; empty without one.
         ceiling: The same as `by_rater` for the raters behind a joint label, who are compared with
             each other alone; empty if `by_rater` has the labels of each rater.
+        shifts: Label on the scale minus the label as the raters wrote it, of each column: 1 where
+            they wrote 0 and 1 on a scale 1..2.
     """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
@@ -45,6 +47,12 @@ class Labels:
     probabilities: dict[Key, float] = field(default_factory=dict)
     groups: dict[Key, str] = field(default_factory=dict)
     ceiling: dict[str, dict[Key, float]] = field(default_factory=dict)
+    shifts: set[float] = field(default_factory=set)
+
+    @property
+    def shift(self) -> float:
+        """The shift of all columns, by which labels are printed as they were written; else 0."""
+        return next(iter(self.shifts)) if len(self.shifts) == 1 else 0.0
 
     @property
     def labelled(self) -> set[Key]:
@@ -195,9 +203,11 @@ class _LabelReader:
                             _check_clear(entry, column, values, rubric_scale)
                         scales[rubric, column] = scale_of_column(values, rubric_scale)
                     cell_scale = scales[rubric, column]
+                    shift = rubric_scale.low - cell_scale.low
                     label = read_rating(entry, column, cell_scale, "--scale", judged)
                     if label is not None:
-                        label += rubric_scale.low - cell_scale.low
+                        labels[rubric].shifts.add(shift)
+                        label += shift
                         name = rater or column
                         labels[rubric].by_rater.setdefault(f"{prefix}{name}", {})[key] = label
 
@@ -290,7 +300,10 @@ def read_rating(
     words = label_words(scale, rubric)
     if text.casefold() in words:
         return float(words[text.casefold()])
-    allowed = f"a number from {scale.low:g} to {scale.high:g}, yes or no, or nothing"
+    numbers = f"a number from {scale.low:g} to {scale.high:g}"
+    if scale == LabelScale(1, 2):
+        numbers = "0 and 1, or 1 and 2"
+    allowed = f"{numbers}, pass/fail, yes/no, true/false, or an empty cell"
     try:
         rating = float(text)
     except ValueError as error:

@@ -8,8 +8,10 @@ from ragbench.calibration.judged_run import JudgedRun, Key
 from ragbench.calibration.labels import Labels, LabelTable
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError, OptionError
+from ragbench.records.manifest import query_label
 from ragbench.registry import nearest
-from ragbench.types import Collection
+from ragbench.types import Collection, Query
+from ragbench.types.display import quoted_start
 
 # Start of the name of a column of metadata, such as `metadata.human`.
 METADATA = "metadata."
@@ -25,19 +27,27 @@ def metadata_labels(collection: Collection, run: JudgedRun, column: str) -> Labe
     """
     rows, columns = [], dict[str, None]()
     name = f"{METADATA}{column}"
+    queries = {query.id: query for query in collection.queries}
     for system, answers in collection.recorded_answers.items():
         for answered in answers if system in run.systems else ():
             columns |= dict.fromkeys(answered.metadata)
             if column in answered.metadata and (system, answered.query_id) in run.answers:
                 values = {"query_id": answered.query_id, "system": system}
                 values[column] = answered.metadata[column]
-                record = f"{answered.query_id} of {system}"
+                record = _place(queries.get(answered.query_id), answered.query_id, system)
                 rows.append(Entry(file=name, line=None, values=values, record=record))
     if not rows:
         problem = f"the answers of the data set have no column '{column}'"
         allowed = ", ".join(columns) or "a table whose answers have further columns"
         raise DataError(problem, file="--labels", allowed=allowed, nearest=nearest(column, columns))
     return LabelTable(name, rows, [column])
+
+
+def _place(query: Query | None, query_id: str, system: str) -> str:
+    """Return the place of an answer in a message: `row 2 'Which moon is hot?' of bm25`."""
+    if query is None:
+        return f"{query_id} of {system}"
+    return f"{query_label(query.id, query.row)} {quoted_start(query.text)} of {system}"
 
 
 def answer_groups(

@@ -215,10 +215,9 @@ def certify_judge(
     run = request.run
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
     scale = request.scale
+    label_columns = parse_pairs("--column", columns)
     sources = [_label_source(path, run) for path in labels]
-    labels_by_rubric = read_labels(
-        sources, run, list(chosen.values()), scale, parse_pairs("--column", columns), by
-    )
+    labels_by_rubric = read_labels(sources, run, list(chosen.values()), scale, label_columns, by)
     groups = answer_groups(run, labels_by_rubric, by, partial(_load_collection, run))
     calibration = Calibration(
         scale=scale, confidence=request.confidence, by=by, groups=groups, **options
@@ -308,10 +307,16 @@ def _load_collection(run: JudgedRun) -> Collection:
 
 
 def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:
-    """Return the metadata of the answers in the data set for `metadata.COLUMN`, else the file."""
+    """Return the metadata of the answers in the data set for `metadata.COLUMN`, else the file.
+
+    DataError if there is no such file.
+    """
     text = str(path)
-    if path.exists() or not text.startswith(METADATA):
+    if path.exists():
         return path
+    if not text.startswith(METADATA):
+        allowed = f"a file of labels, or {METADATA}{path.stem} for a column of the data set"
+        raise DataError("no such file", file=path, allowed=allowed)
     return metadata_labels(_load_collection(run), run, text.removeprefix(METADATA))
 
 

@@ -58,6 +58,17 @@ def printable(text: object) -> str:
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in line)
 
 
+def quoted_start(text: object, most: int = 60) -> str:
+    """Return a text in quotes for a message, on one line and cut at `most` characters.
+
+    Example:
+        >>> print(quoted_start("Who is\\nIo?"), quoted_start("Which moon is hot?", 14))
+        'Who is Io?' 'Which moon ...'
+    """
+    line = printable(text)
+    return f"'{line if len(line) <= most else f'{line[: most - 3]}...'}'"
+
+
 def counted(count: int, plural: str) -> str:
     """Format a count with its noun, given as a plural in -s or -ies: `1 query`, `66 queries`.
 

@@ -1,6 +1,7 @@
 """Labels where they are: in the table of the answers, as words, or as its metadata."""
 
 import csv
+import json
 
 import pytest
 
@@ -107,6 +108,52 @@ def test_a_column_of_metadata_that_no_answer_has(run, calibrate, assert_message)
 
     assert code != 0
     assert_message(error, "--labels")
+
+
+@pytest.mark.parametrize("word", ["good", "incorrect"])
+def test_a_word_in_metadata_that_is_no_label_names_its_question(
+    tmp_path, word, calibrate, assert_message
+):
+    rows = [ROWS[0], [*ROWS[1][:-1], word]]
+    _write(tmp_path / "answers.csv", COLUMNS, rows)
+    judge = {"type": f"python:{__name__}:share"}
+    dataset = {"type": "records", "path": str(tmp_path / "answers.csv")}
+    config = {"name": "words", "dataset": dataset, "metrics": {"judge": judge}}
+    run = rb.run_experiment({**config, "output": str(tmp_path / "runs")}).path
+
+    code, _, error = calibrate(run, "--labels", "metadata.human")
+
+    assert code == 2
+    assert_message(error, "metadata.human: row 1 'Who?' of b: human")
+
+
+@pytest.mark.parametrize("name", ["human", "labels.csv"])
+def test_a_file_of_labels_that_is_absent_may_be_a_column(run, name, calibrate, assert_message):
+    code, _, error = calibrate(run, "--labels", name)
+
+    assert code == 2
+    assert_message(error, name)
+
+
+@pytest.mark.parametrize(
+    ("cells", "levels"), [("01", {"pass": 1, "fail": 0}), ("12", {"pass": 2, "fail": 1})]
+)
+def test_labels_are_printed_as_they_were_written(run, tmp_path, cells, levels, calibrate):
+    rows = [["Who?", "a", cells[0]], ["Who?", "b", cells[1]], ["When?", "a", cells[1]]]
+    path = _write(tmp_path / "labels.csv", ["question", "system", "share"], rows)
+    page = tmp_path / "d.csv"
+
+    code, out, _ = calibrate(run, "--labels", path, "--json", "--disagreements", page)
+
+    assert code == 0
+    assert json.loads(out)["rubrics"]["share"]["levels"] == levels
+    with page.open(encoding="utf-8", newline="") as stream:
+        disagreements = list(csv.DictReader(stream))
+    assert [row["labels"] for row in disagreements] == [
+        f"share: {cells[0]}",
+        f"share: {cells[1]}",
+    ]
+    assert [float(row["judge"]) for row in disagreements] == [levels["pass"], levels["fail"]]
 
 
 @pytest.mark.parametrize("cells", ["01", "10", ("True", "False"), ("PASS", "fail")])
