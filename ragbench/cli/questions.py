@@ -139,7 +139,11 @@ def command(
         raise DataError("no question was kept", file=corpus, allowed=allowed)
     output.echo(f"wrote {target}")
     if n_kept < (n_wanted := sum(counts.values())):
-        output.echo(f"warning: {n_kept} of {n_wanted} questions were kept", err=True)
+        reason = "--rejected FILE has the reason of each other candidate"
+        if not is_model:
+            passages = counted(len(candidates), "passages")
+            reason = f"the corpus has {passages}, and each gives one candidate: add documents"
+        output.echo(f"warning: {n_kept} of {n_wanted} questions were kept; {reason}", err=True)
     paths = shlex.quote(str(target)), shlex.quote(str(corpus))
     output.echo("next: ragbench init --from {} --corpus {}".format(*paths), err=True)
     ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
@@ -189,10 +193,7 @@ def _write_tables(
         raise DataError(problem, file=target, allowed=allowed)
     # a longer run begins with the rows of a shorter one
     if not table.startswith(stored):
-        problem = (
-            "exists and holds something else, perhaps your edits, the questions of other options, "
-            "or those of a run in which calls failed that now have a reply"
-        )
+        problem = "exists with other content: your edits, or questions of another run"
         allowed = "another file; or move it away: replies are stored, and none is paid again"
         raise DataError(problem, file=target, allowed=allowed)
     if questions:

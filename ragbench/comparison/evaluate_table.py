@@ -330,7 +330,7 @@ def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Seq
     if strays:
         allowed = "ids of one kind in both columns"
         raise DataError(f"nothing to score: {strays[0]}", allowed=allowed)
-    raise nothing_to_score(collection, causes=_missing_notes(evaluation, _columns(collection)))
+    raise nothing_to_score(collection, causes=_missing_notes(evaluation))
 
 
 def _relevance_notes(rankings: Mapping[str, ScoreColumn], ranked: Evaluation) -> tuple[str, ...]:
@@ -739,14 +739,15 @@ def _with_judge(name: object, judge: Judge | None, owner: str) -> Kind:
     return "judge"
 
 
-def _missing_notes(evaluation: Evaluation, columns: str) -> list[str]:
+def _missing_notes(evaluation: Evaluation, columns: str = "") -> list[str]:
     """Return notes on scores with failed items, or without any value; [] if there are none."""
+    read = f" ({columns})" if columns else ""
     groups = defaultdict[str, list[str]](list)
     for name, causes in evaluation.causes.items():
         score = evaluation.summary[name]
         # unknown ids have a note of their own
         if score.failed or not (score.n or "unknown_ids" in causes.values()):
             counts = ", ".join(f"{n} {cause}" for cause, n in Counter(causes.values()).items())
-            ending = "; the mean is over the others" if score.n else f": no value ({columns})"
+            ending = "; the mean is over the others" if score.n else f": no value{read}"
             groups[f"{counts} of {len(evaluation.query_ids)} rows{ending}"].append(name)
     return [f"{', '.join(names)}: {note}" for note, names in groups.items()]

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import chain
 
 from ragbench.comparison.slices import answerable_questions
-from ragbench.data.files.fields import counted
 from ragbench.errors import DataError
 from ragbench.types import Collection
+from ragbench.types.display import shorten_line
 
-_LISTED = 3
-_JUDGE = "metrics: {judge: {type: openai, model: gpt-4o-mini}}"
+_LISTED = 2
+# Characters of the columns, and of the reason, in the message.
+_LONGEST = 60
 
 
 def decides_by_refusals(collection: Collection) -> bool:
@@ -25,7 +26,7 @@ def nothing_to_score(
 ) -> DataError:
     """Return, not raise, the error of data without any score, with the lines that mend it.
 
-    Columns that hold no part of a record are listed with their first values.
+    Columns that may hold a part of a record are named, as the option `columns` names them.
 
     Args:
         collection: Data set.
@@ -33,23 +34,24 @@ def nothing_to_score(
         causes: Scores that have no value, each with the reason; empty where none was tried.
     """
     columns = next((note for note in collection.notes if note.startswith("columns: ")), "")
-    read = f" ({columns})" if columns and not causes else ""
-    problem = f"nothing to score{read}: {'; '.join(causes) or _missing(collection)}"
+    reason = "; ".join(causes[:_LISTED]) or _missing(collection)
+    read = f" ({shorten_line(columns, _LONGEST)})" if columns else ""
+    problem = f"nothing to score: {shorten_line(reason, _LONGEST)}{read}"
     return DataError(problem, file=record, allowed=_allowed(collection))
 
 
 def _missing(collection: Collection) -> str:
     """Return the parts that a score needs and the data lack, as a phrase."""
     if _are_of_track(collection):
-        return "answers without qrels, support or assigned nuggets, and no judge"
+        return "no qrels, support or assigned nuggets, and no judge"
     if collection.qrels is not None:
-        return "gold documents, and neither retrieved ids nor passages to compare them with"
+        return "gold documents, but no retrieved ids and no passages"
     if not collection.answers:
-        return "no gold documents, gold passages or gold answers, and no judge"
+        return "no gold and no judge"
     for record in chain.from_iterable(collection.recorded_answers.values()):
         if record.answer is not None or any(hit.full_text for hit in record.contexts or ()):
             return "gold answers that no score of the config reads"
-    return "gold answers, and neither answers nor texts of passages to compare them with"
+    return "gold answers, but no answers and no passages"
 
 
 def _are_of_track(collection: Collection) -> bool:
@@ -60,20 +62,16 @@ def _are_of_track(collection: Collection) -> bool:
 
 def _allowed(collection: Collection) -> str:
     """Return the columns and lines that give a score, those for columns without a part first."""
-    parts = "a column reference (gold answers), relevant (ids of gold documents) or "
-    parts += "reference_contexts (gold passages)"
     if _are_of_track(collection):
         return "a file qrels, support or nuggets beside answers in dataset; or metrics.judge"
-    if collection.qrels is not None or collection.answers:
-        parts = (
-            "a column answer, contexts (passages) or retrieved (ids); or a corpus and retrievers"
-        )
-    lines = []
-    for column, (part, value) in list(collection.unread.items())[:_LISTED]:
-        lines.append(f"'{column}' (such as {value}): columns: {{{part}: {column}}}")
-    if lines:
-        more = len(collection.unread) - len(lines)
-        remainder = f"; {counted(more, 'further column')}" if more else ""
-        parts += f"; or the part of a column that was not recognised: {', '.join(lines)}{remainder}"
-        parts += " (with ragbench init: --column PART=NAME)"
-    return f"{parts}; or a judge: {_JUDGE}"
+    unread = []
+    for column, (part, _) in collection.unread.items():
+        if part:
+            unread.append(f"{part}: {column}")
+    if unread:
+        parts = f"columns: {{{', '.join(unread[:_LISTED])}}} if they hold these"
+    elif collection.qrels is not None or collection.answers:
+        parts = "a column answer, contexts or retrieved; a corpus and retrievers"
+    else:
+        parts = "a column reference (answers), relevant (ids) or reference_contexts"
+    return f"{parts}; or metrics.judge"

@@ -30,6 +30,8 @@ _YAML_WORDS = {"no", "null", "off", "on", "true", "false", "yes"}
 _SAMPLED_ROWS = 50  # the keys of a JSONL file may differ from row to row
 
 # In words: corpora with longer documents in the median get chunks of this size and overlap
+_FURTHER_PARTS = ("reference", "relevant", "reference_contexts", "contexts", "answer")
+_SHOWN = 3  # columns without a part in a note
 _LONG_DOCUMENT, _CHUNK_SIZE, _CHUNK_OVERLAP = 300, 200, 40
 # Part of a record -> its description in notes and in comments of the config
 _PART_DESCRIPTIONS = {
@@ -347,12 +349,14 @@ def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]
     """Return a note on the columns that hold no part, each with its first value."""
     if not columns:
         return []
-    listed = ", ".join(f"{column} (such as {contents.example(column)})" for column in columns)
+    shown = [f"{column} (such as {contents.example(column)})" for column in columns[:_SHOWN]]
+    more = [f"{len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
+    listed = ", ".join([*shown, *more])
     part = contents.likely_part(columns[0])
-    return [
-        f"not recognised, kept as metadata: {listed}; to read one of them as a part, name it, such "
-        f"as --column {part}={_scalar(columns[0])}"
-    ]
+    choice = f"{part}={_scalar(columns[0])}"
+    if not part:
+        choice = f"PART={_scalar(columns[0])} (PART: {', '.join(_FURTHER_PARTS)})"
+    return [f"not recognised, kept as metadata: {listed}; if one is a part, --column {choice}"]
 
 
 def _remove_empty_gold(

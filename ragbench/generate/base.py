@@ -125,7 +125,12 @@ class App(Protocol):
 
     Apps are never combined with retrievers. All have `is_opaque = True`: calls get a time limit,
     and a new run calls them again unless the config has a `version`.
+
+    Attributes:
+        passages_advice: What to write so that the passages of an answer are known, for messages.
     """
+
+    passages_advice: str
 
     def answer(self, question: str) -> Prediction:
         """Return the answer to a question.

@@ -26,6 +26,7 @@ class HaystackApp:
     """
 
     is_opaque = True
+    passages_advice = "let a component return `documents`"
 
     def __init__(
         self,

@@ -224,6 +224,7 @@ class HttpApp(HttpService):
     """
 
     declares = HttpAppOptions
+    passages_advice = 'name the path to them: texts: "$.sources[*].text"'
 
     def __init__(self, **options: Any) -> None:
         chosen = HttpAppOptions(**options)

@@ -170,6 +170,7 @@ def _new_recorder(question: str, hits: HitReader) -> tuple[ChainRecorder, list[C
 # Keys of answers and documents in the outputs of usual chains, the most common first.
 _ANSWERS = ("answer", "output", "result", "output_text", "text", "response", "generation")
 _CONTEXTS = ("context", "source_documents", "documents", "contexts")
+_CONTEXTS_LISTED = ", ".join(_CONTEXTS)
 
 # Inputs of usual chains that retrieve for themselves, the most common first.
 _QUESTION = "{question}"
@@ -458,6 +459,7 @@ class LangchainApp:
     """
 
     is_opaque = True
+    passages_advice = f"call a retriever of LangChain, or return documents as {_CONTEXTS_LISTED}"
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ class LlamaIndexApp:
     """
 
     is_opaque = True
+    passages_advice = "return a response with source nodes"
 
     def __init__(
         self,

@@ -127,6 +127,7 @@ class CallableApp:
     """
 
     is_opaque = True
+    passages_advice = "return {answer: ..., contexts: [...]}"
 
     def __init__(self, function: Any) -> None:
         self._call = PlainCall(function)

@@ -65,8 +65,18 @@ def quoted_start(text: object, most: int = 60) -> str:
         >>> print(quoted_start("Who is\\nIo?"), quoted_start("Which moon is hot?", 14))
         'Who is Io?' 'Which moon ...'
     """
+    return f"'{shorten_line(text, most)}'"
+
+
+def shorten_line(text: object, most: int) -> str:
+    """Return a text on one line, of which more than `most` characters become `...`.
+
+    Example:
+        >>> shorten_line("Which moon is hot?", 14)
+        'Which moon ...'
+    """
     line = printable(text)
-    return f"'{line if len(line) <= most else f'{line[: most - 3]}...'}'"
+    return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def counted(count: int, plural: str) -> str:

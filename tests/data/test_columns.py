@@ -2,8 +2,12 @@
 
 import pytest
 
+from ragbench.data.files.column_contents import ColumnContents
 from ragbench.data.files.columns import check_mapping, resolve_columns
+from ragbench.data.files.gold import DocumentNames
+from ragbench.data.files.rows import Entry
 from ragbench.errors import OptionError
+from ragbench.types import Document
 
 
 @pytest.mark.parametrize(
@@ -215,3 +219,22 @@ def test_bad_mappings_say_what_is_allowed(columns, place, assert_message):
         check_mapping(columns, "records")
 
     assert_message(caught.value, place)
+
+
+@pytest.mark.parametrize(
+    ("cells", "corpus", "part"),
+    [
+        (["c1", "doc-2"], None, "relevant"),
+        (["docs/a.md", "b.pdf"], None, "relevant"),
+        (["5", "3"], None, ""),
+        (["Guide", "Sports"], None, ""),
+        (["c1", "doc-2"], ["x"], ""),
+        (["c1", "c7"], ["c1"], "relevant"),
+        (["Io is hot and dry.", "It is cold there."], None, "reference"),
+    ],
+)
+def test_cells_alone_tell_the_part_of_a_column(cells, corpus, part):
+    entries = [Entry("qa.csv", n, {"column": cell}) for n, cell in enumerate(cells, start=2)]
+    names = None if corpus is None else DocumentNames([Document(name, "") for name in corpus])
+
+    assert ColumnContents(entries, names).likely_part("column") == part

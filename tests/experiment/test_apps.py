@@ -79,9 +79,10 @@ def test_an_app_alone_is_enough(config):
     assert experiment.exit_code == 0
 
 
-def test_an_app_that_does_not_say_what_it_retrieved_has_one_side(config):
+def test_an_app_that_does_not_say_what_it_retrieved_has_one_side(config, assert_message):
     experiment = run_experiment(config, apps={"prod": lambda question: "Io"})
 
+    assert_message(lines_with(experiment.summary["notes"], "no answer has passages"), "prod")
     scores = system(experiment, "prod")["scores"]
     assert "ndcg@10" not in scores
     assert scores["rouge1"]["n"] == 4
@@ -94,8 +95,10 @@ def test_an_app_may_return_a_mapping(config):
         contexts = [{"id": d.id, "text": d.text} for d in answer.contexts]
         return {"answer": answer.answer, "contexts": contexts}
 
-    scores = system(run_experiment(config, apps={"prod": search}), "prod")["scores"]
+    experiment = run_experiment(config, apps={"prod": search})
 
+    assert lines_with(experiment.summary["notes"], "no answer has passages") == []
+    scores = system(experiment, "prod")["scores"]
     assert scores["ndcg@10"]["mean"] > 0.9
     assert scores["rouge1"]["mean"] == 1.0
 

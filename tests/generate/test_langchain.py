@@ -341,3 +341,17 @@ def test_an_agent_of_langgraph():
         prediction = app.answer(question)
         assert prediction.answer.startswith("1 "), "each question is a conversation of its own"
         assert len(prediction.contexts) == 2
+
+
+def test_the_advice_and_the_page_name_the_keys_of_documents(repository):
+    keys = LangchainApp.passages_advice.partition(" documents as ")[2].split(", ")
+    page = (repository / "docs" / "adapters.md").read_text(encoding="utf-8")
+
+    for key in keys:
+        app = LangchainApp(client=RunnableLambda(_answer_with(key)))
+        assert [passage.text for passage in app.answer("Which?").contexts] == ["Io is hot."]
+        assert f"`{key}`" in page
+
+
+def _answer_with(key):
+    return lambda _: {"answer": "Io", key: [LangchainDocument("Io is hot.")]}

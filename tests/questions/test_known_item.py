@@ -8,6 +8,7 @@ from ragbench.questions.known_item import known_items
 from ragbench.text.tokenize import words
 from ragbench.types import Document
 from tests.commands import run_command
+from tests.messages import lines_with
 
 TEXT = "# Rules\n\nEverybody knows them.\n\nReport a {} {} to the {} office today."
 RARE = ["purple badge warden", "silver token porter", "yellow ticket marshal"]
@@ -34,6 +35,16 @@ def test_a_file_name_is_no_title():
     (candidate,) = known_items([Document("docs/a.md", "Report a purple badge today.", "a.md")], 1)
 
     assert words(candidate.question) == ["badge", "purple", "report"]
+
+
+def test_fewer_questions_than_asked_have_a_reason(tmp_path, assert_message):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(DOCUMENTS[0].text, encoding="utf-8")
+
+    done = run_command("questions", "docs", "-n", 3, "--model", "none", "-o", "a.csv", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert_message(lines_with(done.stderr, "questions were kept"), "warning: 1 of 3")
 
 
 @pytest.mark.slow  # a whole run

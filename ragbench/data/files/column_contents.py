@@ -22,6 +22,7 @@ from ragbench.types.column_words import Form
 _SAMPLED_ROWS = 200
 # ids of several documents in a text cell
 _PIECES = re.compile(r"[;|,、；\n]")
+_MIXED_ID = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)\S+|https?://\S+|\S+\.[A-Za-z]\w{0,4}")
 _FILE_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
 _PLACE = re.compile(r"https?://\S+|\S+\.[A-Za-z]\w{0,4}")
 _SENTENCE_END = re.compile(r"""[.!?。！？][")”’»」]*$""")
@@ -120,8 +121,18 @@ class ColumnContents:
         return sum(name in names.ids for name in ids), len(ids)
 
     def likely_part(self, column: str) -> str:
-        """Return the part that a column without a known name may hold, by its cells alone."""
-        return "relevant" if self.form(column) == "ids" else "reference"
+        """Return the part that a column without a known name may hold, by its cells alone.
+
+        It is empty where the cells do not tell: a number may be a grade, and a word a topic.
+        Without a corpus, an id has letters and digits, or is an address or the name of a file.
+        """
+        form = self.form(column)
+        if form != "ids":
+            return "reference" if form == "texts" else ""
+        if self._names is not None:
+            return "relevant" if self.share_known(column)[0] else ""
+        items = list(map(str, self._items(column)))
+        return "relevant" if items and all(map(_MIXED_ID.fullmatch, items)) else ""
 
     def example(self, column: str) -> str:
         """Return the first value of a column as messages show it; 'nothing' for an empty column."""

@@ -620,6 +620,18 @@ class AskApp(AnswerQueries):
         answers = ((row, with_latency(outcome)) for row, outcome in calling(ask, queries, calls))
         keep_all(name_queries(names, answers), order, keep, advance)
 
+    def add(self, outputs: Outputs, results: Results) -> None:
+        """Add the answers to the results, with a note where none of them has passages."""
+        super().add(outputs, results)
+        predictions = [outcome.value for outcome in outputs[self].outcomes if outcome.value]
+        if predictions and not any(prediction.contexts for prediction in predictions):
+            name = self.system.name
+            advice = self.plan.apps[name].passages_advice
+            results.notes.append(
+                f"{name}: no answer has passages, so that nothing tells where answers are lost; "
+                f"{advice}"
+            )
+
     def step(self, outputs: Outputs, work: Work | None) -> Step:
         """Return a step with the number of stored answers; the cost of an app is unknown."""
         return self.node(work, len(self.plan.queries) * self.samples)
