@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
 from ragbench.records.comparison import ComparedSystem
@@ -77,8 +77,8 @@ def present_causes(systems: Sequence[SystemSummary | ComparedSystem]) -> list[An
     return [cause for cause in CAUSES if cause in present]
 
 
-def flow_blocks(flow: CauseFlow) -> Iterator[Block]:
-    """Yield a sentence with the totals of a flow, then a list of its moves."""
-    head, *moves = fmt.flow_lines(flow)
+def flow_blocks(flow: CauseFlow, questions: Mapping[str, str]) -> Iterator[Block]:
+    """Yield a sentence with the totals of a flow, then a list of its moves with questions."""
+    head, *moves = fmt.flow_lines(flow, questions)
     yield Paragraph((head,), is_apart=True)
     yield SentenceList(tuple(f"  {move}" for move in moves))

@@ -26,7 +26,7 @@ from ragbench.report.table import (
 from ragbench.types.display import printable
 
 # Sure differences, and queries of a cause that changed, that have a line.
-_MOST_LINES, _MOST_QUERIES = 5, 5
+_MOST_LINES = 5
 
 
 def screen_report(comparison: ComparedRuns) -> TableReport:
@@ -128,9 +128,8 @@ def _cause_lines(comparison: ComparedRuns) -> Iterator[str]:
         if not flow.moves:
             continue
         yield fmt.flow_lines(flow)[0]
-        queries = [printable(query) for move in flow.moves for query in move.queries]
-        more = f" and {len(queries) - _MOST_QUERIES} more" if len(queries) > _MOST_QUERIES else ""
-        yield f"  {', '.join(queries[:_MOST_QUERIES])}{more}"
+        queries = dict.fromkeys(query for move in flow.moves for query in move.queries)
+        yield f"  {fmt.listed_queries(list(queries), comparison.questions)}"
 
 
 def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:

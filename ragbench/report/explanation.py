@@ -163,7 +163,7 @@ def explanation_report(explanation: Explanation, n_listed: int = _LISTED) -> Tab
             blocks.append(number_table(("cause", "queries", "share"), shares))
         blocks += _slice_tables(system)
     for flow in explanation.flows:
-        blocks += flow_blocks(flow)
+        blocks += flow_blocks(flow, explanation.questions)
     is_selected = explanation.cause is not None or explanation.system is not None
     for name, cause, rows in explanation.groups():
         if name in explanation.judged_systems:

@@ -93,7 +93,7 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
         for move in flow.moves:
             words = map(fmt.cause_words, (move.before, move.after))
             queries = "; ".join(_query_lines(move.queries, compared.questions))
-            causes.append((printable(flow.system), fmt.questions(move.count), *words, queries))
+            causes.append((printable(flow.system), fmt.moved_questions([move]), *words, queries))
     moved = "queries whose cause changed since the first run"
     grids = [
         word_table(_RUNS, runs, "the runs"),
@@ -137,7 +137,7 @@ def moved_causes(compared: ComparedRuns) -> list[str]:
         if flow.moves:
             lines.append(f"causes, {fmt.flow_lines(flow)[0]}")
         for move in flow.moves:
-            lines.append(f"  {fmt.questions(move.count)} {fmt.move_words(move)}")
+            lines.append(f"  {fmt.moved_questions([move])} {fmt.move_words(move)}")
             for line in _query_lines(move.queries, compared.questions):
                 lines.append(f"    {line}")
     return lines
@@ -155,10 +155,10 @@ def _first(texts: Sequence[str], most: int) -> str:
 
 
 def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[str]:
-    """Return `id: question` of the first 5 queries, and a line with the number of others."""
+    """Return the names of the first 5 queries, and a line with the number of others."""
     lines = []
     for query in queries[:_MOST_QUERIES]:
-        lines.append(printable(f"{query}: {questions[query]}" if query in questions else query))
+        lines.append(fmt.query_name(query, questions))
     more = len(queries) - _MOST_QUERIES
     return [*lines, f"and {more} more"] if more > 0 else lines
 
@@ -266,7 +266,8 @@ def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
         difference = fmt.difference(query.difference, None)[0]
         cause = (causes.get(query.query_id, "same"),) if flows else ()
         question = printable(query.question)
-        rows.append((printable(query.query_id), *scores, difference, *cause, question))
+        name = fmt.short_name(query.query_id, query.question)
+        rows.append((name, *scores, difference, *cause, question))
         # of two baseline files no ranking is known
         if query.baseline_ranking is query.ranking is None:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from ragbench.records.causes import (
     Quantity,
 )
 from ragbench.types.display import counted as counted
-from ragbench.types.display import printable
+from ragbench.types.display import printable, quoted_start
 
 if TYPE_CHECKING:
     from ragbench.records.score import SystemScore
@@ -187,7 +188,9 @@ CAUSE_SIGNS: Mapping[AnswerCause, str] = dict(zip(CAUSES, "#+!cnlwusraf?", stric
 _BAR = 30
 # Causes of answers whose gold was read.
 _READ: frozenset[AnswerCause] = frozenset({"not_used", "unsupported", "refused"})
-_LISTED_MOVES = 6
+_LISTED_MOVES, _LISTED_TEXTS = 6, 2
+# id of a question without one: a hash of its text
+_HASH = re.compile("[0-9a-f]{12}")
 
 
 def sparkline(values: Sequence[float | None]) -> str:
@@ -280,34 +283,88 @@ def labelled(label: str, texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{label}: {text}" for text in texts)
 
 
-def flow_lines(flow: CauseFlow) -> list[str]:
+def query_name(query: str, questions: Mapping[str, str]) -> str:
+    """Return the id of a query with the start of its question; the question alone for a hash.
+
+    A table without ids has hashes of its questions, which tell a reader nothing. Without the
+    question, the id is returned.
+
+    Example:
+        >>> texts = {"q1": "Which moon is hot?", "58c86c02cbd8": "Who found it?"}
+        >>> print(query_name("q1", texts), query_name("58c86c02cbd8", texts), query_name("q2", {}))
+        q1 'Which moon is hot?' 'Who found it?' q2
+    """
+    text = questions.get(query)
+    if not text:
+        return printable(query)
+    if _HASH.fullmatch(query):
+        return quoted_start(text)
+    return f"{printable(query)} {quoted_start(text)}"
+
+
+def short_name(query: str, question: str) -> str:
+    """Return the id of a query beside its question; of a hash, the first words of the question.
+
+    Example:
+        >>> short_name("q1", "Which moon is hot?"), short_name("58c86c02cbd8", "Who found it?")
+        ('q1', "'Who found it?'")
+    """
+    return quoted_start(question, 30) if question and _HASH.fullmatch(query) else printable(query)
+
+
+def moved_questions(moves: Sequence[CauseMove]) -> str:
+    """Return the number of questions of some moves, with a remark if only some repeats moved.
+
+    Example:
+        >>> from msgspec import structs
+        >>> move = CauseMove(before="right", after="not_used", queries=("q1", "q2"))
+        >>> moved_questions([structs.replace(move, n=2 / 3)]), moved_questions([move])
+        ('2 (in some repeats)', '2')
+    """
+    names = {query for move in moves for query in move.queries}
+    is_part = any(move.count < len(move.queries) - 1e-9 for move in moves)
+    return f"{len(names)}{' (in some repeats)' if is_part else ''}"
+
+
+def flow_lines(flow: CauseFlow, questions: Mapping[str, str] | None = None) -> list[str]:
     """Return lines on the queries whose cause differs between a baseline and a system.
 
-    The first line has the totals. A line per pair of causes follows, with its first 6 query ids.
+    The first line has the totals. A line per pair of causes follows, with its first queries.
+    `questions` has the texts of queries by their ids.
     """
-    moved = sum(move.count for move in flow.moves)
-    gained, lost = list[Quantity](), list[Quantity]()
+    gained, lost = list[CauseMove](), list[CauseMove]()
     good = "right"
     for move in flow.moves:
         # an app is right where a retriever alone has found the gold: neither is lost, and gold that
         # an app read and did not use was found
         is_kept = move.before == "found" and move.after in _READ
         if move.before not in NOT_LOST and move.after in NOT_LOST:
-            gained.append(move.count)
+            gained.append(move)
         elif move.before in NOT_LOST and move.after not in NOT_LOST and not is_kept:
-            lost.append(move.count)
+            lost.append(move)
         # of a retriever alone, the gold is found
         if "found" in (move.before, move.after):
             good = "found"
     changed = ""
     if gained or lost:
-        changed = f"{questions(sum(gained))} became {good}, "
-        changed += f"{questions(sum(lost))} no longer {good}; "
+        changed = f"{moved_questions(gained)} became {good}, "
+        changed += f"{moved_questions(lost)} no longer {good}; "
     head = f"{printable(flow.baseline)} -> {printable(flow.system)}: {changed}"
-    lines = [f"{head}{questions(moved)} moved, {questions(flow.same)} did not"]
+    n_moved = len({query for move in flow.moves for query in move.queries})
+    n_same = round(sum(move.count for move in flow.moves) + flow.same) - n_moved
+    lines = [f"{head}{moved_questions(flow.moves)} moved, {n_same} did not"]
     for move in flow.moves:
-        names = [printable(query) for query in move.queries[:_LISTED_MOVES]]
-        more = len(move.queries) - len(names)
-        text = ", ".join(names) + (f" and {more} more" if more else "")
-        lines.append(f"{questions(move.count)} {move_words(move)}: {text}")
+        names = listed_queries(move.queries, questions or {})
+        lines.append(f"{moved_questions([move])} {move_words(move)}: {names}")
     return lines
+
+
+def listed_queries(queries: Sequence[str], questions: Mapping[str, str]) -> str:
+    """Return the names of the first queries, and the number of others: `q1, q2 and 3 more`.
+
+    These are 6 ids, or 2 with the start of their questions.
+    """
+    most = _LISTED_TEXTS if any(query in questions for query in queries) else _LISTED_MOVES
+    names = ", ".join(query_name(query, questions) for query in queries[:most])
+    more = len(queries) - most
+    return f"{names} and {more} more" if more > 0 else names

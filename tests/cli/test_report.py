@@ -230,11 +230,11 @@ def test_what_changed_what_moved_and_why(tmp_path, assert_message):
     page = (tmp_path / "both.md").read_text()
     assert_message(lines_with(page, "found@5 | 1.00 | 0.500"))
     assert "| worse | 0 | 6 | 6 |" in page
-    assert_message(lines_with(page, "q3: q3; q4: q4; and", "q0 | 1.00 | 0.00"))
+    assert_message(lines_with(page, "; and 1 more", "q0 | 1.00 | 0.00"))
     _, changed = compared.split("changed since runs/old\n")
     assert changed.startswith("  runs/now: seed: 13 -> 7\n")
     _, moved = compared.split("6 found -> ranked too low\n")
-    assert moved.startswith("    q0: q0\n")
+    assert moved.startswith("    q0 'q0'\n")
 
 
 @pytest.mark.parametrize(

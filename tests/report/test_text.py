@@ -7,7 +7,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragbench.report.text import difference, listed, percent, probability, significant
+from ragbench.records.causes import CauseFlow, CauseMove
+from ragbench.report.text import (
+    difference,
+    flow_lines,
+    listed,
+    percent,
+    probability,
+    significant,
+)
 from ragbench.types.display import printable
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -99,3 +107,27 @@ def test_percent_and_lists():
         "", "a", "a and b", "a, b and c",
     ]  # fmt: skip
     assert math.isclose(float(significant(math.pi)), 3.14)
+
+
+HASH = "58c86c02cbd8"
+
+
+def test_moves_of_repeats_are_whole_questions():
+    lost = CauseMove(before="right", after="not_used", queries=("q1", "q2"), n=1.0)
+    gained = CauseMove(before="refused", after="right", queries=("q3",), n=1 / 3)
+    flow = CauseFlow(system="new", baseline="old", moves=(lost, gained), same=10 + 2 / 3)
+
+    head, *moves = flow_lines(flow)
+
+    part = "(in some repeats)"
+    assert f"1 {part} became right, 2 {part} no longer right; 3 {part} moved, 9 did not" in head
+    assert moves[0].startswith(f"2 {part} right")
+
+
+def test_a_hash_stands_nowhere_without_its_question():
+    move = CauseMove(before="right", after="not_used", queries=(HASH, "q2"))
+    flow = CauseFlow(system="new", baseline="old", moves=(move,), same=10)
+
+    [_, line] = flow_lines(flow, {HASH: "Which moon is hot?", "q2": "Which is icy?"})
+
+    assert line.endswith(": 'Which moon is hot?', q2 'Which is icy?'")
