@@ -211,9 +211,11 @@ def _members(
             if name is not None:
                 members.append((source, source.systems[name]))
     if len(members) < 2:
-        only = ", ".join(system.name for _, system in members) or "nothing"
-        allowed = "a second run to compare it with"
-        raise DataError(f"only {only} to compare", file=sources[0].source, allowed=allowed)
+        problem = "no system to compare"
+        if members:
+            problem = f"one system alone, '{members[0][1].name}', and nothing to compare it with"
+        allowed = "a second run: ragbench compare BASE RUN; or a run with two systems"
+        raise DataError(problem, file=sources[0].source, allowed=allowed)
     return members
 
 

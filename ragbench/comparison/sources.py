@@ -156,9 +156,9 @@ def read_scored(
         return read_baseline(path, source_name)
     if qrels is None:
         raise DataError(
-            "no baseline file, and a run file has no scores of its own",
+            "a run file has rankings alone, and no judgements to score them by",
             file=path,
-            allowed="a run folder, a baseline file, or a run file with --qrels",
+            allowed="--qrels FILE (qrels= in Python); or a run folder, or a baseline file",
         )
     rules = Rules(missing="skip") if unpaired else None
     evaluation = evaluate_run_file(path, qrels, measures, rules)

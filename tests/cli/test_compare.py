@@ -240,7 +240,7 @@ def test_markdown_and_latex(runs, assert_message):
         (["no.json"], "no.json: no such file or folder"),
         (
             ["runs/old/latest/rankings/bm25.trec"],
-            "a run folder, a baseline file, or a run file with --qrels",
+            "judgements to score them by; allowed: --qrels FILE",
         ),
         (["runs/old/latest/summary.json"], "allowed: ragbench.baseline/1"),
         (["runs/new", "-m", "ndgc@10"], "did you mean 'ndcg@10'?"),

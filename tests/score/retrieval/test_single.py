@@ -191,3 +191,25 @@ def test_what_is_no_ranking_is_refused(retrieved):
 def test_a_grade_beyond_32_bits_is_refused_as_in_a_run():
     with pytest.raises(DataError, match="2147483648"):
         single.ndcg(["a"], {"a": 2**31})
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in UNCUT])
+def test_the_cutoff_may_stand_by_position(name):
+    measure = getattr(single, name)
+    retrieved, judged = ["d9", "d8", "d1", "d7", "d2"], {"d1": 1, "d2": 1}
+
+    values = {k: float(measure(retrieved, judged, k)) for k in (2, 5)}
+
+    assert values == {k: float(measure(retrieved, judged, k=k)) for k in (2, 5)}
+    assert values[2] != values[5]
+    with pytest.raises(OptionError) as caught:
+        measure(retrieved, judged, 0)
+    assert (caught.value.option, caught.value.found) == ("k", 0)
+
+
+@pytest.mark.parametrize(("name", "more"), [("ndcg", (2, "exp")), ("bpref", (2,))])
+def test_options_by_position_are_refused_with_their_form(name, more, assert_message):
+    with pytest.raises(OptionError) as caught:
+        getattr(single, name)(["d1"], {"d1": 1}, *more)
+
+    assert_message(caught.value, name)
