@@ -261,7 +261,8 @@ def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | N
     elif missing := len(design.keys) - len(labels.labelled.intersection(design.keys)):
         problem = f"{missing} of {len(design.keys)} answers of the sheet have no label"
     elif edited := _edited_queries(design, labels):
-        problem = f"{len(edited)} answers have another probability than in the draw, the first to "
+        problem = "answers have another probability than in the draw, "
+        problem += f"{len(edited)} in all, the first to "
         problem += f"query '{edited[0]}'"
     else:
         return design

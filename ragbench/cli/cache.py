@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from itertools import groupby
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ragbench.cli import output
 from ragbench.errors import visible
 from ragbench.store.database import CacheEntry
 from ragbench.store.maintenance import remove, stored_in, to_prune, verify
+from ragbench.types.display import counted
 
 _BYTES = {f"{unit}{b}": 1000.0**n for n, unit in enumerate(["", "k", "m", "g"]) for b in ("", "b")}
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
@@ -42,10 +43,10 @@ def command(ctx: click.Context, path: Path | None) -> None:
     if ctx.invoked_subcommand is not None:
         return
     stored = stored_in(ctx.obj)
-    output.echo(f"{ctx.obj}: {_size(sum(entry.size for entry in stored))} in {len(stored)} entries")
+    output.echo(f"{ctx.obj}: {_size(sum(entry.size for entry in stored))} in {_entries(stored)}")
     for kind, entries in groupby(stored, key=lambda entry: entry.kind):
         sizes = [entry.size for entry in entries]
-        output.echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {len(sizes)} entries")
+        output.echo(f"  {kind:<10}{_size(sum(sizes)):>10}  {_entries(sizes)}")
 
 
 @output.command(name="prune", group=command)
@@ -81,8 +82,8 @@ def verify_command(ctx: click.Context) -> None:
     total = 0
     for path, damaged, description in verify(ctx.obj):
         total += damaged
-        output.echo(f"{path}: {damaged} damaged items ({description})")
-    output.echo(f"{total} damaged items")
+        output.echo(f"{path}: {counted(damaged, 'damaged items')} ({description})")
+    output.echo(counted(total, "damaged items"))
     ctx.exit(EXIT_BAD_INPUT if total else 0)
 
 
@@ -103,16 +104,21 @@ def clear(folder: Path, replies: bool, yes: bool) -> None:
             entries.append(entry)
     if entries and not yes:
         if not sys.stdin.isatty():
-            text = f"cannot ask about {len(entries)} entries without a terminal; use --yes"
+            text = f"cannot ask about {_entries(entries)} without a terminal; use --yes"
             raise click.UsageError(text)
-        question = f"Remove {len(entries)} entries from {folder}?"
+        question = f"Remove {_entries(entries)} from {folder}?"
         click.confirm(visible(question), abort=True, err=True)
     _remove(entries)
 
 
 def _remove(entries: list[CacheEntry]) -> None:
     freed = remove(entries)
-    output.echo(f"removed {len(entries)} entries, {_size(freed)}")
+    output.echo(f"removed {_entries(entries)}, {_size(freed)}")
+
+
+def _entries(entries: Sized) -> str:
+    """Return the number of entries: `1 entry`."""
+    return counted(len(entries), "entries")
 
 
 def _size(size: float) -> str:

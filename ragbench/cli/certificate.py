@@ -180,7 +180,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
     else:
         write_file(output, text)
     counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())
-    write_notes([f"{len(rows)} rows to label: {counts}; seed {request.seed}"])
+    write_notes([f"{counted(len(rows), 'rows')} to label: {counts}; seed {request.seed}"])
     if equal := [name for name, (of, _) in draws.items() if {*of.strata.values()} == {0}]:
         note = f"{', '.join(equal)}: all answers are drawn with the same probability, since the "
         write_notes([note + "scores of the judge promise no gain from drawing unsure ones more"])
@@ -412,7 +412,7 @@ def _probe_judges(
             )
             usage = judge_totals(planned)
         results |= {score.name: {POSITION: by_rubric[score.rubric.name]} for score in judge_scores}
-        note = f"judge {name} judged {len(keys)} answers again, seed {seed}"
+        note = f"judge {name} judged {counted(len(keys), 'answers')} again, seed {seed}"
         if usage.models:
             note += f"; {usage.calls} calls, {usage.stored} replies from the store"
         notes.append(note)

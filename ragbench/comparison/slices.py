@@ -20,6 +20,8 @@ from ragbench.types.rows import Mapped
 
 PREFIX = "metadata."
 # Slices by time: the period, and the key of the metadata with the time
+# a period of a column without its prefix: week(time)
+_BARE_PERIOD = re.compile(r"(day|week|month)\(([^.\s()]+)\)")
 PERIOD = re.compile(r"(day|week|month)\((metadata(?:\.[^.\s()]+)+)\)")
 _NO_VALUE = "(none)"  # slice of the queries without a value
 
@@ -213,6 +215,9 @@ def _metadata_slices(field: str, queries: Sequence[Query], file: object, record:
     """Return the slices by a key of metadata, or by a period of its times."""
     # a query with a list, such as tags, is in the slice of each of its values
     period = PERIOD.fullmatch(field)
+    if period is None and (bare := _BARE_PERIOD.fullmatch(field)):
+        allowed = f"{bare[1]}({PREFIX}{bare[2]})"
+        raise DataError(f"no query has {field}", file=file, record=record, allowed=allowed)
     path = field if period is None else period[2]
     values = metadata_values(path, metadata_of(queries), file, record, lists=True)
     if period is not None:

@@ -405,6 +405,7 @@ def _check_field(
         problem = f"{node.quote()} does not name a key of the metadata"
         allowed = f"metadata.<key>, such as {example}"
         if words:
+            allowed = f"{', '.join(words)}, week(metadata.time) (or day, month), {allowed}"
+            problem = f"unknown field {node.quote()}"
             words = (*words, "week(metadata.time)", "day(metadata.time)", "month(metadata.time)")
-            problem, allowed = f"unknown field {node.quote()}", f"{', '.join(words)}, {allowed}"
         context.report.wrong(node, problem, allowed, nearest(value, words))

@@ -22,6 +22,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ragbench.errors import AdapterError, RagbenchError
+from ragbench.types.display import counted
 
 Facts = Mapping[str, object]
 Item = TypeVar("Item")
@@ -315,7 +316,9 @@ def _results_of(task: Task, block: list[Any], future: Results) -> list[Any]:
     if isinstance(results, Failure):
         raise AdapterError(results.message) if results.is_ours else RuntimeError(results.message)
     if len(results) != len(block):
-        problem = f"{task.owner}: {len(results)} results for {len(block)} items"
+        problem = (
+            f"{task.owner}: {counted(len(results), 'results')} for {counted(len(block), 'items')}"
+        )
         raise AdapterError(problem)
     return results
 

@@ -45,7 +45,7 @@ from ragbench.report.pictures import (
 )
 from ragbench.report.text import probability
 from ragbench.types import Qrels
-from ragbench.types.display import printable
+from ragbench.types.display import counted, printable, shorten_line
 from ragbench.types.tables import Frame, html_table, load_pandas, number
 
 if TYPE_CHECKING:
@@ -191,7 +191,10 @@ class Comparison:
                 texts.append(f"{d.system} {family.measure} {_signed(d.difference)} {outcome}")
         more = [f"{len(texts) - _IN_REPR} more"] if len(texts) > _IN_REPR else []
         scores = ", ".join(printable(text.rstrip()) for text in (*texts[:_IN_REPR], *more))
-        return f"<Comparison: {describe_subject(self.record)}; {scores}>"
+        notes = self.record.notes
+        remark = f"; note: {shorten_line(notes[0], 100)}" if notes else ""
+        remark += f" (and {counted(len(notes) - 1, 'notes')} more)" if len(notes) > 1 else ""
+        return f"<Comparison: {describe_subject(self.record)}; {scores}{remark}>"
 
 
 def _signed(value: float | None, interval: Sequence[float | None] | None = None) -> str:

@@ -14,6 +14,7 @@ from ragbench.errors import AdapterError, OptionError, Phrase
 from ragbench.registry import Option, shown
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
+from ragbench.types.display import counted
 
 
 class HttpRerankerOptions(RequestOptions):
@@ -84,7 +85,9 @@ class HttpReranker(Reranker):
         body = {"query": query.text, "documents": texts, "top_n": count, **self._model}
         scores = _read_scores(self._endpoint.post(body), len(hits))
         if len(scores) < count:
-            raise AdapterError(f"the reply has {len(scores)} results, allowed: {count} (top_n)")
+            raise AdapterError(
+                f"the reply has {counted(len(scores), 'results')}, allowed: {count} (top_n)"
+            )
         # a reply may be in any order, and longer than top_n
         best = sorted(scores, key=lambda index: -scores[index])[:top_k]
         return [structs.replace(hits[index], score=scores[index]) for index in best]

@@ -59,7 +59,7 @@ def printable(text: object) -> str:
 
 
 def quoted_start(text: object, most: int = 60) -> str:
-    """Return a text in quotes for a message, on one line and cut at `most` characters.
+    r"""Return a text in quotes for a message, on one line and cut at `most` characters.
 
     Example:
         >>> print(quoted_start("Who is\\nIo?"), quoted_start("Which moon is hot?", 14))

@@ -83,7 +83,7 @@ def test_verify_finds_a_file_that_was_cut(cache, quickstart, name):
     code, text, _ = quickstart("cache", "verify")
 
     assert code == 2
-    assert f"{name}: 1 damaged items" in text
+    assert f"{name}: 1 damaged item (" in text
 
 
 def test_verify_finds_damage_of_each_kind(cache, quickstart, assert_message):
@@ -160,7 +160,7 @@ def test_a_cache_that_is_cleared_under_a_run_changes_no_number(tmp_path):
     done = run_command("run", "c.yaml", "--json", cwd=tmp_path, env=env)
 
     assert done.returncode == 0, done.stderr
-    assert "removed 1 entries" in done.stderr
+    assert "removed 1 entry" in done.stderr
     (system,) = json.loads(done.stdout)["systems"]
     score = system["scores"]["token_f1"]
     assert (score["n"], score["failed"]) == (60, {})
@@ -193,3 +193,14 @@ def test_the_question_before_a_removal_goes_through_the_door(
     assert "\x1b" not in printed
     assert "ca␛[31mche? [y/N]:" in printed
     assert bool(stored_in(folder)) == bool(code)
+
+
+def test_one_entry_is_one_entry(tmp_path, monkeypatch, quickstart):
+    monkeypatch.chdir(tmp_path)
+    with Replies(tmp_path / REPLIES_FILE) as replies:
+        replies.store("k", ChatReply("yes")).result()
+
+    code, text, _ = quickstart("cache", "--path", tmp_path)
+
+    assert code == 0
+    assert all(line.endswith("1 entry") for line in text.splitlines())

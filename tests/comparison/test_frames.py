@@ -105,7 +105,7 @@ def test_slices_have_their_own_means_and_intervals(result, assert_message):
         slices=["week(metadata.asked)"],
     )
     assert [*by_week.slices["week(metadata.asked)"]] == ["2026-W02", "2026-W03"]
-    for wrong in (["tenent"], "tenant"):
+    for wrong in (["tenent"], "tenant", ["week(asked)"]):
         with pytest.raises(rb.RagbenchError) as error:
             rb.evaluate(FRAME, ["exact_match"], columns=COLUMNS, slices=wrong)
         assert_message(error.value)

@@ -21,6 +21,7 @@ from ragbench.data.loaders.beir import Beir
 from ragbench.data.loaders.records import HuggingFace, Records
 from tests.chat_server import ChatServer
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.score.judge.scripted import Script
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs
@@ -1180,3 +1181,21 @@ def test_any_folder_ends_well(tmp_path_factory, loader, files):
 
     assert run_command("validate", "a.yaml", cwd=work_folder).returncode in (0, 2)
     assert run_command("init", "--from", "data", cwd=work_folder).returncode in (0, 2)
+
+
+def test_sentence_keys_of_no_document_are_told(tmp_path, assert_message):
+    row = {
+        "id": "1",
+        "question": Q1,
+        "documents": [T1, T3],
+        "response": A1,
+        "documents_sentences": [[["0a", T1]], [["1a", T3]]],
+        "all_relevant_sentence_keys": ["0a", "7b", "a"],
+    }
+
+    (tmp_path / "rows.json").write_text(json.dumps([row]), encoding="utf-8")
+
+    collection = Records(path=str(tmp_path / "rows.json")).load()
+
+    assert collection.qrels.by_query["1"] == {"1-0": 1}
+    assert_message(lines_with(collection.notes, "sentence keys"))

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from ragbench import check_gates, evaluate_run, evaluate_texts
 from ragbench.comparison.matching import match_sources
@@ -266,3 +267,17 @@ def test_one_measure_may_be_a_text():
 
     assert compared.to_dict() == compare(base, run, measures=["mrr"]).to_dict()
     assert {difference["measure"] for difference in compared.differences} == {"mrr"}
+
+
+def test_the_repr_of_a_comparison_has_its_notes():
+    judged = {f"q{n}": {"d": 1} for n in range(8)}
+    old = evaluate_run({q: {"d": 1.0} for q in judged}, judged, ["mrr"])
+    new = evaluate_run({q: {"x": 2.0, "d": 1.0} for q in judged}, judged, ["mrr"])
+    comparison = compare(old, new)
+    notes = ("8 queries are few", "a second note")
+
+    noted = replace(comparison, record=structs.replace(comparison.record, notes=notes))
+
+    assert "; note: 8 queries are few (and 1 note more)>" in repr(noted)
+    unnoted = replace(comparison, record=structs.replace(comparison.record, notes=()))
+    assert "note" not in repr(unnoted)

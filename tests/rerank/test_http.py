@@ -119,7 +119,7 @@ BAD = [
     (Reply(results((0, float("nan")))), Cause.MALFORMED, r"results\[0\] is .*a number"),
     (Reply(results((0, float("inf")))), Cause.MALFORMED, r"results\[0\] is .*a number"),
     (Reply(results((0, 10**400))), Cause.MALFORMED, r"results\[0\] is .*a number"),
-    (Reply(results((0, 1))), Cause.MALFORMED, r"1 results, allowed: 3 \(top_n\)"),
+    (Reply(results((0, 1))), Cause.MALFORMED, r"1 result, allowed: 3 \(top_n\)"),
     (Reply({"message": "no such model"}, 404), Cause.SERVER_ERROR, "404: .*no such model"),
     (Reply({}, 500), Cause.SERVER_ERROR, "answered 500: .*; tried 3 times"),
     (Reply(b"", cut=True), Cause.SERVER_ERROR, "the connection failed: .*; tried 3 times"),

@@ -46,6 +46,7 @@ class Form:
         convert: Returns the rows and documents of a row; any error that a wrong value causes may be
             raised. None for rows that are read as they are.
         needs_all: True if an answer needs all gold documents of its question.
+        dropped: Returns the values of a row that name nothing and are left out; None for no such.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Form:
     columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     convert: Callable[[Values], Content] | None = None
     needs_all: bool = False
+    dropped: Callable[[Values], list[str]] | None = None
 
     def fits(self, values: Values) -> bool:
         """Return True if a row has all keys of the form."""
@@ -303,18 +305,31 @@ def _with_positives(values: Values) -> Content:
 
 def _with_relevant_sentences(values: Values) -> Content:
     """Return a row of RAGBench with its documents as passages, of which some are relevant."""
-    keys = values["all_relevant_sentence_keys"] or ()
-    positions = sorted({int(match[0]) for key in keys if (match := re.match(r"\d+", key))})
     documents = _listed(values["documents"])
+    numbers = set[int]()
+    for key in values["all_relevant_sentence_keys"] or ():
+        if (n := _sentence_document(key, len(documents))) is not None:
+            numbers.add(n)
+    positions = sorted(numbers)
     ids = [f"{values['id']}-{n}" for n in range(len(documents))]
     passages = []
     for name, text in zip(ids, documents, strict=True):
         passages.append({"id": name, "text": text})
-    relevant = []
-    for n in positions:
-        if n < len(ids):
-            relevant.append(ids[n])
+    relevant = [ids[n] for n in positions]
     return [{**values, "passages": passages, "relevant": relevant}], []
+
+
+def _sentence_document(key: str, n_documents: int) -> int | None:
+    """Return the number of the document of a sentence key: 2 for `2a`; None for no document."""
+    match = re.match(r"\d+", key)
+    return int(match[0]) if match and int(match[0]) < n_documents else None
+
+
+def _unknown_sentences(values: Values) -> list[str]:
+    """Return the keys of relevant sentences that name no document of a row of RAGBench."""
+    n_documents = len(_listed(values["documents"]))
+    keys = values["all_relevant_sentence_keys"] or ()
+    return [key for key in keys if _sentence_document(key, n_documents) is None]
 
 
 def _mtrag(values: Values) -> Content:
@@ -502,6 +517,7 @@ FORMS = (
         ("id", "documents", "documents_sentences", "response", "all_relevant_sentence_keys"),
         {"contexts": "passages", "answer": "response", "relevant": "relevant"},
         _with_relevant_sentences,
+        dropped=_unknown_sentences,
     ),
     Form(
         "MTRAG",

@@ -31,6 +31,7 @@ from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import shown
 from ragbench.types import Document
+from ragbench.types.display import counted
 from ragbench.types.documents import documents_by_id
 from ragbench.types.ids import id_text, whole_text
 from ragbench.types.spellings import normal_texts
@@ -266,7 +267,8 @@ class GoldIds:
         if not values and gold:  # an empty cell
             return defaults
         if len(values) != len(gold):
-            problem = f"column '{column}': {len(values)} grades for {len(gold)} gold documents"
+            n_gold = counted(len(gold), "gold documents")
+            problem = f"column '{column}': {counted(len(values), 'grades')} for {n_gold}"
             raise entry.error(problem, allowed="one grade for each, in their order")
         grades = {}
         for (name, _), grade in zip(gold, values, strict=True):

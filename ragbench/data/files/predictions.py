@@ -21,6 +21,7 @@ from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.files.tables import read_table
 from ragbench.errors import DataError
 from ragbench.types import Answered
+from ragbench.types.display import counted
 from ragbench.types.tables import PARTS
 
 _IDS = ("query_id", "id")
@@ -184,7 +185,7 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     for path in references:
         texts_of = _read_references(path) if tables else _read_lines(path)
         if not tables and len(texts_of) != len(answers):
-            problem = f"{len(texts_of)} lines, but {predictions} has {len(answers)}"
+            problem = f"{counted(len(texts_of), 'lines')}, but {predictions} has {len(answers)}"
             raise DataError(problem, file=path, allowed="equal numbers of lines, paired in order")
         for key, texts in texts_of.items():
             gold.setdefault(key, []).extend(texts)

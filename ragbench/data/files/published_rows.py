@@ -14,6 +14,7 @@ from ragbench.data.files.judged_forms import JUDGED_FORMS
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
+from ragbench.types.display import counted
 
 # Errors of Python for values of another form than a function reads
 _WRONG_VALUES = (KeyError, TypeError, AttributeError, ValueError, IndexError)
@@ -27,7 +28,7 @@ class Published:
         entries: Rows, in the order of the file.
         columns: Part -> its column, as the form knows it; {} without a form.
         documents: Documents that stand in the rows, a row each; each text once.
-        notes: A note with the form; [] without one.
+        notes: A note with the form, and one on values that are left out; [] without a form.
         needs_all: True if an answer needs all gold documents of its question.
     """
 
@@ -66,11 +67,12 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
         if entries and not columns:
             _refuse_judged(entries[0])
         return Published(entries)
-    rows, documents = list(entries), list[Entry]()
+    rows, documents, dropped = list(entries), list[Entry](), list[str]()
     if form.convert is not None:
         rows = []
         for entry in entries:
             new_rows, new_documents = convert_row(form, entry, entries)
+            dropped += form.dropped(entry.values) if form.dropped is not None else ()
             rows += [replace(entry, values=dict(values)) for values in new_rows]
             documents += [replace(entry, values=dict(values)) for values in new_documents]
     for column in filter(None, columns.values()):
@@ -81,6 +83,9 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
         if _is_present(rows, column):
             of_form[part] = column
     notes = [f"read as {form.name}"]
+    if dropped:
+        keys = counted(len(dropped), "sentence keys")
+        notes.append(f"{keys} of {form.name} left out, of no document: {', '.join(dropped[:3])}")
     return Published(rows, of_form, _joined(documents), notes, form.needs_all)
 
 

@@ -38,6 +38,7 @@ from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra, RagbenchError
 from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types.display import counted
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.records import PoolStatistics
 
@@ -592,7 +593,8 @@ class RecordTable:
             return passages, []
         ids = self._ranked_ids.ranking(entry, ids_column)
         if passages is not None and len(ids or ()) < len(passages):
-            problem = f"column '{ids_column}': {len(ids or ())} ids of {len(passages)} passages"
+            n_passages = counted(len(passages), "passages")
+            problem = f"column '{ids_column}': {counted(len(ids or ()), 'ids')} of {n_passages}"
             raise entry.error(problem, allowed="an id for each passage, in their order")
         if ids is None:
             return None, []

@@ -27,6 +27,7 @@ from ragbench.records.summary import Summary
 from ragbench.registry import nearest, shown
 from ragbench.types import FloatArray
 from ragbench.types.byte_ids import distinct
+from ragbench.types.display import counted
 from ragbench.types.json_fields import Record
 
 QUERIES_FILE = "queries.jsonl"
@@ -532,9 +533,13 @@ def _quoted_blocks(path: Path) -> Iterator[_Block]:
                 for cell in row[2:]:
                     _numbers([cell])
             except ValueError as error:
-                problem = f"row: {error}" if len(row) == len(head) else f"row: {len(row)} cells"
+                problem = (
+                    f"row: {error}"
+                    if len(row) == len(head)
+                    else f"row: {counted(len(row), 'cells')}"
+                )
                 raise DataError(problem, file=path, line=line, allowed=_ROW_ALLOWED) from error
             if len(row) != len(head):
-                problem = f"row: {len(row)} cells"
+                problem = f"row: {counted(len(row), 'cells')}"
                 raise DataError(problem, file=path, line=line, allowed=_ROW_ALLOWED)
             yield [[cell] for cell in row]

@@ -41,6 +41,7 @@ from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, 
 from ragbench.records.summary import SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
+from ragbench.types.display import counted
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
@@ -366,7 +367,7 @@ class _BaselineReader:
     def _cells(self, query: str, line: Sequence[Any], n: int) -> list[tuple[float, Cause]]:
         """Return (value, cause) of each score in the line of a query."""
         if len(line) != n:
-            problem = f"'{query}' has {len(line)} values"
+            problem = f"'{query}' has {counted(len(line), 'values')}"
             raise self._error("per_query", problem, f"{n}: one for each of the scores")
         return [self._cell(query, cell) for cell in line]
 

@@ -54,6 +54,7 @@ from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.signature import fingerprint
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
+from ragbench.types.display import counted
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -115,7 +116,7 @@ def retrieve(
             )
         if len(answers) != len(block):
             expected = f"{len(block)} quer{'y' if len(block) == 1 else 'ies'}"
-            raise AdapterError(f"{len(answers)} answers to {expected}")
+            raise AdapterError(f"{counted(len(answers), 'answers')} to {expected}")
         return answers
 
     def ask_one(position: int) -> Retrieved:

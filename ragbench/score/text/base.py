@@ -37,6 +37,7 @@ from ragbench.score.base import Advance as Advance
 from ragbench.score.base import check_range, write_options
 from ragbench.types import Aggregate, Cause
 from ragbench.types.conversation import ToolCall
+from ragbench.types.display import counted
 from ragbench.types.scores import Direction
 
 if TYPE_CHECKING:
@@ -741,8 +742,9 @@ def checked_rows(
         place = "predictions" if isinstance(predictions, str) else "references"
         raise DataError("found a text", record=place, allowed="a list, with an entry per item")
     if len(predictions) != len(references):
+        n_predictions = counted(len(predictions), "predictions")
         raise DataError(
-            f"{len(predictions)} predictions and {len(references)} references",
+            f"{n_predictions} and {counted(len(references), 'references')}",
             allowed="one reference, or list of references, for each prediction",
         )
     gold: list[tuple[str, ...]] = []
