@@ -171,9 +171,9 @@ def _certify_score(
     is_lower_better = score.rubric.direction == "lower"
     options: dict[str, Any] = {"confidence": confidence, "lower_is_better": is_lower_better}
     levels = two_levels(ratings, **options)
-    written = {}  # the labels of both levels as the raters wrote them
+    level_names = {}  # the labels of both levels as the raters wrote them
     for name, level in level_labels(scale, lower_is_better=is_lower_better).items():
-        written[name] = level - labels.shift
+        level_names[name] = level - labels.shift
     confusion, rare = (levels.confusion, levels.rare) if levels is not None else ({}, None)
     groups, groups_mean = group_agreements(ratings, calibration.groups, rare=rare, **options)
     people = judge_against_people(ratings, good=good, confidence=confidence)
@@ -191,7 +191,7 @@ def _certify_score(
         corrected_order=corrector.order(corrected),
         bias=judge_bias(ratings, **options),
         confusion=confusion,
-        levels=written if levels is not None else {},
+        levels=level_names if levels is not None else {},
         rare=rare or "",
         by=calibration.by if groups else "",
         groups=groups,

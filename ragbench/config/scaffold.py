@@ -31,7 +31,7 @@ _SAMPLED_ROWS = 50  # the keys of a JSONL file may differ from row to row
 
 # In words: corpora with longer documents in the median get chunks of this size and overlap
 _FURTHER_PARTS = ("reference", "relevant", "reference_contexts", "contexts", "answer")
-_SHOWN = 3  # columns without a part in a note
+_MOST_EXAMPLES = 3  # columns without a part in a note
 _LONG_DOCUMENT, _CHUNK_SIZE, _CHUNK_OVERLAP = 300, 200, 40
 # Part of a record -> its description in notes and in comments of the config
 _PART_DESCRIPTIONS = {
@@ -349,9 +349,11 @@ def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]
     """Return a note on the columns that hold no part, each with its first value."""
     if not columns:
         return []
-    shown = [f"{column} (such as {contents.example(column)})" for column in columns[:_SHOWN]]
-    more = [f"{len(columns) - _SHOWN} more"] if len(columns) > _SHOWN else []
-    listed = ", ".join([*shown, *more])
+    examples = [
+        f"{column} (such as {contents.example(column)})" for column in columns[:_MOST_EXAMPLES]
+    ]
+    more = [f"{len(columns) - _MOST_EXAMPLES} more"] if len(columns) > _MOST_EXAMPLES else []
+    listed = ", ".join([*examples, *more])
     part = contents.likely_part(columns[0])
     choice = f"{part}={_scalar(columns[0])}"
     if not part:
