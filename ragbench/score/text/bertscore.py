@@ -371,9 +371,7 @@ def _range(options: base.Options) -> tuple[float, float]:
     unsigned=frozenset({"model", "num_layers", "rescale", "baseline", "device", "batch_tokens"}),
     check=_check,
     notes=_notes,
-    equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 "
-    "itself); layers and baselines are read from its files, vectors, idf and matching are computed "
-    "here, since importing it takes two seconds more than the model alone",
+    equals="bert-score of each pair alone, within 1e-5 (in a batch, it moves by up to 2e-4 itself)",
     not_for="facts: a wrong name or number, or a `not`, costs little; values of two models",
 )
 @takes_options_of(BERTScorer)
