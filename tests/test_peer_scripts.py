@@ -446,3 +446,30 @@ def test_a_script_runs_or_names_the_line_that_mends_it(monkeypatch, capsys, tool
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         assert run_to_the_end(data + changed, edits, capsys) == printed
+
+
+MODEL = """
+from langchain_openai import ChatOpenAI
+llm = ChatOpenAI(model="gpt-4o")
+"""
+
+
+@pytest.mark.costly
+def test_the_scripts_after_of_the_page_run(repository, monkeypatch):
+    page = (repository / "docs/moving.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    of_ragas, of_deepeval, names = blocks[:2], blocks[2:], {}
+    peer_tools.install(monkeypatch)
+
+    with ChatServer(reply) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        exec(ROWS + MODEL + of_ragas[1], names)
+        assert names["result"]["faithfulness"] == [1.0, 1.0]
+        exec(CASES + of_deepeval[1], names)
+
+    assert [gate["verdict"] for gate in names["gates"]] == ["pass"]
+    # what stays is the same: the import alone, and of deepeval the judge and the gate, differ
+    assert of_ragas[0].splitlines()[2:] == of_ragas[1].splitlines()[3:]
+    assert of_deepeval[0].splitlines()[1] == of_deepeval[1].splitlines()[1]
