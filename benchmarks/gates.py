@@ -43,6 +43,8 @@ from ragbench.stats import difference_interval, queries_to_exclude, tilting_inte
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
 MARGINS = (0.02, 0.05)
+# Margin -> numbers of queries on the page; the largest error is that of all sizes
+SHOWN = {0.02: (20, 100, 500), 0.05: (100,)}
 AGREE = 2
 LIKE, FEW, MOST_PLANNED = 400_000, 250, 1_600
 # So many worlds are planned for: those of single queries that can be drawn anew
@@ -156,12 +158,16 @@ def _percent(share: float) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """Return the text between the marks of a page."""
-    parts = []
+    """Return the text between the marks of a page: the largest errors, and cells of some sizes."""
+    with_bar = [row for row in rows if row.rule == "ragbench" and row.world.bar]
+    passed = _percent(max(row.wrong_pass for row in with_bar))
+    failed = _percent(max(row.wrong_fail for row in with_bar))
+    parts = [f"Largest wrong pass / fail at any size: {passed} / {failed} %.\n\n"]
     for margin in MARGINS:
         count = max(row.replicates for row in rows)
+        shown = [row for row in rows if row.n in SHOWN[margin]]
         parts.append(f"`max_drop: {margin:g}`, up to {count} evaluations a cell, in %:\n\n")
-        parts.append(table(rows, margin) + "\n")
+        parts.append(table(shown, margin) + "\n")
     return "".join(parts)
 
 
