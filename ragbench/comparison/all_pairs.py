@@ -190,7 +190,9 @@ class AllPairs:
         """Return the differences of a system from others, with the decisions of `wins`."""
         systems = systems_with(measure, self._systems)
         order = list(systems).index
-        names = [sorted((system, rival), key=order) for rival in rivals]
+        names = []
+        for rival in rivals:
+            names.append(sorted((system, rival), key=order))
         differences = self.decide([self._pair(measure, systems, *of_pair) for of_pair in names])
         return [row if row.system == system else row.reverse() for row in differences]
 
@@ -209,7 +211,10 @@ class AllPairs:
         """
         alpha, systems = 1 - self.method.confidence, systems_with(measure, self._systems)
         p_values = self._family(measure).p_values(measure)
-        names = [of_pair for of_pair, adjusted in p_values.items() if adjusted <= alpha]
+        names = []
+        for of_pair, adjusted in p_values.items():
+            if adjusted <= alpha:
+                names.append(of_pair)
         names = [of_pair for of_pair in names if frozenset(of_pair) not in without]
         if system is not None:
             names = [of_pair for of_pair in names if system in of_pair]
@@ -251,7 +256,9 @@ class AllPairs:
         """Measure -> the family of its pairs; with the family `all`, '' -> that of all pairs."""
         measures = dict.fromkeys(chain.from_iterable(s.columns for s in self._systems))
         systems = {name: systems_with(name, self._systems) for name in measures}
-        tables = {name: {name: having} for name, having in systems.items()}
+        tables = {}
+        for name, having in systems.items():
+            tables[name] = {name: having}
         if self.method.family == "all":
             tables = {"": systems}
         families = {}

@@ -155,12 +155,16 @@ class AnswerRules:
         self, verdicts: Sequence[AnswerVerdict], answers: Sequence[Sequence[str]]
     ) -> ScoreColumn:
         """Return the column of the metric `right`; `answers` are the gold answers of each row."""
+        details = {}
+        for row, verdict in enumerate(verdicts):
+            if verdict.detail:
+                details[row] = verdict.detail
         return ScoreColumn(
             RIGHT,
             np.array([verdict.right for verdict in verdicts], np.float64),
             np.array([verdict.unscored for verdict in verdicts], np.uint8),
             self._signature(answers),
-            details={row: v.detail for row, v in enumerate(verdicts) if v.detail},
+            details=details,
         )
 
     def _signature(self, answers: Sequence[Sequence[str]]) -> Signature:

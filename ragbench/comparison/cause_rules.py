@@ -426,7 +426,10 @@ def _loss_before_reading(
     read: Collection[str] = {name for rank, name in ranking.ranks if rank <= depth}
     if read_gold is not None:
         read = read_gold
-    absent = [document for document in ranking.missing if document not in read]
+    absent = []
+    for document in ranking.missing:
+        if document not in read:
+            absent.append(document)
     if absent and gold - len(absent) < needed:
         count = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         return Loss("not_in_corpus", f"gold {absent[0]}{count} not in the {ranking.searched}")

@@ -228,7 +228,9 @@ def _units(pair: PairedScores) -> FloatArray:
 
 def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore]) -> MacroScore:
     """Return the macro mean of a system; `scores` has its score on each of the collections."""
-    means = {name: score.mean for name, score in zip(names, scores, strict=True)}
+    means = {}
+    for name, score in zip(names, scores, strict=True):
+        means[name] = score.mean
     mean, interval = _combined([(score.mean, score.interval) for score in scores])
     intervals = {}
     for name, score in zip(names, scores, strict=True):

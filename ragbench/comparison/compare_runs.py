@@ -113,11 +113,17 @@ def short_names(sources: Sequence[str]) -> list[str]:
         >>> short_names([])
         []
     """
-    parts = [source.replace("\\", "/").rstrip("/").split("/") for source in sources]
+    parts = []
+    for source in sources:
+        parts.append(source.replace("\\", "/").rstrip("/").split("/"))
     for length in range(1, max(map(len, parts), default=0) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
+        names = []
+        for part in parts:
+            names.append("/".join(part[-length:]))
         if len(set(names)) == len(names):
-            days = {name[:9] if _RUN_ID.fullmatch(name) else name for name in names}
+            days = set()
+            for name in names:
+                days.add(name[:9] if _RUN_ID.fullmatch(name) else name)
             return [name[9:] for name in names] if len(days) == 1 < len(names) else names
     return _numbered(sources)
 
@@ -442,10 +448,14 @@ class _Rankings:
         documents = set[str]()
         if stored:
             for row in stored.read(HitsRow, query):
-                documents.update(hit.document or hit.id for hit in row.hits if hit.gold)
+                for hit in row.hits:
+                    if hit.gold:
+                        documents.add(hit.document or hit.id)
             return documents
         for question in self._lines(folder / QUESTIONS_FILE).read(QuestionRow, query):
-            documents.update(name for name, grade in question.judged.items() if grade > 0)
+            for name, grade in question.judged.items():
+                if grade > 0:
+                    documents.add(name)
         return documents
 
 

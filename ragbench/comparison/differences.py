@@ -116,19 +116,29 @@ def _with_all_pairs(
     has_letters: bool,
 ) -> MeasureComparison:
     """Return the comparisons of a measure with leads and best systems, and letters if wanted."""
-    columns = {name: system.columns[family.measure] for name, system in systems.items()}
+    columns = {}
+    for name, system in systems.items():
+        columns[name] = system.columns[family.measure]
     first = next(iter(columns.values()))
     is_ranked = family.unlike is None and first.aggregate != "sum"
-    means = {name: finite(column.mean) for name, column in columns.items()}
+    means = {}
+    for name, column in columns.items():
+        means[name] = finite(column.mean)
     if is_ranked:
         names = leaders(means, user_systems, family.direction)
-        rivals = [name for name in names[1:] if family.between(names[0], name) is None]
+        rivals = []
+        for name in names[1:]:
+            if family.between(names[0], name) is None:
+                rivals.append(name)
         leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
         family = structs.replace(family, leads=tuple(leads))
     if has_letters:
         family = structs.replace(family, better_than=_better_than(family, systems, all_pairs))
     same = same_everywhere(list(columns.values())) if family.unlike is None else None
-    scored = [name for name, mean in means.items() if mean is not None]
+    scored = []
+    for name, mean in means.items():
+        if mean is not None:
+            scored.append(name)
     if same is not None or not is_ranked or not scored:
         return structs.replace(family, tells_nothing=same)
     best = leaders(means, (), family.direction)[0]

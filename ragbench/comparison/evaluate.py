@@ -314,7 +314,9 @@ def _with_scores(run: object) -> Run | Nested:
     ranked = Run.from_rankings(lists)
     scores = ranked.to_dict()
     # queries with a mapping keep their own scores
-    joined = {query: scores.get(query, hits) for query, hits in run.items()}
+    joined = {}
+    for query, hits in run.items():
+        joined[query] = scores.get(query, hits)
     return replace(Run.from_dict(cast("Nested", joined)), duplicates=ranked.duplicates)
 
 
@@ -517,8 +519,12 @@ def score_pairs(
     from ragbench.score.text.notation import text_notes
 
     check_reasoning("evaluate_texts", reasoning)
-    gold = [list(texts) for _, texts in checked_rows(predictions, references)]
-    answers = [None if text is None else Prediction(text) for text in predictions]
+    gold = []
+    for _, texts in checked_rows(predictions, references):
+        gold.append(list(texts))
+    answers = []
+    for text in predictions:
+        answers.append(None if text is None else Prediction(text))
     if reasoning == "cut":
         answers = [answer and without_reasoning(answer) for answer in answers]
     predictions = [None if answer is None else answer.answer for answer in answers]
@@ -612,7 +618,9 @@ def _evaluation_of(
 ) -> Evaluation:
     """Return the scores of a run with notes on the queries that its means leave out, or count 0."""
     missing = reading_notes(scored.columns, scored.counts)
-    notes = [f"{note}: {n}" for note, n in missing.items()]
+    notes = []
+    for note, n in missing.items():
+        notes.append(f"{note}: {n}")
     notes += relevance_notes({"": ScoredRankings(scored.columns, scored.counts)})
     return Evaluation(
         scored.query_ids,

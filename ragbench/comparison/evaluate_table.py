@@ -323,7 +323,9 @@ def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Seq
     """Raise a `DataError` if no score applies to any row."""
     # Failed calls of a judge are no such case.
     for column in evaluation.columns.values():
-        causes = {Cause(code) for code in np.unique(column.causes).tolist()}
+        causes = set()
+        for code in np.unique(column.causes).tolist():
+            causes.add(Cause(code))
         has_failed = any(cause.failed for cause in causes - {Cause.MISSING_ANSWER})
         if has_failed or np.isfinite(column.values).any():
             return
@@ -492,18 +494,23 @@ def _with_alternatives(
 def _with_ids(record: Answered, ids: Sequence[str]) -> Answered:
     """Return a record with other ids of its hits, in their order."""
     hits = record.ranking or []
-    renamed = [structs.replace(hit, id=name) for hit, name in zip(hits, ids, strict=True)]
+    renamed = []
+    for hit, name in zip(hits, ids, strict=True):
+        renamed.append(structs.replace(hit, id=name))
     n_read = len(record.contexts or ())
     return replace(record, contexts=renamed[:n_read], further=renamed[n_read:])
 
 
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
     """Return part -> value of each item: question, contexts, answer and reference."""
+    reference = []
+    for texts in gold:
+        reference.append(texts[0] if len(texts) == 1 else texts or None)
     return {
         "question": [item.question for item in items],
         "contexts": [item.contexts for item in items],
         "answer": [item.answer for item in items],
-        "reference": [texts[0] if len(texts) == 1 else texts or None for texts in gold],
+        "reference": reference,
     }
 
 
@@ -750,4 +757,7 @@ def _missing_notes(evaluation: Evaluation, columns: str = "") -> list[str]:
             counts = ", ".join(f"{n} {cause}" for cause, n in Counter(causes.values()).items())
             ending = "; the mean is over the others" if score.n else f": no value{read}"
             groups[f"{counts} of {len(evaluation.query_ids)} rows{ending}"].append(name)
-    return [f"{', '.join(names)}: {note}" for note, names in groups.items()]
+    notes = []
+    for note, names in groups.items():
+        notes.append(f"{', '.join(names)}: {note}")
+    return notes

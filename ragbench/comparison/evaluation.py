@@ -119,7 +119,9 @@ class Evaluation:
 
         Each is (lower, upper).
         """
-        ends = {name: score.interval or (None, None) for name, score in self.summary.items()}
+        ends = {}
+        for name, score in self.summary.items():
+            ends[name] = score.interval or (None, None)
         return {name: (nan_if_none(low), nan_if_none(high)) for name, (low, high) in ends.items()}
 
     @property
@@ -160,7 +162,10 @@ class Evaluation:
     def scores(self) -> list[dict[str, float]]:
         """Score -> value of each item, as in results of ragas; NaN if the item has no score."""
         columns = [column.values.tolist() for column in self.columns.values()]
-        return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
+        scores = []
+        for row in zip(*columns, strict=True):
+            scores.append(dict(zip(self.columns, row, strict=True)))
+        return scores
 
     def __getitem__(self, name: str) -> list[float]:
         """Return the values of a score, one per item; NaN if the item has no score.
@@ -206,17 +211,22 @@ class Evaluation:
         per_query = {}
         for name, values in self.per_query.items():
             per_query[name] = {item: finite(value) for item, value in values.items()}
+        scores = {}
+        for name, summary in self.summary.items():
+            scores[name] = to_json(summary)
         return {
             "schema": SCHEMA,
             "confidence": self.confidence,
             "counts": self.counts,
-            "scores": {name: to_json(summary) for name, summary in self.summary.items()},
+            "scores": scores,
             "per_query": per_query,
         }
 
     def __repr__(self) -> str:
         width = max(map(len, self.columns), default=0)
-        lines = [f"{name:<{width}} {mean}{missing}" for name, mean, missing in self._lines()]
+        lines = []
+        for name, mean, missing in self._lines():
+            lines.append(f"{name:<{width}} {mean}{missing}")
         # `evaluate_texts` has warned of its notes already
         notes = self.notes if isinstance(self.input_counts, RunCounts) else ()
         for head, rows in self._slice_rows():
@@ -225,7 +235,8 @@ class Evaluation:
                 pairs = zip(self.columns, means, strict=True)
                 texts = [f"{score} {mean}" for score, mean in pairs]
                 lines.append(f"  {name} ({size}): {', '.join(texts)}")
-        lines += [f"note: {note}" for note in (*notes, *self.query_notes)]
+        for note in (*notes, *self.query_notes):
+            lines.append(f"note: {note}")
         joint = "\n  " if len(lines) > 1 else " "
         return f"<Evaluation of {len(self.query_ids)}:{joint}{joint.join(lines)}>"
 

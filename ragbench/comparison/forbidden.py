@@ -126,7 +126,10 @@ class _Rule(NamedTuple):
         if self.forbidden.spans and place is None:
             return True
         name = hit.document or hit.id
-        alike = {pair.gold for pair in self.unclear if pair.hit == name}
+        alike = set()
+        for pair in self.unclear:
+            if pair.hit == name:
+                alike.add(pair.gold)
         return not alike.isdisjoint(self.forbidden.documents)
 
     def _document(self, hit: ScoredDocument) -> Document | None:

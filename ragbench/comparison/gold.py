@@ -67,7 +67,8 @@ def gold_pieces(
             alternatives.setdefault(first, []).append(span)
     for group in alternatives.values():
         need = name_alternatives(group)
-        pieces += (GoldPiece(span.document, grades[span.document], span, need) for span in group)
+        for span in group:
+            pieces.append(GoldPiece(span.document, grades[span.document], span, need))
     with_span = {piece.document for piece in pieces}
     for document, grade in grades.items():
         if grade >= relevant and document not in with_span:
@@ -99,7 +100,10 @@ def met_ranks(
         for piece in pieces:
             if piece.need not in first and piece.is_met_by(document, place):
                 first[piece.need] = rank
-    unmet = {piece.document for piece in pieces if piece.need not in first}
+    unmet = set()
+    for piece in pieces:
+        if piece.need not in first:
+            unmet.add(piece.document)
     wrong_ranks = sorted(chain.from_iterable(document_ranks.get(name, ()) for name in unmet))
     ranks = sorted((rank, need) for need, rank in first.items())
     return tuple(ranks), tuple(wrong_ranks)
@@ -123,7 +127,10 @@ def meet_pieces(
         corpus: Ids of the documents of the corpus.
     """
     ranks, document_ranks = met_ranks(pieces, hits)
-    gold = {piece.document for piece in pieces if piece.span is not None}
+    gold = set()
+    for piece in pieces:
+        if piece.span is not None:
+            gold.add(piece.document)
     unplaced = 0
     if gold:
         for rank, (document, place) in enumerate(hits, start=1):

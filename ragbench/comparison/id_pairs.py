@@ -178,7 +178,11 @@ def _chunks(hits: Sequence[str]) -> dict[str, str]:
     if documents == [*hits]:  # most ids are no chunks
         return {}
     pairs = zip(hits, documents, strict=True)
-    return {hit: document for hit, document in pairs if document not in ("", hit)}
+    chunks = {}
+    for hit, document in pairs:
+        if document not in ("", hit):
+            chunks[hit] = document
+    return chunks
 
 
 def _separator_between(gold: Spelling, readings: _Readings) -> str | None:
@@ -252,11 +256,17 @@ class _Table:
         for question in self._questions if by_gold else ():
             for names in (question.grades, {*question.hits}):
                 for gold in by_gold.keys() & names:
-                    apart.update(pair for pair in by_gold[gold] if pair.hit in names)
+                    for pair in by_gold[gold]:
+                        if pair.hit in names:
+                            apart.add(pair)
         return apart
 
 
 def _forms_of_many(chunks: Mapping[str, str]) -> set[PartForm]:
     """Return the forms of parts of which a document has several chunks among the hits."""
     counts = Counter(zip(map(part_form, chunks), normal_texts(chunks.values()), strict=True))
-    return {form for (form, _), count in counts.items() if count > 1}
+    forms = set()
+    for (form, _), count in counts.items():
+        if count > 1:
+            forms.add(form)
+    return forms

@@ -35,14 +35,20 @@ def input_table(data: object, collection: Collection) -> InputTable:
     its questions, None for a question without a key.
     """
     numbers = [collection.table_rows.get(query.id) for query in collection.queries]
-    rows = [number - 1 for number in numbers if number is not None]
+    rows = []
+    for number in numbers:
+        if number is not None:
+            rows.append(number - 1)
     if not is_table(data) or len(rows) < len(numbers):
         return InputTable(_metadata_columns(collection))
     used = {collection.table_columns.get(part) for part in _SHOWN_PARTS}
     # only pandas has positions; its columns keep their types
     if (positions := getattr(data, "iloc", None)) is not None:
         frame = positions[rows]
-        names = [name for name in frame.columns if str(name) not in used and str(name)]
+        names = []
+        for name in frame.columns:
+            if str(name) not in used and str(name):
+                names.append(name)
         return InputTable({str(name): frame[name].array for name in names}, frame.index)
     cells = rows_of(data, "evaluate")
     present = dict.fromkeys(chain.from_iterable(cells))

@@ -251,7 +251,10 @@ def _set_difference(
     base = (sources[0], judged[0])
     for run in zip(sources[1:], judged[1:], strict=True):
         for (source, queries), (other, other_queries) in ((base, run), (run, base)):
-            only = [query for query in queries if query not in other_queries]
+            only = []
+            for query in queries:
+                if query not in other_queries:
+                    only.append(query)
             if only:
                 lines.append(
                     f"queries: {len(only)} of {len(queries)} in {source.source} are not in "
@@ -309,7 +312,11 @@ def _of_all_queries(
             if column.aggregate == "corpus":
                 of_corpus.add(name)
     reason = "it is of all queries together, and not all are common"
-    return [f"{name} cannot be compared: {reason}" for name in measures if name in of_corpus]
+    queries = []
+    for name in measures:
+        if name in of_corpus:
+            queries.append(f"{name} cannot be compared: {reason}")
+    return queries
 
 
 def _refuse(
@@ -343,7 +350,10 @@ def _notes(
     notes += _query_notes(sources, measures)
     for place, source in enumerate(sources):
         matched = {group[place] for group in groups.values()}
-        alone = [name for name in source.systems if name not in matched]
+        alone = []
+        for name in source.systems:
+            if name not in matched:
+                alone.append(name)
         if alone:
             notes.append(f"{source.source}: not compared, as no other has them: {', '.join(alone)}")
     return notes
@@ -448,7 +458,10 @@ def compare_queries(
             # every answer depends on its question, whether or not a signature says so
             if part != "question" and not _both_depend(whole, mine, theirs):
                 continue
-            without = [s.source for s in (one, other) if part not in s.fingerprints]
+            without = []
+            for side in (one, other):
+                if part not in side.fingerprints:
+                    without.append(side.source)
             if without:
                 not_compared.add(whole)
                 # two run files never have questions: no note, as nothing could be compared
@@ -521,7 +534,10 @@ def match_systems(
     matches = []
     matched = set[str]()
     for run in runs:
-        pairs = {name: name for name in base.systems if name in run.systems}
+        pairs = {}
+        for name in base.systems:
+            if name in run.systems:
+                pairs[name] = name
         if not pairs and len(base.systems) == len(run.systems) == 1:
             pairs = dict(zip(base.systems, run.systems, strict=True))
         if not pairs:
@@ -535,9 +551,15 @@ def match_systems(
     # the order of a config is one that users chose; baseline files are sorted by name
     first = next((source for source in (base, *runs) if source.summary is not None), base)
     order = list(first.systems)
-    names = [name for name in base.systems if name in matched]
+    names = []
+    for name in base.systems:
+        if name in matched:
+            names.append(name)
     names.sort(key=lambda name: order.index(name) if name in order else len(order))
-    return {name: (name, *(pairs.get(name) for pairs in matches)) for name in names}
+    systems = {}
+    for name in names:
+        systems[name] = (name, *(pairs.get(name) for pairs in matches))
+    return systems
 
 
 def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str | None, ...]]:
@@ -570,7 +592,10 @@ def choose_measures(
     """
     ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # as in `match_systems`
     counts = Counter(chain.from_iterable(system.columns for _, system in ordered))
-    shared = [name for name, count in counts.items() if count > 1]
+    shared = []
+    for name, count in counts.items():
+        if count > 1:
+            shared.append(name)
     if measures:
         return tuple(dict.fromkeys(find_measure(name, shared, counts) for name in measures))
     if not shared:

@@ -28,7 +28,9 @@ def check_options(owner: str, record: object) -> None:
     Raises:
         OptionError: A value is not allowed.
     """
-    values = {name: getattr(record, name) for name in declared_options(type(record))}
+    values = {}
+    for name in declared_options(type(record)):
+        values[name] = getattr(record, name)
     for name, value in values.items():
         if isinstance(value, np.generic):  # seeds and levels come out of arrays and tables
             values[name] = value.item()

@@ -63,7 +63,10 @@ def differing_queries(base: Path, head: Path) -> Iterator[str]:
         if system.role != "control" and old.summary.system(system.name) is not None:
             common.append(system.name)
     old_ids = set(old.ids)
-    ids = [query for query in new.ids if query in old_ids]
+    ids = []
+    for query in new.ids:
+        if query in old_ids:
+            ids.append(query)
     differs = dict.fromkeys(ids, False)
     for name in common:
         pairs = zip(results_of(old, name, ids), results_of(new, name, ids), strict=True)

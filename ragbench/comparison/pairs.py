@@ -410,7 +410,9 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
     """
     names = list(dict.fromkeys(name for pair in pairs for name in (pair.system, pair.other)))
-    ends = [(names.index(pair.system), names.index(pair.other)) for pair in pairs]
+    ends = []
+    for pair in pairs:
+        ends.append((names.index(pair.system), names.index(pair.other)))
     table = np.column_stack([pair.column.values for pair in pairs])
     strengths = stats.bradley_terry_strengths(table, ends, confidence=method.confidence)
     comparisons = tuple(_comparisons(pairs, table, method))

@@ -173,7 +173,10 @@ class _Placer:
         holders, of_gold = self._holders.get(hit.text or "", ()), {span.document for span in gold}
         # positions count within a document, and it is not certain which one they belong to
         spans = [_place_in(self._by_id[holder], hit, None) for holder in holders]
-        placed = [span for span in spans if span is not None]
+        placed = []
+        for span in spans:
+            if span is not None:
+                placed.append(span)
         # a boilerplate text stands in many documents: taking another one would be a false miss
         return max(placed, key=lambda span: span.document in of_gold, default=None)
 

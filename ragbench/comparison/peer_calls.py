@@ -108,7 +108,10 @@ def read_arguments(
 
 def _only(values: Mapping[str, Any]) -> Any:
     """Return the only value that is not None; None without one, an OptionError for several."""
-    stated = {name: value for name, value in values.items() if value is not None}
+    stated = {}
+    for name, value in values.items():
+        if value is not None:
+            stated[name] = value
     if len(stated) > 1:
         names = " and ".join(f"{name}=" for name in stated)
         raise OptionError("evaluate", "", Phrase(names), "one of them")
@@ -120,7 +123,9 @@ def _no_arguments(extra: Mapping[str, Any]) -> OptionError:
     remedies = {}
     for name, value in extra.items():
         if name == "column_map" and isinstance(value, Mapping):
-            columns = {_part_of(part): column for part, column in value.items()}
+            columns = {}
+            for part, column in value.items():
+                columns[_part_of(part)] = column
             remedies[name] = f"columns={columns}"
         elif name not in _REMEDIES:
             near = nearest(name, [*_ARGUMENTS, *PeerArguments.__annotations__])
@@ -263,7 +268,9 @@ def _criteria_of(metric: object) -> list[str]:
 def _own_rubric(name: str, metric: object) -> OptionError:
     """Return the error for a metric without counterpart, with a rubric that states its criteria."""
     params = getattr(metric, "evaluation_params", None) or ()
-    parts = [_part_of(str(getattr(param, "value", param))) for param in params]
+    parts = []
+    for param in params:
+        parts.append(_part_of(str(getattr(param, "value", param))))
     needs = [part for part in NEEDS if part in parts] or ["question", "answer"]
     if "answer" not in needs:
         needs.append("answer")

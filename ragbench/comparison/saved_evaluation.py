@@ -27,15 +27,21 @@ def evaluation_text(parts: Mapping[str, Any]) -> str:
         DataError: A column of the table or the index holds values that JSON does not have.
     """
     counts, table = parts["input_counts"], parts["table"]
-    further = [_table_column(name, cells) for name, cells in table.columns.items()]
+    further = []
+    for name, cells in table.columns.items():
+        further.append(_table_column(name, cells))
     slices = []
     for slicing in parts["slicings"]:
         labels = tuple(map(tuple, slicing.labels))
         slices.append(SlicesOfField(field=slicing.field, names=slicing.names, labels=labels))
-    texts = {part: tuple(map(plain, cells)) for part, cells in parts["texts"].items()}
+    texts = {}
+    for part, cells in parts["texts"].items():
+        texts[part] = tuple(map(plain, cells))
     rubrics = {}
     for name, rubric in parts["rubrics"].items():
-        levels = {str(level): text for level, text in rubric.scale.items()}
+        levels = {}
+        for level, text in rubric.scale.items():
+            levels[str(level)] = text
         rubrics[name] = RubricScale(levels=levels, method=rubric.method, direction=rubric.direction)
     record = EvaluationFile(
         query_ids=tuple(parts["query_ids"]),
@@ -79,7 +85,9 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     table = InputTable({str(column.name): _cells(column) for column in record.table}, index)
     rubrics = {}
     for name, of in record.rubrics.items():
-        levels = {int(level): text for level, text in of.levels.items()}
+        levels = {}
+        for level, text in of.levels.items():
+            levels[int(level)] = text
         rubrics[name] = Rubric(name, "answer", (), levels, (), (), of.method, of.direction)
     return {
         "query_ids": record.query_ids,
@@ -138,7 +146,10 @@ def _cells(column: SavedCells) -> list[Any]:
     """Return the cells of a column, with times as such."""
     if not column.is_time:
         return list(column.cells)
-    return [None if text is None else datetime.fromisoformat(text) for text in column.cells]
+    cells = []
+    for text in column.cells:
+        cells.append(None if text is None else datetime.fromisoformat(text))
+    return cells
 
 
 def _pandas_index(levels: Sequence[SavedCells]) -> Any:
@@ -152,7 +163,9 @@ def _pandas_index(levels: Sequence[SavedCells]) -> Any:
 
 def _check_lengths(record: EvaluationFile, path: str | Path) -> None:
     """Raise a `DataError` if a column has another number of items than there are ids."""
-    lengths = {f"columns.{row.name}": len(row.values) for row in record.columns}
+    lengths = {}
+    for row in record.columns:
+        lengths[f"columns.{row.name}"] = len(row.values)
     lengths |= {f"texts.{part}": len(cells) for part, cells in record.texts.items()}
     lengths |= {f"table.{column.name}": len(column.cells) for column in record.table}
     lengths |= {f"index.{level.name}": len(level.cells) for level in record.index or ()}

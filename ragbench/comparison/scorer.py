@@ -190,7 +190,10 @@ def _keys_of_parts(
     """Return part -> the key of an argument that holds it; parts without a key are absent."""
     # a document or source is not surely an id, and tables too need a corpus to tell
     sure = columns_named(names, PARTS["relevant"].sure)
-    of_tables = [part for part in parts if part in PARTS]
+    of_tables = []
+    for part in parts:
+        if part in PARTS:
+            of_tables.append(part)
     keys = columns_by_part(of_tables, names, None if sure else {"relevant": None}, argument)
     if argument == "expectations" and "reference" in parts and "reference" not in keys:
         # what is expected as answer is the reference
@@ -278,7 +281,10 @@ def _ranking_scorer(score_ranking: ScoreRanking) -> ScoreRow:
         if ranking is None and cause is Cause.SCORED:
             answered = entry.values.get("answer") is not None
             return None, "", Cause.NO_CONTEXTS if answered else Cause.MISSING_ANSWER
-        relevant = [document for document, grade in gold.items() if grade > 0]
+        relevant = []
+        for document, grade in gold.items():
+            if grade > 0:
+                relevant.append(document)
         # a document that was retrieved twice counts at its first rank, as in the measures
         distinct = enumerate(dict.fromkeys(ranking or ()), 1)
         ranks = []
@@ -297,7 +303,10 @@ def _ranking_and_gold(entry: Entry) -> tuple[list[str] | None, dict[str, int]]:
     """Return (ids of the ranking, None if the row has none; grade of each judged document)."""
     row = entry.values
     ids_given = "retrieved" in row
-    columns = [part for part in ("retrieved", "relevant") if part in row]
+    columns = []
+    for part in ("retrieved", "relevant"):
+        if part in row:
+            columns.append(part)
     # a comma separates ids only in a table of ids
     listed = listed_ids([entry], columns)
     if ids_given:
@@ -305,7 +314,10 @@ def _ranking_and_gold(entry: Entry) -> tuple[list[str] | None, dict[str, int]]:
     else:
         passages = Passages().read(entry, "contexts")
         ranking = None if passages is None else [passage.id for passage in passages]
-    gold_columns = {part: part for part in GOLD_PARTS if part in row}
+    gold_columns = {}
+    for part in GOLD_PARTS:
+        if part in row:
+            gold_columns[part] = part
     reader = GoldColumns(gold_columns, (), None, GoldIds(None, listed, ids_given))
     return ranking, reader.read(entry).grades
 

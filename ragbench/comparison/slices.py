@@ -196,7 +196,9 @@ def slicings(
             slices.append(thirds_of(field, [len(query.text.split()) for query in queries], "words"))
         elif field == "relevant":
             judged = {} if qrels is None else qrels.by_query
-            grades = [judged.get(query, {}).values() for query in record_ids(queries)]
+            grades = []
+            for query in record_ids(queries):
+                grades.append(judged.get(query, {}).values())
             n_relevant = []
             for of_query in grades:
                 n_relevant.append(sum(grade > 0 for grade in of_query))
@@ -204,7 +206,9 @@ def slicings(
         elif field == "answerable":
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
             has_answer = answerable_questions(queries, answers, qrels)
-            labels = [(words[0 if answerable else 1],) for answerable in has_answer]
+            labels = []
+            for answerable in has_answer:
+                labels.append((words[0 if answerable else 1],))
             slices.append(Slicing(field, words, labels))
         else:
             slices.append(_metadata_slices(field, queries, file, record))

@@ -44,12 +44,21 @@ def baseline_of(system: S, systems: Mapping[str, S], retriever: str | None) -> S
     Raises:
         StopIteration: A system of the records is a control, and `systems` has no other one.
     """
-    candidates = [s for s in systems.values() if s.role != "control"]
+    candidates = []
+    for candidate in systems.values():
+        if candidate.role != "control":
+            candidates.append(candidate)
     if system.role == "app":
-        of_retriever = [s for s in candidates if retriever in (s.retriever, s.name)]
+        of_retriever = []
+        for candidate in candidates:
+            if retriever in (candidate.retriever, candidate.name):
+                of_retriever.append(candidate)
         baseline = [*of_retriever, *candidates][0]
     elif system.retriever is None:
-        recorded = {s.name: s for s in candidates if s.retriever is None}
+        recorded = {}
+        for candidate in candidates:
+            if candidate.retriever is None:
+                recorded[candidate.name] = candidate
         baseline = recorded.get(retriever or "", next(iter(recorded.values())))
     else:
         peers = []

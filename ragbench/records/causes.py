@@ -86,7 +86,10 @@ def gated_score(scores: Sequence[str]) -> str:
     It is `right`, else the first one. `found@k` decides only without others: a graded measure shows
     a loss with fewer queries.
     """
-    graded = [score for score in scores if counted_cause(score) != "found"]
+    graded = []
+    for score in scores:
+        if counted_cause(score) != "found":
+            graded.append(score)
     return RIGHT if RIGHT in scores else next(iter(graded or scores), "")
 
 

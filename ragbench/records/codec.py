@@ -410,7 +410,10 @@ def _described(hint: Any) -> str | None:
         words = [words for words in hint.__metadata__ if isinstance(words, str)]
         return words[0] if words else _described(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
-        parts = [part for part in get_args(hint) if part is not type(None)]
+        parts = []
+        for part in get_args(hint):
+            if part is not type(None):
+                parts.append(part)
         return _described(float if float in parts else parts[0])
     if get_origin(hint) is Literal:
         return ", ".join(get_args(hint))
@@ -430,7 +433,9 @@ def cleaned(record: T, clean: Callable[[str], str]) -> T:
     returned itself.
     """
     cleaners = _cleaners(type(record))
-    changed = {name: change(getattr(record, name), clean) for name, change in cleaners}
+    changed = {}
+    for name, change in cleaners:
+        changed[name] = change(getattr(record, name), clean)
     return structs.replace(record, **changed) if changed else record
 
 
@@ -500,6 +505,9 @@ def plain_type(hint: Any) -> Any:
     if get_origin(hint) is Annotated:
         return plain_type(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
-        parts = [part for part in get_args(hint) if part is not type(None)]
+        parts = []
+        for part in get_args(hint):
+            if part is not type(None):
+                parts.append(part)
         return float if float in parts else plain_type(parts[0])
     return hint

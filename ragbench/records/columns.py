@@ -61,6 +61,9 @@ def column_row(column: ScoreColumn) -> ColumnRow:
     values: list[float | None] = column.values.tolist()
     for missing in np.flatnonzero(np.isnan(column.values)).tolist():
         values[missing] = None
+    details = {}
+    for row, text in column.details.items():
+        details[str(row)] = text
     return ColumnRow(
         name=column.name,
         mean=bounded(column.total),
@@ -70,7 +73,7 @@ def column_row(column: ScoreColumn) -> ColumnRow:
         signature=str(column.signature),
         values=tuple(values),
         causes=rows_of,
-        details={str(row): text for row, text in column.details.items()},
+        details=details,
     )
 
 
@@ -89,7 +92,9 @@ def read_column_row(row: ColumnRow) -> ScoreColumn:
         causes[list(rows)] = CAUSES_BY_WORD[word]
     if ((causes == Cause.SCORED) != np.isfinite(values)).any():
         raise ValueError("an item has neither a value nor a cause, or both")
-    details = {int(number): text for number, text in row.details.items()}
+    details = {}
+    for number, text in row.details.items():
+        details[int(number)] = text
     return column_of(row.name, row, values, causes, details=details)
 
 

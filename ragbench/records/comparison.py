@@ -124,10 +124,17 @@ def leaders(
     """
     sign = -1 if direction == "lower" else 1
     # rounded: of equal means, the last digits may depend on the order of a sum
-    keys = {n: (-sign * round(mean, 12), n) for n, mean in means.items() if mean is not None}
+    keys = {}
+    for n, mean in means.items():
+        if mean is not None:
+            keys[n] = (-sign * round(mean, 12), n)
     ordered = sorted(keys, key=keys.__getitem__)
-    users = [name for name in ordered if name in user_systems]
-    builtin = [name for name in ordered if name not in user_systems]
+    users, builtin = [], []
+    for name in ordered:
+        if name in user_systems:
+            users.append(name)
+        else:
+            builtin.append(name)
     return [*users[:2], *builtin[:1]] if users else builtin[:2]
 
 

@@ -507,7 +507,10 @@ class Summary(Record):
         is_traces = self.dataset is not None and self.dataset.type == "traces"
         if is_traces or self.skipped_judges or self.preferences:
             return False
-        scores = [score for system in self.systems for score in system.scores.values()]
+        scores = []
+        for system in self.systems:
+            for score in system.scores.values():
+                scores.append(score)
         # the data lack such an answer; all other failures are of calls
         causes = {cause for score in scores for cause in score.failed} - {Cause.MISSING_ANSWER.word}
         return bool(self.systems) and not causes and not any(score.n for score in scores)

@@ -307,7 +307,9 @@ def _both_signs(table: FloatArray) -> FloatArray:
     rows = max(1, _BLOCK_BYTES // (16 * n))
     for start in range(0, n, rows):
         part = slice(start, start + rows)
-        signs = [np.sign(c[part, np.newaxis] - c[np.newaxis, :]) for c in table.T]
+        signs = []
+        for column in table.T:
+            signs.append(np.sign(column[part, np.newaxis] - column[np.newaxis, :]))
         both[part] = np.einsum("ij,ij->i", *signs)
     return both
 

@@ -77,6 +77,8 @@ def stratified_units(differences: Sequence[FloatArray]) -> FloatArray:
     """
     count = len(differences)
     # By the queries that have both scores: a NaN must not lower the mean of its collection.
-    scaled = [d / (np.count_nonzero(~np.isnan(d)) * count) for d in differences]
+    scaled = []
+    for difference in differences:
+        scaled.append(difference / (np.count_nonzero(~np.isnan(difference)) * count))
     column: FloatArray = np.concatenate(scaled)
     return column

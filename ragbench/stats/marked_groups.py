@@ -97,7 +97,9 @@ def overrepresentation_of(
     # No count exceeds the size, so the tails of all sizes stand one after the other.
     group_sizes = np.array([len(rows) for rows in groups], np.int64)
     sizes, size_of = np.unique(group_sizes, return_inverse=True)
-    tails_of_sizes = [_upper_tails(int(size), n, n_marked)[: size + 1] for size in sizes]
+    tails_of_sizes = []
+    for size in sizes:
+        tails_of_sizes.append(_upper_tails(int(size), n, n_marked)[: size + 1])
     tails = np.concatenate([np.zeros(0), *tails_of_sizes])
     lengths = np.array([len(tail) for tail in tails_of_sizes], np.int64)
     starts = (np.cumsum(lengths) - lengths)[size_of]

@@ -180,7 +180,9 @@ def next_purchases(
     """
     levels = [*repeats]
     items = accumulate((repeats[level] for level in levels), operator.mul)
-    bill = [count * costs.get(level, 0.0) for level, count in zip(levels, items, strict=True)]
+    bill = []
+    for level, count in zip(levels, items, strict=True):
+        bill.append(count * costs.get(level, 0.0))
     total = sum(bill)
     variance = {name: part.variance for name, part in parts.items()}
     purchases = [Purchase(QUESTIONS, 2.0, math.sqrt(sum(variance.values()) / 2))]

@@ -198,7 +198,9 @@ def _by_column(
 ) -> FloatArray:
     """Return the p-value of each column over its scored queries."""
     table = arguments.matrix(owner, "differences", differences)
-    columns = [column[~np.isnan(column)] for column in table.T]
+    columns = []
+    for column in table.T:
+        columns.append(column[~np.isnan(column)])
     return np.array([p_value(d) for d in columns], dtype=np.float64)
 
 

@@ -163,7 +163,9 @@ def noncentral_t_sf(t: float, df: float, noncentrality: float) -> float:
         # The density up to a constant, which the division by its mass makes needless.
         density = np.exp((df - 1) * np.log(w / max(mode, 0.5)) - df / 2 * (w**2 - mode**2))
         density *= _WEIGHTS * (end - start)
-        exceeds = [_NORMAL.cdf(noncentrality - t * float(x)) for x in w]
+        exceeds = []
+        for node in w:
+            exceeds.append(_NORMAL.cdf(noncentrality - t * float(node)))
         total += float(np.dot(density, exceeds))
         mass += float(density.sum())
     return total / mass

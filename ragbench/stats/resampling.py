@@ -344,7 +344,9 @@ def plus_two(
         alike = statistic(table[keep]).value < centre
         padded.append(_with_opposites(table, keep, alike=alike))
         rows.append(np.concatenate((keep, [True, True])))
-    results = [statistic(table[keep]) for table, keep in zip(padded, rows, strict=True)]
+    results = []
+    for table, keep in zip(padded, rows, strict=True):
+        results.append(statistic(table[keep]))
     return JackknifeSpread.of(
         results, rows, np.concatenate((groups, groups.max() + np.array([1, 2]))), span
     )

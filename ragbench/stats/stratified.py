@@ -165,7 +165,9 @@ def stratified_ppi_difference(
         (0.25, 40)
     """
     owner = "stratified_ppi_difference"
-    sides = [_Side.of(owner, *arrays, range) for arrays in zip(labels, judged, strata, strict=True)]
+    sides = []
+    for arrays in zip(labels, judged, strata, strict=True):
+        sides.append(_Side.of(owner, *arrays, range))
     if len(sides[0].judged) != len(sides[1].judged):
         n_ours, n_theirs = (len(side.judged) for side in sides)
         sizes = Phrase(f"{n_ours} queries of the system, {n_theirs} of the baseline")

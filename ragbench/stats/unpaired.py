@@ -186,7 +186,9 @@ def barnard_p_value(hits: int, n: int, baseline_hits: int, m: int) -> float:
     if observed <= _TIED:
         return 1.0
     least = _least_beyond(n, m, observed)
-    chances = [_chance_beyond(n, m, least, rate) for rate in _rates(hits + baseline_hits, n + m)]
+    chances = []
+    for rate in _rates(hits + baseline_hits, n + m):
+        chances.append(_chance_beyond(n, m, least, rate))
     return min(max(chances) + _LEFT_OUT, 1.0)
 
 
