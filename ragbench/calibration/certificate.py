@@ -390,7 +390,10 @@ class _Corrector:
         self, corrected: Mapping[str, certificate.Correction]
     ) -> tuple[certificate.Correction, ...]:
         """Return the corrected differences of all pairs of corrected systems, best system first."""
-        means = {name: of.mean for name, of in corrected.items() if of.mean is not None}
+        means = {}
+        for name, of in corrected.items():
+            if of.mean is not None:
+                means[name] = of.mean
         names = sorted(means, key=lambda name: (-means[name], name))
         pairs = list(itertools.combinations(names, 2))
         joint = replace(self, confidence=1 - (1 - self.confidence) / max(len(pairs), 1))

@@ -48,8 +48,13 @@ class ChangedAgreement:
     @property
     def flipped(self) -> list[Key]:
         """Answers whose agreement changed, those that were lost first."""
-        gains = {key: self.shares[key] - self.earlier_shares[key] for key in self.shares}
-        flipped = [key for key, gain in gains.items() if gain]
+        gains = {}
+        for key in self.shares:
+            gains[key] = self.shares[key] - self.earlier_shares[key]
+        flipped = []
+        for key, gain in gains.items():
+            if gain:
+                flipped.append(key)
         return sorted(flipped, key=lambda key: (gains[key], key))
 
 

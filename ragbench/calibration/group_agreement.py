@@ -61,7 +61,10 @@ def statistic_records(agreement: TwoLevelAgreement | None) -> dict[str, Agreemen
     """Return the statistics of two levels as records; {} for None."""
     if agreement is None:
         return {}
-    return {name: agreement_record(of) for name, of in agreement.statistics.items()}
+    records = {}
+    for name, of in agreement.statistics.items():
+        records[name] = agreement_record(of)
+    return records
 
 
 def group_agreements(
@@ -82,7 +85,10 @@ def group_agreements(
     names = [groups.get(key, "") for key in ratings.keys]
     agreements, by_group = {}, []
     for name in sorted({*names} - {""}):
-        places = [place for place, of in enumerate(names) if of == name]
+        places = []
+        for place, of in enumerate(names):
+            if of == name:
+                places.append(place)
         part = replace(
             ratings,
             keys=[ratings.keys[place] for place in places],
@@ -105,7 +111,10 @@ def group_agreements(
 
 def _means(by_group: Sequence[TwoLevelAgreement | None]) -> dict[str, AgreementFound]:
     """Return the means over the groups of agreement on passes, on fails, and of both."""
-    levels = [of for of in by_group if of is not None]
+    levels = []
+    for of in by_group:
+        if of is not None:
+            levels.append(of)
     means = {}
     for name in ("tpr", "tnr", "balanced_accuracy"):
         mean = mean_of_shares([of.statistics[name] for of in levels]) if len(levels) > 1 else None

@@ -226,7 +226,9 @@ def read_answers(folder: Path, system: str) -> Iterator[tuple[Key, JudgedItem]]:
             continue
         row = entry.as_record(PredictionRow)
         if not row.sample:
-            texts = [" ".join(filter(None, (p.title, p.text))) for p in row.contexts or ()]
+            texts = []
+            for passage in row.contexts or ():
+                texts.append(" ".join(filter(None, (passage.title, passage.text))))
             item = JudgedItem(
                 answer=row.answer,
                 contexts=texts or None,
@@ -307,7 +309,9 @@ def find_rubric(name: str, signature: str, rubrics: Sequence[Rubric]) -> Rubric:
     applied = Signature.parse(signature).part("rubric")
     # a file of the run may replace a built-in rubric of the same name
     candidates = [load_rubric(name)] if is_built_in(name) else []
-    candidates += [rubric for rubric in rubrics if rubric.name == name]
+    for rubric in rubrics:
+        if rubric.name == name:
+            candidates.append(rubric)
     for rubric in candidates:
         if applied == rubric.fingerprint:
             return rubric
@@ -323,7 +327,10 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
     lists = [_entry(block, "rubrics") for block in blocks]
     entries = [*chain.from_iterable(names for names in lists if isinstance(names, list))]
-    texts = [entry for entry in entries if isinstance(entry, str)]
+    texts = []
+    for entry in entries:
+        if isinstance(entry, str):
+            texts.append(entry)
     paths = []
     for name in texts:
         if name.endswith((".yaml", ".yml")):

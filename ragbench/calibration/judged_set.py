@@ -42,9 +42,13 @@ def run_of_rows(rows: JudgedSet, scores: Mapping[str, JudgedScore], seed: int = 
     The units of sampling of the rows are added to the scores.
     """
     units = {row.id: row.unit for row in rows.rows}
-    answers = {key_of(row): item_of_row(row) for row in rows.rows}
+    answers = {}
+    for row in rows.rows:
+        answers[key_of(row)] = item_of_row(row)
     # the file alone may be larger than what was drawn
-    texts = [[*key_of(row), row.answer, row.other, *(row.contexts or ())] for row in rows.rows]
+    texts = []
+    for row in rows.rows:
+        texts.append([*key_of(row), row.answer, row.other, *(row.contexts or ())])
     return JudgedRun(
         folder=rows.files[0],
         name=rows.files[0].name.partition(".")[0],
@@ -159,5 +163,8 @@ def _columns(row: JudgedRow) -> str:
     values = dict(row.entry.values)
     if isinstance(metadata := values.get("metadata"), Mapping):
         values |= {f"{METADATA}{key}": value for key, value in metadata.items()}
-    names = [name for name, value in values.items() if isinstance(value, (int, float))]
+    names = []
+    for name, value in values.items():
+        if isinstance(value, (int, float)):
+            names.append(name)
     return ", ".join(names or row.entry.values)

@@ -53,5 +53,7 @@ def is_unclear(values: Iterable[object], scale: LabelScale) -> bool:
     """
     if scale != LabelScale(1, 2):
         return False
-    numbers = {str(value).strip().removesuffix(".0") for value in values}
+    numbers = set()
+    for value in values:
+        numbers.add(str(value).strip().removesuffix(".0"))
     return "1" in numbers and not numbers & {"0", "2"}

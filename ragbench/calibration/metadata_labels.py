@@ -86,9 +86,15 @@ def answer_groups(
 def _metadata_groups(collection: Collection, run: JudgedRun, column: str) -> dict[Key, str]:
     """Return answer -> value in a column of its row, else of its question."""
     queries = {query.id: query.metadata.get(column) for query in collection.queries}
-    values = {key: queries.get(key[1]) for key in run.answers}
+    values = {}
+    for key in run.answers:
+        values[key] = queries.get(key[1])
     for system, answers in collection.recorded_answers.items():
         for answered in answers:
             if column in answered.metadata and (system, answered.query_id) in values:
                 values[system, answered.query_id] = answered.metadata[column]
-    return {key: str(value) for key, value in values.items() if value not in (None, "")}
+    groups = {}
+    for key, value in values.items():
+        if value not in (None, ""):
+            groups[key] = str(value)
+    return groups

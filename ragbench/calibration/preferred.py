@@ -21,7 +21,9 @@ def certify_pairs(run: JudgedRun, confidence: float = 0.95) -> PairCertificate:
     Raises:
         OptionError: Confidence is outside (0, 1).
     """
-    rubrics = {name: _certified(score, confidence) for name, score in run.scores.items()}
+    rubrics = {}
+    for name, score in run.scores.items():
+        rubrics[name] = _certified(score, confidence)
     return PairCertificate(
         run=run.name, data=run.data, systems=run.systems, confidence=confidence, rubrics=rubrics
     )

@@ -133,7 +133,10 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
 
     def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementFound]:
         """Return the coefficients of correlation of scores and labels by name."""
-        return {n: _mean(ratings, row, [table], confidence, **options) for n, row in rows.items()}
+        coefficients = {}
+        for n, row in rows.items():
+            coefficients[n] = _mean(ratings, row, [table], confidence, **options)
+        return coefficients
 
     return certificate.Correlations(
         item=certificate.CorrelationLevel(

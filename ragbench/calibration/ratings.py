@@ -234,6 +234,10 @@ def judged_scores(
         word = rubric or judge
         # several judges by one rubric: the name of the score has to tell them apart
         name = word if len(scores) == 1 or rubric is None else f"{word}(judge={judge})"
+        unscored = {}
+        for key in answers:
+            if key not in ratings:
+                unscored[key] = "no_rating"
         judged[name] = JudgedScore(
             name=name,
             rubric=Rubric(word, "answer", ("answer",), {}, (), (), "rating", "higher"),
@@ -241,7 +245,7 @@ def judged_scores(
             model=model,
             signature=str(Signature.of(word, judge="elsewhere", model=model)),
             scores=ratings,
-            unscored={key: "no_rating" for key in answers if key not in ratings},
+            unscored=unscored,
         )
     return judged
 
@@ -272,7 +276,10 @@ def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, lis
     """Return part -> names of its columns in a table, `chosen` by the user or recognised."""
     _check_columns(first, chosen)
     used = set(chain.from_iterable(chosen.values()))
-    free = [name for name in first.values if name not in used]
+    free = []
+    for name in first.values:
+        if name not in used:
+            free.append(name)
     columns = {}
     for part, usual in PARTS.items():
         if part in chosen:

@@ -301,7 +301,9 @@ def _allocation(
     scores: FloatArray, codes: Strata, n: int
 ) -> tuple[float, list[tuple[NDArray[np.intp], int]]]:
     """Return the variance of the mean of n labels, and the (places, number of labels) of strata."""
-    parts = [np.flatnonzero(codes == level) for level in np.unique(codes)]
+    parts = []
+    for level in np.unique(codes):
+        parts.append(np.flatnonzero(codes == level))
     sizes = np.array([len(part) for part in parts])
     variances = np.array([(scores[part] * (1 - scores[part])).mean() for part in parts])
     counts = allocate_labels(sizes, np.sqrt(variances), n)
@@ -333,7 +335,9 @@ def draw_again(run: JudgedRun, score: JudgedScore, signature: str) -> Draw | Non
     where: Where = "unsure" if is_unsure_draw(signature) else "everywhere"
     try:
         n, seed = int(part("n") or ""), int(part("seed") or "")
-        systems = [run.systems[int(place)] for place in (part("systems") or "").split(".")]
+        systems = []
+        for place in (part("systems") or "").split("."):
+            systems.append(run.systems[int(place)])
         again = draw(run, score, n, seed=seed, unit=unit, systems=systems, where=where)
     except (ValueError, IndexError):  # somebody edited the cell of the sheet
         return None
@@ -361,7 +365,10 @@ def _units(
 ) -> list[tuple[int, tuple[Key, ...]]]:
     """Return stratum and keys of each unit of the draw, sorted by key."""
     place = {name: number for number, name in enumerate(systems)}
-    scores = {key: value for key, value in score.scores.items() if key[0] in place}
+    scores = {}
+    for key, value in score.scores.items():
+        if key[0] in place:
+            scores[key] = value
     units: list[tuple[int, tuple[Key, ...]]] = []
     if unit == "answer":
         for key, value in sorted(scores.items()):
@@ -409,7 +416,9 @@ def sheet_rows(
                 "reference": "\n".join(item.references),
                 "queries": _numbered(item.queries or ()),
             }
-            cells = [parts[need] if need in rubric.needs else "" for need in parts]
+            cells = []
+            for need in parts:
+                cells.append(parts[need] if need in rubric.needs else "")
             head = [item_id(run, rubric.name, key), rubric.name, *cells, item.answer or ""]
             # the cells of label and comment stay empty
             tail = [None, None, drawn.probability_of(key), drawn.signature]

@@ -214,7 +214,10 @@ def _price_fusions(run: PricedRun) -> Iterator[tuple[PricedChange, BoolArray]]:
         sources, method, weights = group[best]
         is_rrf = method == "rrf"
         # A fusion without the base is a replacement, and its text must not read as an addition.
-        names = [source for source in sources if source != run.base]
+        names = []
+        for source in sources:
+            if source != run.base:
+                names.append(source)
         how = "rrf" if is_rrf else f"weighted {' : '.join(f'{w:.2g}' for w in weights)}"
         first = "fuse with" if len(names) < len(sources) else "instead fuse"
         fusion = FusedRetriever(

@@ -122,7 +122,10 @@ def _groups(
     vocabularies, n_gold = list[tuple[str, ...]](), list[int]()
     for place, row in enumerate(rows):
         vocabulary = frozenset(words(row.question))
-        gold = [document for document, grade in row.judged.items() if grade >= relevant]
+        gold = []
+        for document, grade in row.judged.items():
+            if grade >= relevant:
+                gold.append(document)
         # equal words of all questions are one object
         vocabularies.append(tuple(map(sys.intern, vocabulary)))
         n_gold.append(len(gold))
@@ -178,7 +181,9 @@ def _language(question: str, vocabulary: frozenset[str]) -> str:
     """Return the language whose stop words a question has most; '' if none is sure."""
     if not is_latin(question):
         return "a script other than Latin"
-    counts = {name: len(vocabulary & stops) for name, stops in _stop_words().items()}
+    counts = {}
+    for name, stops in _stop_words().items():
+        counts[name] = len(vocabulary & stops)
     *_, second, most = sorted(counts.values())
     # A lead of one stop word: languages share some, such as `in`, and a tie tells nothing.
     if most < max(_STOP_WORDS, second + 1):

@@ -156,7 +156,9 @@ class StoredRankings:
             rows, gold = [*self._rows_of(name)], self.gold.by_query
             n_needs = np.array([len(row.needs) for row in rows], np.int64)
             # a passage is of one document, and so meets one of several whole documents
-            is_span = [not gold[row.query_id].keys() >= {*row.needs} for row in rows]
+            is_span = []
+            for row in rows:
+                is_span.append(not gold[row.query_id].keys() >= {*row.needs})
             if np.any(is_deep & (n_needs > k) & np.array(is_span, bool)):
                 return None
         # no order of the hits fits more than k of them into k places

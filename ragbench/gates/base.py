@@ -221,7 +221,9 @@ class GatedRun:
         `why` names each skipped judge with its reason; the decision has no system.
         """
         skipped = {} if self.summary is None else self.summary.skipped_judges
-        reasons = [f"judge {judge} was skipped: {why}" for judge, why in skipped.items()]
+        reasons = []
+        for judge, why in skipped.items():
+            reasons.append(f"judge {judge} was skipped: {why}")
         reasons = reasons or ["run all systems, without --only"]
         return Decision(
             verdict="undecided", why="; ".join([f"{score} was not scored in this run", *reasons])
@@ -547,7 +549,8 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     """
     decisions: list[Decision] = []
     for gate in gates:
-        decisions += [decision_of_gate(gate, decision) for decision in gate.decide_systems(run)]
+        for decision in gate.decide_systems(run):
+            decisions.append(decision_of_gate(gate, decision))
     return decisions
 
 

@@ -171,7 +171,11 @@ def _signatures(summary: Summary | None, rubric: str) -> list[Signature]:
         if rubric in system.scores:
             scores.append(system.scores[rubric])
     # systems may have been judged by several models
-    return [Signature.parse(score.signature) for score in scores if score.judge is not None]
+    signatures = []
+    for score in scores:
+        if score.judge is not None:
+            signatures.append(Signature.parse(score.signature))
+    return signatures
 
 
 def _describe(part: str, certified: Signature, scored: Sequence[Signature]) -> str:

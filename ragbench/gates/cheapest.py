@@ -76,7 +76,10 @@ class CostComparison:
         out.
         """
         answers = _has_answers(self.systems[self.system])
-        peers = [s for s in self.systems.values() if _has_answers(s) == answers]
+        peers = []
+        for system in self.systems.values():
+            if _has_answers(system) == answers:
+                peers.append(system)
         for cost in get_args(QueryCost):
             costs = {peer.name: _cost_of_query(peer, cost) for peer in peers}
             costs = {name: value for name, value in costs.items() if not math.isnan(value)}
@@ -102,7 +105,9 @@ class CostComparison:
 
     def rivals(self, system: str) -> list[str]:
         """Return the other systems, the best mean first; equal means keep their order."""
-        columns = {name: scores.columns[self.measure] for name, scores in self.systems.items()}
+        columns = {}
+        for name, scores in self.systems.items():
+            columns[name] = scores.columns[self.measure]
         sign = -1 if columns[system].direction == "higher" else 1
         names = sorted(columns, key=lambda name: sign * columns[name].mean)
         return [name for name in names if name != system]
@@ -234,7 +239,10 @@ class Cheapest(base.SystemGate):
         the rivals with the worst verdict.
         """
         run, system, margin = candidate.run, candidate.system, self.cheapest_within
-        means = [name for name, column in system.columns.items() if column.aggregate != "sum"]
+        means = []
+        for name, column in system.columns.items():
+            if column.aggregate != "sum":
+                means.append(name)
         score = candidate.score or gated_score(means)
         systems = scored_by(score, candidate.having.values())
         if system.name not in systems:

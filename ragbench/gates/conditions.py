@@ -136,7 +136,9 @@ def _read_number(text: str) -> tuple[float | None, list[str], _Keys]:
     """Return (number at the start, words after it, keys of options in brackets at the end)."""
     body, options = text.strip(), _Keys()
     head, bracket, inner = body.rpartition("(")
-    parts = [part.strip() for part in inner.removesuffix(")").split(",")]
+    parts = []
+    for part in inner.removesuffix(")").split(","):
+        parts.append(part.strip())
     if bracket and inner.endswith(")") and all(part in _OPTIONS for part in parts):
         body = head
         for part in parts:

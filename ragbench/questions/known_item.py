@@ -54,7 +54,10 @@ def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandida
     no_terms = load("english").union(words(title))
     best: tuple[int, list[str], str] | None = None
     for sentence in sentences(passage.text):
-        long_words = {word for word in words(sentence) if word.isalpha() and len(word) > 3}
+        long_words = set()
+        for word in words(sentence):
+            if word.isalpha() and len(word) > 3:
+                long_words.add(word)
         terms = sorted(long_words - no_terms, key=lambda word: (frequency[word], word))[:_N_TERMS]
         rarity = (sum(frequency[term] for term in terms), terms, sentence)
         if len(terms) == _N_TERMS and (best is None or rarity < best):

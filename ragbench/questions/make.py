@@ -91,7 +91,9 @@ class QuestionMaker:
             if not size:
                 break
             rows = [row % len(passages) for row in range(start, start + size)]
-            jobs = [(passages[row], tuple(filter(None, by_passage[row]))) for row in rows]
+            jobs = []
+            for row in rows:
+                jobs.append((passages[row], tuple(filter(None, by_passage[row]))))
             results: dict[int, QuestionCandidate] = {}
             for position, candidate in engine.map(
                 partial(self._write, engine, kind, questions), jobs

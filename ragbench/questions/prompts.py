@@ -114,9 +114,12 @@ class QuestionPrompts:
     def _request(self, prompt: str, material: Material, hints: str = "") -> ChatRequest:
         """Return the request of a prompt of the file, with the texts of `material` in fences."""
         texts, fields = _texts(), _texts()["fields"][prompt]
+        properties = {}
+        for name, kind in fields.items():
+            properties[name] = {"type": kind}
         schema: dict[str, Any] = {
             "type": "object",
-            "properties": {name: {"type": kind} for name, kind in fields.items()},
+            "properties": properties,
             "required": [*fields],
             "additionalProperties": False,
         }

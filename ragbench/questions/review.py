@@ -44,7 +44,9 @@ def read_questions(path: Path) -> list[Entry]:
     entries = []
     for entry in read_csv(path):
         names = dict.fromkeys([*COLUMNS, *entry.values, *_REVIEW_COLUMNS])
-        cells = {name: entry.values.get(name) or "" for name in names}
+        cells = {}
+        for name in names:
+            cells[name] = entry.values.get(name) or ""
         entry.text("id")
         entry.text("question")
         if cells["reviewed"] not in ("", "yes", _EDITED):
@@ -84,7 +86,9 @@ def to_reviewed_table(entries: Sequence[Entry]) -> str:
 
     Cells that a spreadsheet would run as formulas get an apostrophe.
     """
-    rows = [[*entry.values.values()] for entry in entries]
+    rows = []
+    for entry in entries:
+        rows.append([*entry.values.values()])
     return to_csv([*entries[0].values], rows)
 
 
