@@ -132,7 +132,10 @@ def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object
     metadata = entry.values.get("metadata")
     if metadata is not None and not isinstance(metadata, Mapping):
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object or null")
-    further = {key: value for key, value in entry.values.items() if key not in fields}
+    further = {}
+    for key, value in entry.values.items():
+        if key not in fields:
+            further[key] = value
     return {**further, **(metadata or {})}
 
 
@@ -221,7 +224,10 @@ def read_topics(path: Path, field: TopicField = "title") -> list[Query]:
         key = field if start.startswith("<") else "title"
         if not entry.values.get(key):
             raise entry.error(f"topic '{name}' has no {key}")
-        metadata = {k: v for k, v in entry.values.items() if k not in ("num", key)}
+        metadata = {}
+        for column, value in entry.values.items():
+            if column not in ("num", key):
+                metadata[column] = value
         queries.append(Query(name, entry.values[key], metadata))
     if not queries:
         raise DataError("no topics", file=path, allowed="<top> ... </top>, or id<TAB>text lines")
@@ -342,7 +348,9 @@ def corpus_of(value: object) -> Corpus:
     if is_frame(value):
         items = rows_of(value, "documents")
     elif isinstance(value, Mapping):
-        items = [{"id": name, "text": text} for name, text in value.items()]
+        items = []
+        for name, text in value.items():
+            items.append({"id": name, "text": text})
     elif isinstance(value, Iterable):
         items = list(value)
     else:
@@ -350,7 +358,9 @@ def corpus_of(value: object) -> Corpus:
         raise OptionError("run_experiment", "documents", Phrase(type(value).__name__), allowed)
     values = [_document_values(item) for item in items]
     if all(hasattr(item, "page_content") for item in items):
-        sources = [str(row["metadata"].get("source", "")) for row in values]
+        sources = []
+        for row in values:
+            sources.append(str(row["metadata"].get("source", "")))
         # the chunks of one file have one source, which names none of them
         if len({*sources} - {""}) == len(items):
             values = [{"id": name, **row} for name, row in zip(sources, values, strict=True)]
@@ -409,8 +419,14 @@ def _read_folder(folder: Path) -> Corpus:
         (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
         key=lambda path: path.parts,
     )
-    visible = [path for path in paths if not any(part[0] == "." for part in path.parts)]
-    files = [path for path in visible if path.suffix.lower() in _READERS]
+    visible = []
+    for path in paths:
+        if not any(part[0] == "." for part in path.parts):
+            visible.append(path)
+    files = []
+    for path in visible:
+        if path.suffix.lower() in _READERS:
+            files.append(path)
     if not files:
         allowed = f"{', '.join(_READERS)} files"
         raise DataError("no documents in the folder", file=folder, allowed=allowed)

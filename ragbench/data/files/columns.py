@@ -182,7 +182,10 @@ class ColumnFinder:
         names_part = _BY_WORDS.get(part)
         if columns or names_part is None:
             return columns
-        columns = [column for column in free if names_part(column)]
+        columns = []
+        for column in free:
+            if names_part(column):
+                columns.append(column)
         # an output is a system's beside a column of gold answers
         if part == "answer" and not columns and any(map(names_reference, free)):
             return [column for column in free if names_output(column)]
@@ -193,7 +196,11 @@ class ColumnFinder:
         if part != "reference" or not all(map(self._contents.are_places, columns)):
             return []
         rival_columns = columns_named(free, PARTS[part].likely)
-        return [column for column in rival_columns if not self._contents.are_places(column)]
+        rivals = []
+        for column in rival_columns:
+            if not self._contents.are_places(column):
+                rivals.append(column)
+        return rivals
 
 
 def _report_ambiguity(error: DataError, doubts: list[str] | None) -> None:
@@ -207,7 +214,10 @@ def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap)
     """Add a column `context` to `chosen`, as gold passages or as retrieved ones."""
     # It is gold beside retrieved passages, as in deepeval, and in a table without answers, as in
     # SQuAD.
-    columns = [column for column in free if folded(column) == _CONTEXT]
+    columns = []
+    for column in free:
+        if folded(column) == _CONTEXT:
+            columns.append(column)
     if not columns:
         return
     by_system = "answer" in chosen and (chosen["answer"] != "answer" or "reference" in chosen)

@@ -47,7 +47,10 @@ class DocumentColumns:
 
         Of several others, those come alone whose values stand in another column or in the corpus.
         """
-        columns = [column for column in free if self.part_of(column) == part]
+        columns = []
+        for column in free:
+            if self.part_of(column) == part:
+                columns.append(column)
         if exact := [column for column in columns if column in self._exact]:
             names = chain.from_iterable(PARTS[part].sure for part in DOCUMENT_PARTS)
             return columns_named(exact, [*names])

@@ -203,7 +203,9 @@ def passage_ids(entries: Iterable[Entry], column: str) -> set[str]:
     ids: set[str] = set()
     for entry in entries:
         items = read_list(entry, column) or ()
-        ids.update(text_of_item(item) for item in items if isinstance(item, Mapping))
+        for item in items:
+            if isinstance(item, Mapping):
+                ids.add(text_of_item(item))
     return ids - {""}
 
 

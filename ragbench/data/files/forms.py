@@ -62,7 +62,11 @@ class Form:
 
     def missing_keys(self, values: Values) -> list[str]:
         """Return the keys of the form that a row lacks, in the order of the form."""
-        return [key for key in self.keys if not _has(values, key)]
+        keys = []
+        for key in self.keys:
+            if not _has(values, key):
+                keys.append(key)
+        return keys
 
 
 def find_form(values: Values) -> Form | None:
@@ -288,7 +292,10 @@ def _with_selection(values: Values) -> Content:
     for document, is_selected in zip(documents, passages["is_selected"], strict=True):
         if is_true(is_selected):
             relevant.append(document["id"])
-    answers = [text for text in _listed(values.get("answers")) if text != _NO_ANSWER]
+    answers = []
+    for text in _listed(values.get("answers")):
+        if text != _NO_ANSWER:
+            answers.append(text)
     row = _without(values, "passages", "answers", "wellFormedAnswers")
     return [{**row, "reference": answers, "relevant": relevant}], documents
 
@@ -297,8 +304,11 @@ def _with_positives(values: Values) -> Content:
     """Return a question of MIRACL or Tevatron with its positive passages, and all passages."""
     positive = _listed(values["positive_passages"])
     negative = _listed(values.get("negative_passages"))
-    documents = [{**_without(passage, "docid"), "id": passage["docid"]} for passage in positive]
-    documents += [{**_without(passage, "docid"), "id": passage["docid"]} for passage in negative]
+    documents = []
+    for passage in positive:
+        documents.append({**_without(passage, "docid"), "id": passage["docid"]})
+    for passage in negative:
+        documents.append({**_without(passage, "docid"), "id": passage["docid"]})
     row = _without(values, "positive_passages", "negative_passages")
     return [{**row, "relevant": [passage["docid"] for passage in positive]}], [*documents]
 
@@ -374,9 +384,12 @@ def _agent_run(values: Values) -> Content:
         calls += [{"name": name, "arguments": {}}] * n_missing
     documents = _unique(_listed(values["retrieved_docids"]))
     is_answered = bool(steps) and steps[-1]["type"] == "output_text"
+    contexts = []
+    for name in documents:
+        contexts.append({"id": name, "text": texts.get(str(name), "")})
     row = {
         "answer": steps[-1]["output"] if is_answered and values["status"] == "completed" else None,
-        "contexts": [{"id": name, "text": texts.get(str(name), "")} for name in documents],
+        "contexts": contexts,
         "queries": [call["arguments"]["query"] for call in calls if "query" in call["arguments"]],
         "tool_calls": calls,
         "retrieved_docids": documents,
@@ -418,8 +431,12 @@ def _crag(values: Values) -> Content:
 
 def _with_aliases(values: Values) -> Content:
     """Return a row of TriviaQA with all spellings of its answer."""
-    row = {key[:1].lower() + key[1:]: value for key, value in values.items()}
-    answer = {key.lower(): value for key, value in row["answer"].items()}
+    row = {}
+    for key, value in values.items():
+        row[key[:1].lower() + key[1:]] = value
+    answer = {}
+    for key, value in row["answer"].items():
+        answer[key.lower()] = value
     gold = _unique([answer["value"], *_listed(answer["aliases"])])
     return [{**_without(row, "answer"), "reference": gold}], []
 
@@ -439,7 +456,9 @@ def _kilt(values: Values) -> Content:
 
 def _with_evidence(values: Values) -> Content:
     """Return a row of MultiHop-RAG with its facts as gold passages."""
-    facts = [evidence["fact"] for evidence in _listed(values["evidence_list"])]
+    facts = []
+    for evidence in _listed(values["evidence_list"]):
+        facts.append(evidence["fact"])
     return [{**_without(values, "evidence_list"), "reference_contexts": facts}], []
 
 

@@ -125,7 +125,10 @@ class DocumentNames:
         if f"/{self._folder}" in path:
             yield path.rpartition(f"/{self._folder}")[2]
             return
-        steps = [step for step in path.split("/") if step]
+        steps = []
+        for step in path.split("/"):
+            if step:
+                steps.append(step)
         for start in range(1, len(steps)):
             yield "/".join(steps[start:])
 
@@ -229,7 +232,11 @@ class GoldIds:
                 problem = f"column '{column}': '{both}' stands in two lists of alternatives"
                 raise entry.error(problem, allowed="each id in one inner list")
             group_heads |= dict.fromkeys(names, names[0] if names else "")
-        return {name: first for name, first in group_heads.items() if name != first}
+        alternatives = {}
+        for name, first in group_heads.items():
+            if name != first:
+                alternatives[name] = first
+        return alternatives
 
     def grades(self, entry: Entry, column: str, gold: GradedIds) -> dict[str, int]:
         """Return gold document -> grade of a row, from a column with grades alone.
@@ -248,7 +255,9 @@ class GoldIds:
                 documents.
         """
         value = entry.values.get(column)
-        defaults = {name: 1 if grade is None else grade for name, grade in gold}
+        defaults = {}
+        for name, grade in gold:
+            defaults[name] = 1 if grade is None else grade
         if isinstance(value, str) and is_printed(value.strip()):
             value = self.parse_list(entry, column, value.strip())
         if isinstance(value, str):
@@ -460,7 +469,9 @@ class RankedIds(GoldIds):
         text = value.strip() if isinstance(value, str) else None
         if value is None or value != value or (text and text.casefold() in _NO_VALUES):
             return None
-        names = [name for name, _ in self._items(entry, column, value, top=True)]
+        names = []
+        for name, _ in self._items(entry, column, value, top=True):
+            names.append(name)
         for name in names:
             reason = id_problem(encode_spaces(name))
             if len(name) > _LONGEST_ID:

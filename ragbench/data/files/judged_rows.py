@@ -142,10 +142,15 @@ def read_judged_rows(files: Sequence[Path], columns: Mapping[str, Sequence[str]]
         entries = list(chain.from_iterable(_converted(form, entry) for entry in entries))
     if form.silence:
         _complete_raters(form, entries)
-    user_columns = {part: names[-1] for part, names in columns.items() if part in OWN_PARTS}
+    user_columns = {}
+    for part, names in columns.items():
+        if part in OWN_PARTS:
+            user_columns[part] = names[-1]
     labels = tuple(columns.get(LABEL, ())) or _label_columns(entries[0])
     parts = {**_usual_columns(form, entries, labels), **form.columns, **user_columns}
-    rows = [_row(entry, parts, number) for number, entry in enumerate(entries, start=1)]
+    rows = []
+    for number, entry in enumerate(entries, start=1):
+        rows.append(_row(entry, parts, number))
     rows = _apart(rows) if form.ids_repeat else rows
     if len(files) > 1 and not form.join:
         # ids are those within a file
@@ -239,7 +244,9 @@ def _complete_raters(form: JudgedForm, entries: Sequence[Entry]) -> None:
     """Add the label for silence to the rows that a rater of the file said nothing about."""
     # a rater who spoke about few rows has not read them all, and is left out
     n_rows = Counter(entry.file for entry in entries)
-    n_spoken = {file: Counter[str]() for file in n_rows}
+    n_spoken = {}
+    for file in n_rows:
+        n_spoken[file] = Counter[str]()
     for entry in entries:
         n_spoken[entry.file].update(list(entry.values["raters"]))
     for entry in entries:
@@ -261,7 +268,10 @@ def _usual_columns(
     form: JudgedForm, entries: Sequence[Entry], labels: Sequence[str]
 ) -> dict[str, str]:
     """Return part -> its column by usual names, for the parts that the form does not name."""
-    free = [name for name in entries[0].values if name not in labels]
+    free = []
+    for name in entries[0].values:
+        if name not in labels:
+            free.append(name)
     free = [name for name in free if name not in form.columns.values()]
     chosen = {}
     for part in _TABLE_PARTS:

@@ -180,6 +180,9 @@ def _pool_column(entries: Sequence[Entry], columns: PartMap) -> str | None:
     used, present = set(columns.values()), dict[str, None]()
     for entry in entries:
         present |= dict.fromkeys(entry.values)
-    free = [column for column in present if column not in used]
+    free = []
+    for column in present:
+        if column not in used:
+            free.append(column)
     candidates = columns_named(free, PARTS["pool"].sure)
     return next(filter(ColumnContents(entries, None).holds_pools, candidates), None)

@@ -172,15 +172,22 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     paths = (predictions, *references)
-    tables = [path for path in paths if plain_suffix(Path(path)) in _TABLES]
+    tables = []
+    for path in paths:
+        if plain_suffix(Path(path)) in _TABLES:
+            tables.append(path)
     if 0 < len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
         raise DataError(f"{tables[0]} is a table and {text} is a text file", allowed=_FORMS)
     answers: dict[str, str | None]
     if tables:
-        answers = {key: stored.answer for key, stored in read_predictions(predictions).items()}
+        answers = {}
+        for key, stored in read_predictions(predictions).items():
+            answers[key] = stored.answer
     else:
-        answers = {key: line for key, [line] in _read_lines(predictions).items()}
+        answers = {}
+        for key, [line] in _read_lines(predictions).items():
+            answers[key] = line
     gold: dict[str, list[str]] = {}
     for path in references:
         texts_of = _read_references(path) if tables else _read_lines(path)
@@ -200,7 +207,10 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
 
 def _read_lines(path: str) -> dict[str, list[str]]:
     """Return line number from 1, as text -> a list with the text of the line."""
-    return {str(number): [line.rstrip("\r\n")] for number, line in text_lines(path)}
+    lines = {}
+    for number, line in text_lines(path):
+        lines[str(number)] = [line.rstrip("\r\n")]
+    return lines
 
 
 def _read_references(path: str) -> dict[str, list[str]]:

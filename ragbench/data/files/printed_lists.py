@@ -128,7 +128,10 @@ def _read_python(text: str) -> Any:
     if not isinstance(items, (list, tuple, set, dict)):
         return None
     # NumPy writes no commas, and Python would join such texts to one
-    texts = [token.string for token in tokens if token.type == tokenize.STRING]
+    texts = []
+    for token in tokens:
+        if token.type == tokenize.STRING:
+            texts.append(token.string)
     is_list = isinstance(items, list) and all(isinstance(item, str) for item in items)
     if is_list and len(texts) > len(items):
         return [ast.literal_eval(text) for text in texts]
@@ -198,7 +201,10 @@ def read_ids(text: str) -> Any:
         raise problem
     ids = list[str]()
     for pieces in parts:
-        quoted = [piece for piece in pieces if piece[0] in QUOTES]
+        quoted = []
+        for piece in pieces:
+            if piece[0] in QUOTES:
+                quoted.append(piece)
         if len(quoted) == len(pieces):
             ids += (str(_value_of(piece)) for piece in quoted)
         # `(a)` is more likely a title than a tuple

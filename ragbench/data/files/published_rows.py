@@ -73,8 +73,10 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
         for entry in entries:
             new_rows, new_documents = convert_row(form, entry, entries)
             dropped += form.dropped(entry.values) if form.dropped is not None else ()
-            rows += [replace(entry, values=dict(values)) for values in new_rows]
-            documents += [replace(entry, values=dict(values)) for values in new_documents]
+            for values in new_rows:
+                rows.append(replace(entry, values=dict(values)))
+            for values in new_documents:
+                documents.append(replace(entry, values=dict(values)))
     for column in filter(None, columns.values()):
         if column in entries[0].values and not _is_present(rows, column):
             return Published(entries)
@@ -135,7 +137,10 @@ def _differences(value: Any, model: Any, path: str = "") -> Iterator[tuple[str, 
     """Yield the path and both types of each value that has another type in a model row."""
     pairs: Iterable[tuple[object, Any, Any]] = ()
     if isinstance(value, Mapping) and isinstance(model, Mapping):
-        pairs = [(key, value[key], model[key]) for key in model if key in value]
+        pairs = []
+        for key in model:
+            if key in value:
+                pairs.append((key, value[key], model[key]))
     elif isinstance(value, list) and isinstance(model, list):
         pairs = zip(count(), value, model, strict=False)
     elif kind(value) != kind(model) and model is not None:

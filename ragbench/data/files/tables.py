@@ -80,7 +80,10 @@ def find_table(folder: Path, name: str) -> Path | None:
     for suffix in _TABLES:
         for end in ("", ".gz"):
             files.append(folder / f"{name}{suffix}{end}")
-    paths = [path for path in files if path.is_file()]
+    paths = []
+    for path in files:
+        if path.is_file():
+            paths.append(path)
     subfolder = folder / name
     if subfolder.is_dir() and find_tables(subfolder):
         paths.append(subfolder)
@@ -154,7 +157,10 @@ def _chosen_split(folder: Path, tables: Tables, split: str | None) -> str:
 def _no_table(folder: Path) -> DataError:
     """Return the error for a folder without a table, with its subfolders that have tables."""
     subfolders = sorted(path for path in folder.iterdir() if path.is_dir())
-    names = [path.name for path in subfolders if find_tables(path)]
+    names = []
+    for path in subfolders:
+        if find_tables(path):
+            names.append(path.name)
     if names:
         problem = f"no table in the folder, but in {', '.join(names)}"
         return DataError(problem, file=folder, allowed="one of these folders")

@@ -181,6 +181,10 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
     answers = {}
     for name, rows in collection.recorded_answers.items():
         answers[name] = [answered for answered in rows if answered.query_id in ids]
+    recorded_answers = {}
+    for name, rows in answers.items():
+        if rows:
+            recorded_answers[name] = rows
     return replace(
         collection,
         queries=[query for query in collection.queries if query.id in ids],
@@ -192,7 +196,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         forbidden=select(collection.forbidden),
         nuggets=select(collection.nuggets),
         expected_tool_calls=select(collection.expected_tool_calls),
-        recorded_answers={name: rows for name, rows in answers.items() if rows},
+        recorded_answers=recorded_answers,
         notes=[*collection.notes, note],
     )
 

@@ -97,7 +97,10 @@ class Beir(base.Located):
         if judgements is None:
             notes.append("no judgements: all queries are taken")
         else:
-            judged = [query for query in queries if query.id in judgements.grades]
+            judged = []
+            for query in queries:
+                if query.id in judgements.grades:
+                    judged.append(query)
             if n := len(queries) - len(judged):
                 notes.append(f"{counted(n, 'query')} without a judgement in the split left out")
             notes += judgements.notes()
@@ -124,7 +127,9 @@ class Beir(base.Located):
         answers_file = find_file(self._path, "answers.jsonl")
         queries = list(read_all_splits(file, "queries", self._name)) if file else []
         answers = list(read_jsonl(answers_file)) if answers_file else []
-        texts = {entry.id(id_key(entry)): entry.text("text") for entry in queries}
+        texts = {}
+        for entry in queries:
+            texts[entry.id(id_key(entry))] = entry.text("text")
         chosen = self._qrels_files()
         judgements: dict[tuple[str, str], str] = {}
         for part in map(_read_split, chosen):
@@ -215,7 +220,10 @@ def read_answers(path: Path, query_ids: Sequence[str]) -> dict[str, list[str]]:
             raise entry.error(f"'answers' is {shown(value)}", allowed="a list of texts")
         answers[query_id] = texts
     names = set(query_ids)
-    missing = [(entry.line or 0, name) for name, entry in entries.items() if name not in names]
+    missing = []
+    for name, entry in entries.items():
+        if name not in names:
+            missing.append((entry.line or 0, name))
     if missing:
         raise unknown_query(str(path), missing, names, "queries.jsonl")
     return {query_id: gold for query_id, gold in answers.items() if gold}

@@ -53,7 +53,10 @@ class IrDatasets:
             qrels = _qrels(source.qrels_iter()) if source.has_qrels() else None
             queries = list(source.queries_iter())
             # a collection without judgements keeps all its queries
-            judged = [q for q in queries if qrels is None or q.query_id in qrels]
+            judged = []
+            for query in queries:
+                if qrels is None or query.query_id in qrels:
+                    judged.append(query)
             documents = list(map(_document, source.docs_iter())) if source.has_docs() else None
         except Exception as error:  # downloads fail in many ways
             reason = str(error).split("\n", 1)[0]

@@ -162,7 +162,10 @@ class QuestionTable:
         """
         gold = {}
         for query, spans in self.spans.items():
-            placed = [span for span in spans if span is not None]
+            placed = []
+            for span in spans:
+                if span is not None:
+                    placed.append(span)
             # a part of the gold would give other values than the whole
             gold[query] = placed if len(placed) == len(spans) else []
         return gold
@@ -330,6 +333,11 @@ class ParsedRow:
         and `retrieved` ids, None without passages; gold of a grade other than 1 is `id: grade`, and
         a gold span `document start-end`. Other lists are [] without any.
         """
+        reference_spans = []
+        for span in self.gold.spans:
+            reference_spans.append(
+                "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
+            )
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
@@ -342,10 +350,7 @@ class ParsedRow:
             "queries": self.queries,
             "system": self.system,
             "reference_contexts": self.quoted,
-            "reference_spans": [
-                "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
-                for span in self.gold.spans
-            ],
+            "reference_spans": reference_spans,
             "excluded": sorted(self.gold.excluded),
             "pool": None if self.query.pool is None else [*self.query.pool],
             "forbidden": self.gold.forbidden.labels,
@@ -353,7 +358,11 @@ class ParsedRow:
         }
         # parts of a whole conversation have no columns of their own
         derived = () if self.talk.whole is None else ("question", "answer")
-        return {part: values[part] for part in values if part in columns or part in derived}
+        parts = {}
+        for part in values:
+            if part in columns or part in derived:
+                parts[part] = values[part]
+        return parts
 
 
 class GoldColumns:
@@ -488,7 +497,10 @@ class GoldColumns:
         gold = self._ids.read(entry, self.columns["relevant"])
         if "grades" in self.columns:
             return self._ids.grades(entry, self.columns["grades"], gold)
-        return {name: 1 if grade is None else grade for name, grade in gold}
+        documents = {}
+        for name, grade in gold:
+            documents[name] = 1 if grade is None else grade
+        return documents
 
     def _documents_of_pages(
         self, entry: Entry, pages: GoldPages, grades: dict[str, int]
@@ -566,7 +578,10 @@ class GoldColumns:
                 record=self.columns["reference_contexts"],
                 allowed="texts that documents of the corpus hold, or ids in `relevant`",
             )
-        columns = [column for part, column in self.columns.items() if part in parts]
+        columns = []
+        for part, column in self.columns.items():
+            if part in parts:
+                columns.append(column)
         if columns and self._n_empty == self._n_rows:
             allowed = "the ids of gold documents, or gold passages, in one row at least"
             raise DataError("no row has any gold", file=file, record=columns[0], allowed=allowed)
@@ -642,7 +657,9 @@ def gold_pages(
         return []
     reader, pages = GoldIds(names), list[Page]()
     for entry in entries:
-        files = [file_name(name) for name, _ in reader.read(entry, columns["relevant"])]
+        files = []
+        for name, _ in reader.read(entry, columns["relevant"]):
+            files.append(file_name(name))
         numbers = _page_numbers(entry, columns["page"])
         numbers = numbers * len(files) if len(numbers) == 1 else numbers
         pairs = zip(files, numbers, strict=False)
@@ -654,7 +671,10 @@ def gold_pages(
 
 def _page_numbers(entry: Entry, column: str) -> list[int | None]:
     """Return the numbers in a column of pages; None for an item that is no number."""
-    return [read_page(item) for item in read_list(entry, column) or ()]
+    numbers = []
+    for item in read_list(entry, column) or ():
+        numbers.append(read_page(item))
+    return numbers
 
 
 def map_columns(
@@ -699,7 +719,9 @@ def kept_rows(entries: Sequence[Entry]) -> Sequence[Entry]:
     column = next(iter(columns_named([*present], [KEEP])), None)
     if column is None:
         return entries
-    marks = [read_boolean(e, column, e.values.get(column), cells=False) for e in entries]
+    marks = []
+    for entry in entries:
+        marks.append(read_boolean(entry, column, entry.values.get(column), cells=False))
     if not any(isinstance(mark, bool) for mark in marks):
         return entries
     rows = []

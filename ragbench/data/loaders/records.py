@@ -475,7 +475,10 @@ class RecordTable:
         for part in ("question", "answer", "reference"):
             column = self._columns.get(part)
             values = [] if column is None else [entry.values.get(column) for entry in self._entries]
-            words = [text for text in values if isinstance(text, str) and text in _MISSING_WORDS]
+            words = []
+            for text in values:
+                if isinstance(text, str) and text in _MISSING_WORDS:
+                    words.append(text)
             if words:
                 rows = fields.counted(len(words), "row")
                 example = f"the text '{words[0]}' in {rows} of column '{column}'"
@@ -521,7 +524,10 @@ class RecordTable:
 
         A `DataError` for a row that cannot be read.
         """
-        return {name: row.file_place for name, row in self._questions().first.items()}
+        places = {}
+        for name, row in self._questions().first.items():
+            places[name] = row.file_place
+        return places
 
     def _questions(self) -> QuestionTable:
         """Return all rows by question; raise a `DataError` if one cannot be read."""
@@ -556,6 +562,10 @@ class RecordTable:
         contexts, further = self._contexts(entry, chat)
         if whole is not None and "answer" not in self._columns:
             reasoning, answer = whole.reasoning, whole.answer
+        reference = []
+        for text in self._texts(entry, "reference"):
+            if text.strip():
+                reference.append(text)
         return ParsedRow(
             entry=entry,
             query=Query(
@@ -572,7 +582,7 @@ class RecordTable:
             answer=answer,
             reasoning=reasoning,
             # an empty text of a list is no gold answer
-            reference=[text for text in self._texts(entry, "reference") if text.strip()],
+            reference=reference,
             # the reworded question was searched for as well
             queries=list(dict.fromkeys([*standalone, *self._texts(entry, "queries")])),
             talk=chat,
@@ -602,10 +612,9 @@ class RecordTable:
         if passages is None:
             return hits, []
         # a prompt holds the first hits of a longer ranking
-        read = [
-            structs.replace(passage, id=hit.id)
-            for passage, hit in zip(passages, hits, strict=False)
-        ]
+        read = []
+        for passage, hit in zip(passages, hits, strict=False):
+            read.append(structs.replace(passage, id=hit.id))
         return read, hits[len(read) :]
 
     def _required(self, entry: Entry, part: str) -> str:
@@ -649,7 +658,10 @@ def _gold_outside_pools(table: QuestionTable) -> list[str]:
     questions = []
     for name, grades in table.grades.items():
         pool = table.queries[name].pool
-        gold = {document for document, grade in grades.items() if grade > 0}
+        gold = set()
+        for document, grade in grades.items():
+            if grade > 0:
+                gold.add(document)
         if pool is not None and not gold.issubset(pool):
             questions.append(name)
     if not questions:

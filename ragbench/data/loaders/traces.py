@@ -103,7 +103,10 @@ class TraceSet:
         """Return the turns before a question: those in its own input, or else of earlier traces."""
         if trace.turns or trace.session is None:
             return trace.turns
-        session = [member for member in self.traces if member.session == trace.session]
+        session = []
+        for member in self.traces:
+            if member.session == trace.session:
+                session.append(member)
         timed = []
         for member in session:
             if member.start is not None:
@@ -200,7 +203,10 @@ class TraceSet:
 
     def _session_notes(self) -> Iterator[str]:
         """Yield a note on the questions that have earlier turns, if there are some."""
-        later = [trace for trace in self.traces if self.turns[trace.id]]
+        later = []
+        for trace in self.traces:
+            if self.turns[trace.id]:
+                later.append(trace)
         if later:
             sessions = set()
             for trace in later:
@@ -392,7 +398,9 @@ class Traces(Previewed):
             problem = f"no spans (keys: {keys or 'none'})"
             raise entries[0].error(problem, allowed=f"an export of {formats}")
         kinds = options.kinds or {}
-        spans = [replace(s, kind=kinds.get(s.name, s.kind)) for s in READERS[form](entries)]
+        spans = []
+        for span in READERS[form](entries):
+            spans.append(replace(span, kind=kinds.get(span.name, span.kind)))
         present = list(dict.fromkeys(span.name for span in spans))
         # a name that no step has is a typing error, and would silently change nothing
         for name in kinds:

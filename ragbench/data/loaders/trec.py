@@ -84,7 +84,10 @@ class Trec:
         judgements.require_queries((topic.id for topic in topics), self._topics.name)
         documents = None if self._corpus is None else list(read_trec_corpus(self._corpus))
         # a topic without judgements has no relevant document: measures are not defined
-        judged = [topic for topic in topics if topic.id in judgements.grades]
+        judged = []
+        for topic in topics:
+            if topic.id in judgements.grades:
+                judged.append(topic)
         notes = collection.corpus_notes(documents, "no corpus: only stored rankings can be scored")
         if n := len(topics) - len(judged):
             notes.append(f"{counted(n, 'topic')} without a judgement left out")

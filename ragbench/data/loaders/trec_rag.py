@@ -323,7 +323,10 @@ def _left_out(
 ) -> list[str]:
     """Return a note on judged topics or runs without an answer; a DataError if all are such."""
     names, judged = dict.fromkeys(answers), dict.fromkeys(judged)
-    unknown = [name for name in judged if name not in names]
+    unknown = []
+    for name in judged:
+        if name not in names:
+            unknown.append(name)
     if not unknown:
         return []
     files = ", ".join(path.name for path in paths)

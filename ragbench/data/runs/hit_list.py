@@ -89,7 +89,10 @@ class Hit(NamedTuple):
             return "must never come up"
         if self.gold == (ANSWER,):
             return "has the gold answer"
-        spans = [name for name in self.gold if name != self.document]
+        spans = []
+        for name in self.gold:
+            if name != self.document:
+                spans.append(name)
         if spans:
             return f"has gold {', '.join(spans)}"
         if not self.is_beside:
@@ -288,7 +291,9 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Document]) -> list[int
             if name is not None and places[name]:
                 joined[number] = places[name].pop()
     # passages that were read twice
-    texts = {_text(contexts[number]): place for number, place in joined.items()}
+    texts = {}
+    for number, place in joined.items():
+        texts[_text(contexts[number])] = place
     for number, context in _unjoined(contexts, joined):
         if _text(context) is not None and _text(context) in texts:
             joined[number] = texts[_text(context)]
@@ -299,7 +304,10 @@ def _unjoined(
     contexts: Sequence[Document], joined: Mapping[int, int]
 ) -> Iterator[tuple[int, Document]]:
     """Yield number and passage of the contexts without a hit."""
-    numbers = [number for number in range(len(contexts)) if number not in joined]
+    numbers = []
+    for number in range(len(contexts)):
+        if number not in joined:
+            numbers.append(number)
     return ((number, contexts[number]) for number in numbers)
 
 

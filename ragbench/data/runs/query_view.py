@@ -265,7 +265,10 @@ class QueryViews:
                 return query
         questions = ((query, " ".join(self.question(query).split())) for query in self._questions)
         # an empty text is a part of every question
-        queries = [query for query, question in questions if part and part in question.casefold()]
+        queries = []
+        for query, question in questions:
+            if part and part in question.casefold():
+                queries.append(query)
         if not queries:
             raise self._no_query_error(text)
         if len(queries) > 1:
@@ -400,7 +403,11 @@ class QueryViews:
     def _answering_systems(self) -> list[SystemSummary]:
         """Systems with a stored answer or verdict, in the order of the summary."""
         kinds = ("predictions", "judgements")
-        return [s for s in self.summary.systems if any(self._lines_of(k, s.name) for k in kinds)]
+        systems = []
+        for system in self.summary.systems:
+            if any(self._lines_of(k, system.name) for k in kinds):
+                systems.append(system)
+        return systems
 
     def _lines(self, name: str, key: str = "query_id") -> run_lines.Lines:
         """Return the index of a file of the run folder by its field `key`; made once."""
@@ -530,6 +537,9 @@ class QueryViews:
         # rows with a sample are about one of several answers, not about the query
         of_system = (row for row in unscored if row.system == system.name)
         of_query = [row for row in of_system if row.sample is None]
+        scores = {}
+        for name, cell in cells.items():
+            scores[name] = None if isnan(cell) else cell
         return SystemView(
             name=system.name,
             summary=system,
@@ -541,7 +551,7 @@ class QueryViews:
             verdicts=tuple(
                 self._lines_of("judgements", system.name).read(manifest.VerdictRow, query)
             ),
-            scores={name: None if isnan(cell) else cell for name, cell in cells.items()},
+            scores=scores,
             ranking_ms=self.ranking_ms(system).get(query),
             unscored={row.measure: row for row in of_query},
         )
@@ -549,7 +559,10 @@ class QueryViews:
 
 def _shown_contexts(answers: Sequence[manifest.AnswerRow], number: int) -> Sequence[Document]:
     """Return the passages of the answer of a repetition; of the first answer with some if none."""
-    of_repeat = [answer for answer in answers if answer.sample == number]
+    of_repeat = []
+    for answer in answers:
+        if answer.sample == number:
+            of_repeat.append(answer)
     for answer in (*of_repeat, *answers):
         if answer.contexts is not None:
             return answer.contexts

@@ -186,7 +186,10 @@ def read_facts(folder: Path) -> RunFacts:
         DataError: One of them is missing or cannot be read, or has another form.
     """
     flat = dict(_flatten(read_config(folder), ""))
-    config = {key: value for key, value in flat.items() if key not in _UNSCORED_KEYS}
+    config = {}
+    for key, value in flat.items():
+        if key not in _UNSCORED_KEYS:
+            config[key] = value
     return RunFacts(read_manifest(folder), config)
 
 
@@ -264,8 +267,10 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
     for k, v in new.items():
         if k in old and old[k] != v:
             texts.append(f"{k}: {old[k]} -> {v}")
-    texts += [f"with {block}" for block in _blocks(new, old)]
-    texts += [f"without {block}" for block in _blocks(old, new)]
+    for block in _blocks(new, old):
+        texts.append(f"with {block}")
+    for block in _blocks(old, new):
+        texts.append(f"without {block}")
     parts = dict.fromkeys([*old_data, *new_data])
     for part in parts:
         if old_data.get(part) != new_data.get(part):

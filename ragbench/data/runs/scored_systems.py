@@ -102,8 +102,12 @@ class ScoredSystems:
         """
         systems = {}
         for name, system in self.systems.items():
-            columns = {score: column.take(rows) for score, column in system.columns.items()}
+            columns = {}
+            for score, column in system.columns.items():
+                columns[score] = column.take(rows)
             # costs are per query, like scores
-            costs = {cost: values[rows] for cost, values in system.costs.items()}
+            costs = {}
+            for cost, values in system.costs.items():
+                costs[cost] = values[rows]
             systems[name] = replace(system, columns=columns, costs=costs)
         return replace(self, query_ids=[self.query_ids[row] for row in rows], systems=systems)

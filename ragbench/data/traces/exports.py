@@ -102,7 +102,10 @@ def read_span(entry: Entry, values: Tree) -> TraceSpan:
         DataError: The row has no id of the trace or of the span.
     """
     # in tables, a part that a span lacks is an empty cell
-    cells = {key: value for key, value in values.items() if value != ""}
+    cells = {}
+    for key, value in values.items():
+        if value != "":
+            cells[key] = value
     # one tree for all notations: paths below need not know them
     row = nested({**cells, "attributes": parse(values.get("attributes"))})
     attributes = to_mapping(row.get("attributes"))
@@ -235,7 +238,9 @@ def read_langfuse(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
             allowed = "traces with whole observations, or an export of observations"
             raise entry.error("observations are ids without content", allowed=allowed)
         trace = {"trace_id": row.get("id")}
-        spans = [_observation(entry, {**snake(item), **trace}) for item in observations]
+        spans = []
+        for item in observations:
+            spans.append(_observation(entry, {**snake(item), **trace}))
         yield from _under_root(entry, row, spans)
 
 

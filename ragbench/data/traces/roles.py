@@ -230,7 +230,11 @@ class _Tree:
     def _roots(self, spans: Sequence[TraceSpan]) -> list[TraceSpan]:
         """Return the spans that are inside none of the others, in their order."""
         ids = {span.id for span in spans}
-        return [span for span in spans if not any(outer.id in ids for outer in self.above(span))]
+        roots = []
+        for span in spans:
+            if not any(outer.id in ids for outer in self.above(span)):
+                roots.append(span)
+        return roots
 
 
 def _root(tree: _Tree, rules: RoleRules) -> TraceSpan:
@@ -314,7 +318,10 @@ def _reranked(
         record = reranker.input if reranker.reranked is None else reranker.reranked
         inputs = values.read_documents(record, rules.id_field, rules.corpus)
         ids = {document.id for document in (passages if inputs is None else inputs)}
-        untouched = [document for document in passages if document.id not in ids]
+        untouched = []
+        for document in passages:
+            if document.id not in ids:
+                untouched.append(document)
         passages = [*_documents(reranker, rules), *untouched]
     return [*passages, *chain.from_iterable(retrieval.documents for retrieval in pending)]
 

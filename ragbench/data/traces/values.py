@@ -53,7 +53,9 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
     messages = _conversation(value)
     if messages is None:
         return _only_text(value, QUESTIONS), ()
-    roles = [(ROLES.get(word), text) for word, text in messages]
+    roles = []
+    for word, text in messages:
+        roles.append((ROLES.get(word), text))
     turns = []
     for role, text in roles:
         if role == "user" or role == "assistant":
@@ -82,7 +84,10 @@ def read_answer(value: Json, path: str | None = None) -> str | None:
     messages = _conversation(value)
     if messages is None:
         return _only_text(value, ANSWERS)
-    texts = [text for role, text in messages if ROLES.get(role) == "assistant"]
+    texts = []
+    for role, text in messages:
+        if ROLES.get(role) == "assistant":
+            texts.append(text)
     return texts[-1] if texts and texts[-1].strip() else None
 
 
@@ -98,7 +103,9 @@ def _only_text(value: Json, names: tuple[tuple[str, ...], ...]) -> str | None:
     # decorators such as `observe` of Langfuse record the arguments of a function so
     if set(value) == {"args", "kwargs"}:
         args = value["args"] if isinstance(value["args"], (list, tuple)) else ()
-        by_position = {str(position): argument for position, argument in enumerate(args)}
+        by_position = {}
+        for position, argument in enumerate(args):
+            by_position[str(position)] = argument
         value = by_position | {**to_mapping(value["kwargs"])}
     for group in names:
         texts = {_only_text(value[key], names) for key in group if key in value} - {None, ""}
@@ -199,7 +206,10 @@ def read_documents(
     if items is None:
         return None
     documents = [_document(item, id_field, corpus) for item in items]
-    passages = [document for document in documents if document is not None]
+    passages = []
+    for document in documents:
+        if document is not None:
+            passages.append(document)
     return passages if len(passages) == len(documents) else None
 
 
