@@ -173,7 +173,10 @@ def check_component(
     # checked above, so that the options of the type do not report it
     node = node.without(CHUNK) if is_chunked else node
     node = without_useless_repeat(node, cls, options, report)
-    common_options = {key: option for key, option in common.items() if key not in options}
+    common_options = {}
+    for key, option in common.items():
+        if key not in options:
+            common_options[key] = option
     declared = {**options, **common_options}
     is_built_in = type_name in family.table
     undeclared = [] if is_built_in else _undeclared(node, cls, declared, entry.place, report)

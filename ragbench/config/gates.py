@@ -127,7 +127,10 @@ def _only_key(
 ) -> tuple[str | None, list[GateProblem]]:
     """Return the one of some keys that a gate has; None, with a problem, for none or several."""
     allowed = list(dict.fromkeys(keys))
-    present = [key for key in allowed if key in values]
+    present = []
+    for key in allowed:
+        if key in values:
+            present.append(key)
     if len(present) == 1:
         return present[0], []
     problem = f"{' and '.join(present)} {if_several}" if present else if_none
@@ -156,7 +159,9 @@ def gate_scores(metrics: Metrics, causes: CauseRules | None = None) -> GateNames
     has no systems.
     """
     measures, generation = metrics.retrieval.measures, metrics.generation
-    scores = [score_facts(name, "retrieval") for name in measures or ()]
+    scores = []
+    for name in measures or ():
+        scores.append(score_facts(name, "retrieval"))
     measure = (causes or CauseRules()).found_measure(metrics.retrieval.top_k)
     scores += [score_facts(measure, "retrieval"), score_facts("right", "generation")]
     for entry in generation or ():

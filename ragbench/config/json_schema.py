@@ -103,7 +103,9 @@ def _metrics() -> Schema:
     from ragbench.score.text import GROUPS, METRICS
 
     retrieval = _block(RetrievalMetrics, summary_line(RetrievalMetrics), match=Match, fill=Fill)
-    examples = [_example(name, MEASURES.load(name)) for name in MEASURES.names()]
+    examples = []
+    for name in MEASURES.names():
+        examples.append(_example(name, MEASURES.load(name)))
     retrieval["properties"]["measures"]["items"] = _suggested(examples)
     properties = {
         "retrieval": retrieval,
@@ -145,7 +147,10 @@ def _types(family: Family) -> list[Schema]:
         except DataError:  # a broken package, which `ragbench list` reports
             continue
         declared = declared_options(component)
-        shared = [option for key, option in common.items() if key not in declared]
+        shared = []
+        for key, option in common.items():
+            if key not in declared:
+                shared.append(option)
         options = [*declared.values(), *shared]
         schema = _object(options, summary_line(component))
         schema["properties"] = {"type": {"const": name}, **schema["properties"]}
@@ -234,7 +239,10 @@ def _type(annotation: Any, option: Option | None = None) -> Schema:
             "exclusiveMaximum": option.lt, "exclusiveMinimum": option.gt,
             "maximum": option.le, "minimum": option.ge,
         }  # fmt: skip
-        set_bounds = {key: bound for key, bound in bounds.items() if bound is not None}
+        set_bounds = {}
+        for key, bound in bounds.items():
+            if bound is not None:
+                set_bounds[key] = bound
         return {**set_bounds, "type": _JSON_TYPES[kind]}
     if kind in (list, tuple, Sequence):
         return {**({"items": _type(arguments[0])} if arguments else {}), "type": "array"}

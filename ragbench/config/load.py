@@ -137,7 +137,10 @@ def _load(
     if None not in configs.values() and not report:
         for check in checks.values():
             report_secret_paths(check.tree, _variables_of(check), report)
-    complete = {name: config for name, config in configs.items() if config is not None}
+    complete = {}
+    for name, config in configs.items():
+        if config is not None:
+            complete[name] = config
     if report or not complete:
         clean = redactor(hidden)
         subject = os.fspath(path) if path else "the config"
@@ -533,7 +536,10 @@ class TreeCheck:
     def _sweeps(self, selections: Mapping[str, schema.Selection]) -> dict[str, schema.Sweep]:
         """Return the sweeps of the retrievers by name, with their `select`."""
         members = self.swept["retrievers"].members
-        return {name: schema.Sweep(members[name], selections.get(name)) for name in members}
+        sweeps = {}
+        for name in members:
+            sweeps[name] = schema.Sweep(members[name], selections.get(name))
+        return sweeps
 
     def _check_deciding_measures(self, top_k: int) -> None:
         """Report each measure that chooses combinations, if it is unknown or looks too deep."""
@@ -550,15 +556,22 @@ class TreeCheck:
         """Report a sweep with folds whose combinations read another sweep with folds."""
         # The inner sweep chose by queries of the fold that the outer one must not have seen.
         entries, references = self.swept["retrievers"].components, self.context.references
-        inner = [n for n in retrievers if entries[n].node.text("type") == schema.CROSS_VALIDATED]
+        inner = []
+        for n in retrievers:
+            if entries[n].node.text("type") == schema.CROSS_VALIDATED:
+                inner.append(n)
         for name in inner:
-            waiting = [source for source, _ in references.get(name, [])]
+            waiting = []
+            for source, _ in references.get(name, []):
+                waiting.append(source)
             for source in waiting:
                 if source in inner:
                     problem = f"its combinations read '{source}', which has folds of its own"
                     self.report.wrong(entries[name], problem, "folds of one of the two")
                     break
-                sources = [other for other, _ in references.get(source, [])]
+                sources = []
+                for other, _ in references.get(source, []):
+                    sources.append(other)
                 waiting += [other for other in sources if other not in waiting]
 
     def _check_names(self) -> None:

@@ -309,7 +309,9 @@ def report_cycles(references: Mapping[str, Sequence[tuple[str, Node]]], report: 
 
     A retriever that refers to itself is a cycle.
     """
-    unsorted = {name: dict(targets) for name, targets in references.items()}
+    unsorted = {}
+    for name, targets in references.items():
+        unsorted[name] = dict(targets)
     while unsorted:
         try:
             TopologicalSorter(unsorted).prepare()

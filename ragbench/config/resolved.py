@@ -220,7 +220,10 @@ def to_yaml(value: Mapping[str, Any]) -> str:
 def _with_texts(value: Any, path_text: Callable[[str], str]) -> Any:
     """Return a resolved value with each path as its text."""
     if isinstance(value, Mapping):
-        return {key: _with_texts(part, path_text) for key, part in value.items()}
+        texts = {}
+        for key, part in value.items():
+            texts[key] = _with_texts(part, path_text)
+        return texts
     if isinstance(value, list):
         return [_with_texts(part, path_text) for part in value]
     return path_text(value) if isinstance(value, WrittenPath) else value

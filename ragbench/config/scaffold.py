@@ -315,7 +315,10 @@ def _guess_columns(
     present: dict[str, None] = {}
     for entry in sample:
         present |= dict.fromkeys(entry.values)
-    free = [column for column in present if column not in columns.values()]
+    free = []
+    for column in present:
+        if column not in columns.values():
+            free.append(column)
     contents = ColumnContents(sample, names)
     if "relevant" not in columns:  # the cells decide: its name may be any
         doubts += _guess_gold(columns, free, contents)
@@ -415,7 +418,10 @@ def _systems_of_corpus(
     if collection.answers:
         text += _template("answers")
     # the notes on columns repeat those on the guess
-    notes = [note for note in collection.notes if not note.startswith(_COLUMN_NOTES)]
+    notes = []
+    for note in collection.notes:
+        if not note.startswith(_COLUMN_NOTES):
+            notes.append(note)
     notes += collection.warnings
     if collection.qrels is None:
         notes.append("no gold documents: add a column with their ids, or with gold passages")
@@ -434,7 +440,10 @@ def _match(
     if not judged:
         return "", []
     ids = {document.id for document in corpus.documents}
-    missing = [name for name in judged if name not in ids]
+    missing = []
+    for name in judged:
+        if name not in ids:
+            missing.append(name)
     n_present = len(judged) - len(missing)
     if n_present:
         return "", [f"{n_present} of {len(judged)} gold documents are in the corpus"]

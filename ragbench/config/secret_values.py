@@ -155,7 +155,10 @@ def report_secret_paths(tree: Node, environment: Environment, report: Report) ->
             value = str(node.value)
             if value.startswith(("/", "~", "./")) and os.path.exists(value):
                 continue  # an existing folder, such as the value of `SECRETS_DIR`, is no secret
-            names = [r.name for r in node.references() if r.name in environment.hidden]
+            names = []
+            for reference in node.references():
+                if reference.name in environment.hidden:
+                    names.append(reference.name)
             for name, secret in environment.secrets.items():
                 if _contains_secret(value, secret):
                     names.append(name)

@@ -82,7 +82,10 @@ def _interpolated(node: Node, text: str, environment: Mapping[str, str], report:
         problem = f"'{text[start : start + 20]}' is not a variable"
         report.wrong(node, problem, "${NAME}, ${NAME:-default}, $${ for '${'")
         return replace(node, value=UNREADABLE, parts=(text,))
-    references = [part for part in parts if isinstance(part, Reference)]
+    references = []
+    for part in parts:
+        if isinstance(part, Reference):
+            references.append(part)
     if not references:
         return replace(node, value=_resolved(node, text_of(parts), report))
     value, failed = text_of(parts), False

@@ -409,7 +409,10 @@ def describe_allowed(annotation: Any, option: Option | None = None) -> str:
     """
     annotation, option = _unwrap(annotation, option)
     if _is_union(annotation):
-        parts = [part for part in typing.get_args(annotation) if part is not type(None)]
+        parts = []
+        for part in typing.get_args(annotation):
+            if part is not type(None):
+                parts.append(part)
         text = " or ".join(dict.fromkeys(describe_allowed(part, option) for part in parts))
         return text if len(parts) == len(typing.get_args(annotation)) else f"{text}{_OR_NULL}"
     origin = typing.get_origin(annotation) or annotation
@@ -530,7 +533,10 @@ def _converted(annotation: Any, value: Any) -> Any:
         for m in typing.get_args(annotation):
             if not _mismatches(m, None, value, ()):
                 members.append(m)
-        exact = [m for m in members if (typing.get_origin(m) or m) is type(value)]
+        exact = []
+        for member in members:
+            if (typing.get_origin(member) or member) is type(value):
+                exact.append(member)
         return _converted([*exact, *members][0], value)
     kind = typing.get_origin(annotation) or annotation
     if kind in (float, Path):

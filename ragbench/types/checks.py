@@ -172,7 +172,9 @@ def grade_row(judged: Mapping[Any, Any], query_id: str) -> list[int]:
     grades = list(judged.values())
     # Compared by type, since isinstance() would accept True as an int.
     if not {*map(type, grades)} <= {int}:
-        grades = [_grade(grade, query_id, document) for document, grade in judged.items()]
+        grades = []
+        for document, grade in judged.items():
+            grades.append(_grade(grade, query_id, document))
     if grades and (max(grades) > LARGEST_GRADE or min(grades) < -LARGEST_GRADE):
         worst = next(document for document, g in judged.items() if abs(g) > LARGEST_GRADE)
         problem = f"grade {plain(judged[worst])!r} does not fit into 32 bits"

@@ -256,11 +256,17 @@ def cut_conversation(turns: Sequence[Turn], fail: Fail) -> Conversation:
     Raises:
         Exception: The error of `fail`, if no turn is of the user.
     """
-    user_turns = [number for number, turn in enumerate(turns) if turn.role == "user"]
+    user_turns = []
+    for number, turn in enumerate(turns):
+        if turn.role == "user":
+            user_turns.append(number)
     if not user_turns:
         raise fail("no message of a user", "a conversation with a question")
     last = user_turns[-1]
-    replies = [turn for turn in turns[last + 1 :] if turn.role == "assistant"]
+    replies = []
+    for turn in turns[last + 1 :]:
+        if turn.role == "assistant":
+            replies.append(turn)
     texts, contexts, calls, reasoning = list[str](), list[str](), list[ToolCall](), list[str]()
     for turn in replies:
         texts.append(turn.text)
@@ -286,7 +292,9 @@ def before_question(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
     for length in (1, 2):
         last = turns[-length] if len(turns) >= length else None
         # Counted from the start, since turns[-0:] would be all turns.
-        later_roles = [turn.role for turn in turns[len(turns) - length + 1 :]]
+        later_roles = []
+        for turn in turns[len(turns) - length + 1 :]:
+            later_roles.append(turn.role)
         is_asked = last is not None and last.role == "user" and last.text == question.strip()
         if is_asked and later_roles in ([], ["assistant"]):
             return tuple(turns[:-length])
@@ -339,7 +347,10 @@ class _ConversationReader:
     def calls(self, value: Json) -> list[tuple[object, ToolCall]]:
         """Return the id and the call of each entry of a list of tool calls."""
         items = enumerate(self._list(value, "", CALLS_ALLOWED), start=1)
-        return [self._call(item, f"call {number}") for number, item in items]
+        calls = []
+        for number, item in items:
+            calls.append(self._call(item, f"call {number}"))
+        return calls
 
     def _list(self, value: Json, place: str, allowed: str) -> list[Json]:
         """Return the items of a list or another iterable; [] for None if `place` is not empty."""
@@ -379,7 +390,8 @@ class _ConversationReader:
         self._add_text(self._text(content, place), draft)
         passages = _first(message, PARTS["contexts"].sure)
         passages = self._list(passages, f"{place}: contexts are ", "a list of passages")
-        draft.contexts += [self._passage(passage, place) for passage in passages]
+        for passage in passages:
+            draft.contexts.append(self._passage(passage, place))
         calls = _first(message, PARTS["tool_calls"].sure)
         if calls is None and message.get("function_call"):
             calls = [message["function_call"]]

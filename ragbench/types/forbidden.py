@@ -57,12 +57,16 @@ class Forbidden:
     @property
     def labels(self) -> list[str]:
         """Ids, `field=value` and spans as texts, each group sorted."""
-        fields = [f"{field}={value}" for field, value in sorted(self.fields)]
+        fields = []
+        for field, value in sorted(self.fields):
+            fields.append(f"{field}={value}")
         return [*sorted(self.documents), *fields, *(span.label for span in self.spans)]
 
     def fingerprint(self) -> str:
         """Return a hash that does not depend on any order, in 12 hexadecimal digits."""
-        fields = [f"{field}={value}" for field, value in sorted(self.fields)]
+        fields = []
+        for field, value in sorted(self.fields):
+            fields.append(f"{field}={value}")
         spans = spans_fingerprint(self.spans) if self.spans else ""
         return fingerprint([*sorted(self.documents), "fields", *fields, "spans", spans])
 

@@ -102,7 +102,9 @@ def spans_fingerprint(spans: Iterable[Span]) -> str:
     comes twice changes the hash.
     """
     # by quote, so that an edit elsewhere in a document does not make it another test set
-    rows = [(span.document, span.quote or f"{span.start}:{span.end}") for span in spans]
+    rows = []
+    for span in spans:
+        rows.append((span.document, span.quote or f"{span.start}:{span.end}"))
     return fingerprint(chain.from_iterable(sorted(rows)))
 
 

@@ -226,7 +226,9 @@ class SpellingIndex:
         lists.append(self._by_tail.get(spelling.path, ()))
         names = set[str]()
         for entries in lists:
-            names.update(name for name, other in entries if other.is_like(spelling))
+            for name, other in entries:
+                if other.is_like(spelling):
+                    names.add(name)
         return names
 
 

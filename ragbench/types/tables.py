@@ -273,7 +273,9 @@ def rows_of(table: object, owner: str) -> list[dict[str, Any]]:
         raise OptionError(owner, "table", type_name, "a data frame, a list of mappings")
     mappings = []
     for row in rows:
-        mapping = {str(key): plain(value) for key, value in (row_of(row) or row).items()}
+        mapping = {}
+        for key, value in (row_of(row) or row).items():
+            mapping[str(key)] = plain(value)
         mapping.pop("", None)  # a column without a name is the index of a frame of pandas
         mappings.append(mapping)
     return mappings
@@ -350,7 +352,10 @@ def columns_by_part(
         if column not in present:
             problem = f"no column '{column}' (columns: {', '.join(present)})"
             raise DataError(problem, record=f"columns.{part}")
-    free = [column for column in present if column not in chosen.values()]
+    free = []
+    for column in present:
+        if column not in chosen.values():
+            free.append(column)
     for part in parts:
         if part in mapping:
             continue
@@ -452,7 +457,10 @@ def number(value: float | None, interval: Sequence[float | None] | None = None) 
     """
     if value is None or math.isnan(value):
         return "-"
-    ends = [end for end in interval or () if end is not None and not math.isnan(end)]
+    ends = []
+    for end in interval or ():
+        if end is not None and not math.isnan(end):
+            ends.append(end)
     limits = f" [{_digits(ends[0])}, {_digits(ends[1])}]" if len(ends) == 2 else ""
     return _digits(value) + limits
 
