@@ -112,7 +112,10 @@ def without_keyless_generators(
             skipped[name] = f"{generator.missing_key} is not set"
     if not skipped or not (config.retrievers or config.apps):
         return config, {}
-    generators = {name: c for name, c in config.generators.items() if name not in skipped}
+    generators = {}
+    for name, component in config.generators.items():
+        if name not in skipped:
+            generators[name] = component
     controls = config.controls if generators else ()
     return replace(config, generators=generators, controls=controls), skipped
 
@@ -212,8 +215,13 @@ def stored_errors(output: Path) -> Iterator[None]:
 
 def error_lines(error: RagbenchError) -> list[str]:
     """Return a line for each problem of an error, without its source; else its message."""
-    problems = [str(replace(problem, source=None)) for problem in error.problems]
-    return [" ".join(text.split()) for text in problems or [Exception.__str__(error)]]
+    problems = []
+    for problem in error.problems:
+        problems.append(str(replace(problem, source=None)))
+    lines = []
+    for text in problems or [Exception.__str__(error)]:
+        lines.append(" ".join(text.split()))
+    return lines
 
 
 def _error_file(output: Path) -> Path:

@@ -71,7 +71,9 @@ class JudgeCalibration:
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """Mean and agreement of each judge in two sentences, then pairs and changes of judges."""
-        changes = [next(change_lines(change, {})) for change in self.changes]
+        changes = []
+        for change in self.changes:
+            changes.append(next(change_lines(change, {})))
         return (*certificate_sentences(self.certificate), *changes)
 
     def __repr__(self) -> str:
@@ -227,7 +229,9 @@ def judged_run_of(evaluation: Evaluation) -> JudgedRun:
         raise DataError("no verdicts of a judge", record="calibrate", allowed="evaluate(judge=...)")
     answers: dict[Key, JudgedItem] = {}
     for place, query in enumerate(evaluation.query_ids):
-        parts = {part: cells[place] for part, cells in evaluation.texts.items()}
+        parts = {}
+        for part, cells in evaluation.texts.items():
+            parts[part] = cells[place]
         answers[ONE_SYSTEM, query] = JudgedItem(
             question=parts.get("question"),
             answer=parts.get("answer"),
@@ -255,13 +259,17 @@ def _judged_score(evaluation: Evaluation, name: str) -> JudgedScore:
     for query, by_rubric in evaluation.verdicts.items():
         if name in by_rubric and by_rubric[name].reasoning:
             reasons[ONE_SYSTEM, query] = by_rubric[name].reasoning
+    scores = {}
+    for query, value in values.items():
+        if np.isfinite(value):
+            scores[ONE_SYSTEM, query] = value
     return JudgedScore(
         name=name,
         rubric=evaluation.rubrics[name],
         judge=signature.part("judge") or "not named",
         model=signature.part("model") or "not named",
         signature=str(signature),
-        scores={(ONE_SYSTEM, q): value for q, value in values.items() if np.isfinite(value)},
+        scores=scores,
         unscored={(ONE_SYSTEM, q): cause for q, cause in evaluation.causes[name].items()},
         reasons=reasons,
     )

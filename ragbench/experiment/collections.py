@@ -242,7 +242,10 @@ def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:
     """Yield a note for each system that some collections lack, such as a combination of a sweep."""
     for system in dict.fromkeys(name for c in collections for name in c.scored.systems):
         # a macro mean over fewer collections is not comparable with one over all of them
-        having = [c.name for c in collections if system in c.scored.systems]
+        having = []
+        for collection in collections:
+            if system in collection.scored.systems:
+                having.append(collection.name)
         if len(having) < len(collections):
             yield f"{system} is left out: it ran on {', '.join(having)} alone"
 

@@ -180,7 +180,9 @@ class Comparison:
         pictures = islice(difference_pictures(self.record).values(), 1)
         images = "".join(picture.image() for picture in pictures)
         table = html_table(describe_subject(self.record), heads, rows)
-        notes = [f"<p>note: {escape(printable(note))}</p>" for note in self.record.notes]
+        notes = []
+        for note in self.record.notes:
+            notes.append(f"<p>note: {escape(printable(note))}</p>")
         return "".join((images, table, *notes))
 
     def __repr__(self) -> str:

@@ -334,10 +334,12 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
     """Yield a row for each query without a score, by system and score, then for each sample."""
     columns: list[tuple[str, str, ScoreColumn, int | None]] = []
     for scored in results.systems:
-        columns += [(scored.name, name, column, None) for name, column in scored.columns.items()]
+        for name, column in scored.columns.items():
+            columns.append((scored.name, name, column, None))
     for system, scores in results.samples.items():
         for name, samples in scores.items():
-            columns += [(system, name, column, n) for n, column in enumerate(samples)]
+            for n, column in enumerate(samples):
+                columns.append((system, name, column, n))
     for system, name, column, sample in columns:
         for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
             cause = Cause(int(column.causes[row]))
@@ -362,7 +364,9 @@ def _predictions(plan: Plan, answers: Answers, clean: Callable[[str], str]) -> I
             if outcome.value is not None and generator is not None:
                 # the prompt refers to the passages, whose texts are in `contexts`: not stored twice
                 passages = enumerate(outcome.value.contexts or (), 1)
-                marks = [structs.replace(p, text=f"[[passage {n}]]") for n, p in passages]
+                marks = []
+                for n, passage in passages:
+                    marks.append(structs.replace(passage, text=f"[[passage {n}]]"))
                 prompt = generator.prompt_text(query.text, marks)
             numbered = number if len(samples) > 1 else None
             key = AnswerKey(query_id=query.id, sample=numbered, prompt=prompt)

@@ -200,7 +200,11 @@ class RunReader:
         # Pairs have the run file of their retriever: without this test, each would count as a
         # ranking.
         is_own = run_folder.file_name
-        return {name: file for name, file in files.items() if file.stem == is_own(name)}
+        rankings = {}
+        for name, file in files.items():
+            if file.stem == is_own(name):
+                rankings[name] = file
+        return rankings
 
     @cached_property
     def rows(self) -> Sequence[QuestionRow]:
@@ -292,7 +296,9 @@ class RunReader:
         has_gold = np.zeros(len(self.rows), bool)
         for name in self.rankings:
             has_gold |= gold.doubts(name) > 0
-        questions = [self.rows[row] for row in np.flatnonzero(has_gold).tolist()]
+        questions = []
+        for row in np.flatnonzero(has_gold).tolist():
+            questions.append(self.rows[row])
         return replace(gold, questions=questions)
 
     @property
@@ -356,13 +362,22 @@ class RunReader:
         self._check_causes(rankings)
         retrievers = self.block("retrievers")
         obstacles = self.fusion_obstacles(rankings)
-        fusible = [name for name, reason in obstacles.items() if not reason]
-        tokens = [estimate_tokens(text) for text in islice(self.texts.values(), _TEXTS)]
+        fusible = []
+        for name, reason in obstacles.items():
+            if not reason:
+                fusible.append(name)
+        tokens = []
+        for text in islice(self.texts.values(), _TEXTS):
+            tokens.append(estimate_tokens(text))
         sources = {}
         for name, entry in retrievers.items():
             # rm3 searches with its retriever, and reranks nothing
             if "retriever" in entry and entry.get("type") not in RETRIEVERS.table:
                 sources[name] = entry["retriever"]
+        weighable = []
+        for name in fusible:
+            if _ranks_by_score(retrievers[name]):
+                weighable.append(name)
         return PricedRun(
             rankings,
             self.base.name,
@@ -375,7 +390,7 @@ class RunReader:
             verdicts=self.verdicts(),
             sources=sources,
             fusible=fusible,
-            weighable=[name for name in fusible if _ranks_by_score(retrievers[name])],
+            weighable=weighable,
             latency_ms=self._latency(),
             passage_tokens=sum(tokens) / len(tokens) if tokens else None,
         )
@@ -383,7 +398,10 @@ class RunReader:
     def _failures(self, name: str, ids: Sequence[str]) -> BoolArray:
         """Return True for each query of `ids` on which the retriever `name` failed, in order."""
         rows = self.causes.get(name, {})
-        failed = {query for query, row in rows.items() if row.cause == "failed"}
+        failed = set()
+        for query, row in rows.items():
+            if row.cause == "failed":
+                failed.add(query)
         return np.array([query in failed for query in ids], bool)
 
     def _check_causes(self, rankings: StoredRankings) -> None:
@@ -391,7 +409,9 @@ class RunReader:
         for name in (s.name for s in self.summary.systems if s.type == "retriever"):
             if name not in rankings.runs:
                 continue
-            causes = {query: row.cause for query, row in self.causes.get(name, {}).items()}
+            causes = {}
+            for query, row in self.causes.get(name, {}).items():
+                causes[query] = row.cause
             n_found = sum(cause in NOT_LOST for cause in causes.values())
             with_gold = self.gold.queries_with_gold(name)
             n_known = 0
@@ -436,7 +456,11 @@ class RunReader:
     @cached_property
     def texts(self) -> Mapping[str, str]:
         """Document -> its text, as the run stored it; empty without texts, or for over 16 MB."""
-        return {row.id: row.text or "" for row in self._text_rows if row.system is None}
+        texts = {}
+        for row in self._text_rows:
+            if row.system is None:
+                texts[row.id] = row.text or ""
+        return texts
 
     def text_of(self, query: str, name: str) -> str | None:
         """Return the text of a hit of the retriever that the changes start from; None without."""
@@ -457,7 +481,9 @@ class RunReader:
         if (path := self.summary.cluster) is None:
             # repetitions of a question are no further questions
             return None if self.repeats == 1 else [query_of(name) for name in ids]
-        metadata = [self.metadata.get(query_of(name), {}) for name in ids]
+        metadata = []
+        for name in ids:
+            metadata.append(self.metadata.get(query_of(name), {}))
         return clusters_by(path, ids, metadata, file=self.folder)[0]
 
     def _latency(self) -> dict[str, float]:
@@ -521,6 +547,10 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
         causes = {query: row for query, row in causes.items() if query in counted}
     more_changes, more_notes = _changes_of_code(reader, priced)
     rows, causes = _shown_rows(reader.rows, causes)
+    labels = {}
+    for row in rows:
+        if row.label != row.query_id:
+            labels[row.query_id] = row.label
     fixes = FixList(
         name=reader.summary.name,
         run_id=reader.summary.run_id,
@@ -540,7 +570,7 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
             alpha=1 - priced.confidence,
             seed=priced.seed,
         ),
-        labels={row.query_id: row.label for row in rows if row.label != row.query_id},
+        labels=labels,
         notes=(*_notes(reader, priced), *more_notes),
     )
     return per_question(fixes, reader.repeats)
@@ -563,7 +593,10 @@ def _shown_rows(
 def _changes_of_code(reader: RunReader, run: PricedRun) -> tuple[list[PricedChange], list[str]]:
     """Return (changes that no config states, reasons why others of them cannot be counted)."""
     ids = {*run.counted_ids}
-    unanswerable = [query for query in reader.unanswerable if query not in ids]
+    unanswerable = []
+    for query in reader.unanswerable:
+        if query not in ids:
+            unanswerable.append(query)
     refusal = None
     if unanswerable:
         clusters = reader.clusters([*run.counted_ids, *unanswerable])
@@ -589,7 +622,9 @@ def _losses_of_retrieval(reader: RunReader, run: PricedRun) -> Iterator[Remainin
     """Yield the losses of questions whose gold is not in the corpus or in no ranking."""
     causes = reader.causes.get(run.base, {})
     depths = np.min([run.rankings.depths(name) for name in run.rankings.runs], axis=0)
-    unranked = {run.query_ids[row] for row in np.flatnonzero(depths == NEVER).tolist()}
+    unranked = set()
+    for row in np.flatnonzero(depths == NEVER).tolist():
+        unranked.add(run.query_ids[row])
     queries_of: dict[AnswerCause, list[str]] = {cause: [] for cause in _REASONS}
     outside_pool = list[str]()
     for query in run.counted_ids:
@@ -612,7 +647,10 @@ def _losses_of_generator(system: str, reader: RunReader) -> Iterator[RemainingLo
     """Yield the losses of a system by causes of its generator."""
     rows = reader.causes.get(system, {})
     for cause in _OF_GENERATOR:
-        queries = [query for query, row in rows.items() if row.cause == cause]
+        queries = []
+        for query, row in rows.items():
+            if row.cause == cause:
+                queries.append(query)
         if queries:
             yield _loss(system, cause.replace("_", " "), CAUSE_CHANGES[cause], queries)
 

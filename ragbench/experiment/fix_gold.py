@@ -38,7 +38,10 @@ class StoredGold:
         """Relevant documents of each question, with grade 1; questions may have none."""
         relevant, least = {}, self.rules.relevant
         for row in self.questions:
-            documents = [name for name, grade in row.judged.items() if grade >= least]
+            documents = []
+            for name, grade in row.judged.items():
+                if grade >= least:
+                    documents.append(name)
             relevant[row.query_id] = dict.fromkeys(documents, 1)
         return Qrels.from_dict(relevant)
 
@@ -68,7 +71,10 @@ class StoredGold:
         if name not in self.hits:
             return self._judged_relevant
         rows = self.hits[name]
-        needs = {q.query_id for q in self.questions if rows.get(q.query_id, _NO_HITS).needs}
+        needs = set()
+        for question in self.questions:
+            if rows.get(question.query_id, _NO_HITS).needs:
+                needs.add(question.query_id)
         return self._judged_relevant | needs
 
     @cached_property

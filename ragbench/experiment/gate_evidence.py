@@ -47,11 +47,17 @@ class LookEvidence:
         """
         if not self.first:
             return worst_line(_with_text(query, self.questions))
-        looks = [of_look for of_look in self.later if query.query_id in of_look[0][0].ids]
+        looks = []
+        for of_look in self.later:
+            if query.query_id in of_look[0][0].ids:
+                looks.append(of_look)
         if not looks:
             return question_line(self.first, query)
         looks = [self.first, *looks]
-        agreeing = [of_look for of_look in looks if self._agrees(of_look, query)]
+        agreeing = []
+        for of_look in looks:
+            if self._agrees(of_look, query):
+                agreeing.append(of_look)
         views = agreeing[0] if agreeing else self.first
         return question_line(views, query, f"in {len(agreeing)} of {len(looks)} looks")
 
@@ -119,7 +125,9 @@ def with_labels(compared: ComparedRuns, label: Callable[[str], str]) -> Compared
         for move in flow.moves:
             moves.append(structs.replace(move, queries=tuple(map(label, move.queries))))
         flows.append(structs.replace(flow, moves=tuple(moves)))
-    questions = {label(query): text for query, text in compared.questions.items()}
+    questions = {}
+    for query, text in compared.questions.items():
+        questions[label(query)] = text
     return structs.replace(compared, causes=tuple(flows), questions=questions)
 
 
@@ -136,4 +144,7 @@ def _best_queries(pairs: PairedScores) -> list[WorseQuery]:
     """Return the queries that gained most, the largest gain first."""
     gains = np.nan_to_num(pairs.gains)
     last = np.argsort(gains, kind="stable")[: -_BEST - 1 : -1]
-    return [scores_of(pairs, row) for row in last[gains[last] > 0].tolist()]
+    queries = []
+    for row in last[gains[last] > 0].tolist():
+        queries.append(scores_of(pairs, row))
+    return queries

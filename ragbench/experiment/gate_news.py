@@ -128,7 +128,10 @@ def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> s
         else:
             removed.append(name)
     added = list(chain.from_iterable(by_text.values()))
-    edited = [name for name, text in old.items() if new.get(name, text) != text]
+    edited = []
+    for name, text in old.items():
+        if new.get(name, text) != text:
+            edited.append(name)
     groups = {"renamed": renamed, "removed": removed, "new": added, "edited": edited}
     return ", ".join(
         f"{len(names)} {word}{names_of_first(names)}" for word, names in groups.items() if names
@@ -244,8 +247,13 @@ def _differences(
             yield printable(f"{noun} added: {name}")
         elif old[name] != options:
             keys = dict.fromkeys((*old[name], *options))
-            changed = [key for key in keys if old[name].get(key) != options.get(key)]
-            texts = [f"{key}: {old[name].get(key)} -> {options.get(key)}" for key in changed]
+            changed = []
+            for key in keys:
+                if old[name].get(key) != options.get(key):
+                    changed.append(key)
+            texts = []
+            for key in changed:
+                texts.append(f"{key}: {old[name].get(key)} -> {options.get(key)}")
             yield printable(f"{noun} changed: {name}: {'; '.join(texts)}")
     for name in old:
         if name not in new:

@@ -52,7 +52,10 @@ def unchanged_systems(
     # a submodule is named by its folder
     if not set(changed).isdisjoint(_with_folders(used)) or base.folder is None:
         return frozenset()
-    folders = [folder for folder in (base.folder, head.folder) if folder is not None]
+    folders = []
+    for folder in (base.folder, head.folder):
+        if folder is not None:
+            folders.append(folder)
     if not all((folder / CONFIG_FILE).is_file() for folder in folders):
         return frozenset()
     old, new = read_config(base.folder), read_config(folders[-1])
@@ -115,7 +118,9 @@ def _sources(retrievers: Mapping[str, Any], name: str | None) -> set[str]:
         retriever = waiting.pop()
         if retriever not in names:
             names.add(retriever)
-            texts = {text for _, text in texts_of(retrievers[retriever])}
+            texts = set()
+            for _, text in texts_of(retrievers[retriever]):
+                texts.add(text)
             for other in retrievers:
                 if other in texts:
                     waiting.append(other)
@@ -126,7 +131,10 @@ def may_vary(config: ExperimentConfig, system: SystemScores) -> bool:
     """Return True unless all components of a system give the same results each time."""
     components = [config.apps.get(system.name), config.generators.get(system.generator or "")]
     components.append(config.retrievers.get(system.retriever or ""))
-    present = [component for component in components if component is not None]
+    present = []
+    for component in components:
+        if component is not None:
+            present.append(component)
     # rerankers and fusions read other retrievers
     if any(c.retriever or c.options.get("retrievers") for c in present):
         present += config.retrievers.values()

@@ -370,7 +370,9 @@ def _nothing_in_common(base: ScoredSystems, head: ScoredSystems) -> DataError:
 
 def _skipped_components(judges: Mapping[str, str], generators: Mapping[str, str]) -> dict[str, str]:
     """Return skipped component, such as `judge NAME` -> reason."""
-    skipped = {f"judge {name}": why for name, why in judges.items()}
+    skipped = {}
+    for name, why in judges.items():
+        skipped[f"judge {name}"] = why
     return skipped | {f"generator {name}": why for name, why in generators.items()}
 
 
@@ -441,7 +443,11 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
             if row[0].system == name:
                 of_system.append(row[-1])
         numbers[name] = len(changed_questions([(p.query_ids, p.gains) for p in of_system]))
-    return {name: n for name, n in numbers.items() if n}
+    systems = {}
+    for name, n in numbers.items():
+        if n:
+            systems[name] = n
+    return systems
 
 
 class UnsureLosses(NamedTuple):
@@ -585,9 +591,17 @@ def first_scores(head: ScoredSystems, comparable: Sequence[str]) -> list[str]:
     kinds = dict[str, Kind]()
     for system in head.systems.values():
         kinds |= system.kinds
-    of_rankings = [name for name in comparable if kinds[name] == "retrieval"]
-    of_answers = [name for name in comparable if kinds[name] != "retrieval"]
-    return [name for name in map(gated_score, (of_rankings, of_answers)) if name]
+    of_rankings, of_answers = [], []
+    for name in comparable:
+        if kinds[name] == "retrieval":
+            of_rankings.append(name)
+        else:
+            of_answers.append(name)
+    scores = []
+    for name in map(gated_score, (of_rankings, of_answers)):
+        if name:
+            scores.append(name)
+    return scores
 
 
 def _against_base(gate: Gate) -> Gate:
@@ -616,7 +630,10 @@ def _is_same(matching: Matching, measures: Sequence[str]) -> bool:
     # Scores of judges may vary by themselves, and do not count.
     base, head = matching.sources
     # the names in the files: the choice of a sweep has that of the head
-    names = {system.name for system in base.systems.values() if system.role != "control"}
+    names = set()
+    for system in base.systems.values():
+        if system.role != "control":
+            names.add(system.name)
     if base.folder is None or head.folder is None or names != head.systems.keys():
         return False
     base_views, head_views = QueryViews(base.folder), QueryViews(head.folder)

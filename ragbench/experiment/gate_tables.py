@@ -88,7 +88,9 @@ def gate_tables(
     names = measures or first_scores(head, list(comparable_scores(base, head)))
     gates: list[Gate] = []
     if max_drop is not None:
-        gates = [Drop(measure=name, max_drop=max_drop) for name in names]
+        gates = []
+        for name in names:
+            gates.append(Drop(measure=name, max_drop=max_drop))
     elif measures:
         gates = [NotWorse(measure=name) for name in names]
     lost = list[str]()
@@ -113,7 +115,10 @@ def _read(
     names = measures or _scores_of_base(base, collection)
     meets = base is not None and _has_hits(base)
     evaluation = evaluate_collection(collection, names or None, zero_unknown_ids=meets)
-    strays = [name for name, causes in evaluation.causes.items() if _are_strays(causes)]
+    strays = []
+    for name, causes in evaluation.causes.items():
+        if _are_strays(causes):
+            strays.append(name)
     if base is None and strays:
         problem = f"{strays[0]} has no value: no retrieved id is that of a relevant document"
         raise DataError(problem, file=path, allowed="ids of one kind in both columns")
@@ -165,7 +170,11 @@ def _scores_of_base(base: ScoredSystems | None, collection: Collection) -> list[
     gold = {"retrieval": bool(collection.qrels), "generation": bool(collection.answers)}
     kinds = next(iter(base.systems.values())).kinds
     defaults = (*DEFAULT_TABLE_MEASURES, *DEFAULT_METRICS)
-    return [name for name, kind in kinds.items() if name in defaults and gold.get(kind)]
+    scores = []
+    for name, kind in kinds.items():
+        if name in defaults and gold.get(kind):
+            scores.append(name)
+    return scores
 
 
 def _are_strays(causes: Mapping[str, str]) -> bool:

@@ -167,7 +167,8 @@ def decide_each(gates: Iterable[Gate], run: GatedRun) -> list[tuple[Gate, Decisi
     """Return the decisions of gates on a run, with the gate of each decision."""
     decided = []
     for gate in gates:
-        decided += [(gate, decision) for decision in decide_gates([gate], run)]
+        for decision in decide_gates([gate], run):
+            decided.append((gate, decision))
     return decided
 
 
@@ -216,7 +217,10 @@ def scored_without_controls(run: Source) -> ScoredSystems:
 
 def without_controls(scored: ScoredSystems) -> ScoredSystems:
     """Return the scored systems that are no controls."""
-    systems = {name: system for name, system in scored.systems.items() if system.role != "control"}
+    systems = {}
+    for name, system in scored.systems.items():
+        if system.role != "control":
+            systems[name] = system
     return replace(scored, systems=systems)
 
 
@@ -259,7 +263,9 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
     report = Report()
     if not isinstance(gates, Sequence):
         raise OptionError("check_gates", "gates", gates, "a gate, or a list of gates")
-    items = [_read(gate, ("gates", str(place)), report) for place, gate in enumerate(gates)]
+    items = []
+    for place, gate in enumerate(gates):
+        items.append(_read(gate, ("gates", str(place)), report))
     listed = Node(tuple(item for item in items if item is not None), Place(), ("gates",))
     checked = check_gate_list(listed, _known_names(run), Context(report, Path()))
     if report:

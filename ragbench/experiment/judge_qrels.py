@@ -91,7 +91,9 @@ def rated_qrels(
         DataError: The qrels have no grade of any pair of the set.
     """
     grades = judge.by_query
-    tops = [max(of.values()) for of in grades.values()]
+    tops = []
+    for of in grades.values():
+        tops.append(max(of.values()))
     scale = LabelScale(0, max(1, *tops, *(int(row.entry.values[GRADE]) for row in rows.rows)))
     ratings = {}
     for row in rows.rows:

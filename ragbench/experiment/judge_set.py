@@ -83,7 +83,8 @@ def plan_judges(
             reasons.append(f"judge {name}: {reason}")
             continue
         rubrics, skipped = _fitting_rubrics(planned, rows, names)
-        reasons += [f"{', '.join(group)} ({why})" for why, group in skipped.items()]
+        for why, group in skipped.items():
+            reasons.append(f"{', '.join(group)} ({why})")
         if rubrics:
             judges.append(SetJudge(name, planned, rubrics, skipped))
     if not judges:
@@ -112,7 +113,10 @@ def _fitting_rubrics(
     for rubric in (*planned.rubrics, *planned.pairwise):
         if names and rubric.name not in names:
             continue
-        missing = [part for part in rubric.needs if not _has_part(rows.rows, part, rubric)]
+        missing = []
+        for part in rubric.needs:
+            if not _has_part(rows.rows, part, rubric):
+                missing.append(part)
         if rubric.asks not in rows.asks:
             skipped.setdefault(f"no rubric of {rows.asks[0]}s", []).append(rubric.name)
         elif missing:

@@ -73,7 +73,8 @@ def _keys_of(result: Evaluation | Experiment) -> list[Key]:
         return [(ONE_SYSTEM, query) for query in result.query_ids]
     keys = []
     for system, by_score in result.per_query.items():
-        keys += [(system, query) for query in next(iter(by_score.values()), {})]
+        for query in next(iter(by_score.values()), {}):
+            keys.append((system, query))
     return keys
 
 
@@ -107,7 +108,10 @@ def _rater_columns(run: JudgedRun, columns: Sequence[str], by: str | None) -> li
         by,
         *run.scores,
     }
-    raters = [column for column in columns if column not in no_raters]
+    raters = []
+    for column in columns:
+        if column not in no_raters:
+            raters.append(column)
     if not raters:
         problem = f"no column with labels (columns: {', '.join(columns)})"
         allowed = "a column per rater, or columns rater and label"

@@ -146,7 +146,10 @@ def _costs(
         return {"retrieval": 1.0}
     n_answers = n * repeats[0] * repeats[1]
     paid = [answer.usage.usd for answer in values_of(answers.outcomes)]
-    prices = [usd for usd in paid if usd is not None]
+    prices = []
+    for usd in paid:
+        if usd is not None:
+            prices.append(usd)
     costs = {"answers": sum(prices) / max(len(prices), 1)}
     uses = results.judge_uses.get(system, {})
     if judge is not None and judge in uses:
@@ -181,11 +184,16 @@ def noise_of(
         return None
     low, high = interval or (None, None)
     half_width = None if low is None or high is None else (high - low) / 2
-    has_scores = [~np.isnan(table).reshape(len(table), -1).all(axis=1) for table in tables]
+    has_scores = []
+    for table in tables:
+        has_scores.append(~np.isnan(table).reshape(len(table), -1).all(axis=1))
     shares = {}
     for name, part in parts.items():
         shares[name] = NoiseShare(share=part.share, low=part.low, high=part.high)
-    apart = {name: share for name, share in shares.items() if name in APP_LEVELS}
+    apart = {}
+    for name, share in shares.items():
+        if name in APP_LEVELS:
+            apart[name] = share
     noise = Noise(
         n=int(np.all(has_scores, axis=0).sum()),
         half_width=half_width,

@@ -152,7 +152,10 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     """Return the joined summary of several runs, and their comparisons with the first."""
     names = short_names([str(run) for run in runs])
     sources = [read_scored(run) for run in runs]
-    summaries = [source.summary for source in sources if source.summary is not None]
+    summaries = []
+    for source in sources:
+        if source.summary is not None:
+            summaries.append(source.summary)
     if len(summaries) < len(sources):
         raise DataError("a page is of runs", file=runs[0], allowed="run folders")
     try:
@@ -184,7 +187,9 @@ def _compared_with(summary: Summary, comparisons: Comparisons) -> Summary:
             baselines[difference.system, family.measure] = difference.baseline
 
     def renew(system: SystemSummary) -> SystemSummary:
-        by_score = {name: baselines.get((system.name, name)) for name in system.scores}
+        by_score = {}
+        for name in system.scores:
+            by_score[name] = baselines.get((system.name, name))
         first = next(filter(None, by_score.values()), None)
         scores = {}
         for name, score in system.scores.items():
@@ -241,8 +246,10 @@ def join_summaries(
             system_name = gate.system
             renamed = None if system_name is None else label(run, system_name)
             gates.append(structs.replace(gate, system=renamed))
-        warnings += [f"{name}: {line}" for line in summary.warnings]
-        notes += [f"{name}: {line}" for line in summary.notes]
+        for line in summary.warnings:
+            warnings.append(f"{name}: {line}")
+        for line in summary.notes:
+            notes.append(f"{name}: {line}")
     for name, summary in zip(names, summaries, strict=True):
         if summary.fill is not None:
             # readers must not take judgements of a model for judgements of people

@@ -258,7 +258,10 @@ class Preferences:
 
     def summaries(self) -> list[PreferenceSummary]:
         """Return the entries as summary.json has them, with tokens and cost of the judge."""
-        names = [name for name in PreferenceSummary.__struct_fields__ if name != "judging"]
+        names = []
+        for name in PreferenceSummary.__struct_fields__:
+            if name != "judging":
+                names.append(name)
         summaries = []
         for entry in self.entries:
             values = {name: getattr(entry, name) for name in names}
@@ -482,7 +485,10 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
         if row in chosen.details:
             details[row] = chosen.details[row]
     # a sample whose answers all failed has no total, and does not count
-    totals = [c.total for c in columns if c.total is not None and np.isfinite(c.total)]
+    totals = []
+    for column in columns:
+        if column.total is not None and np.isfinite(column.total):
+            totals.append(column.total)
     total = float(np.mean(totals)) if totals else columns[0].total
     return replace(
         columns[0],
@@ -503,7 +509,11 @@ def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:
     codes = Counter[int]()
     for column in columns:
         codes.update(column.causes.tolist())
-    return {Cause(code).word: n for code, n in sorted(codes.items()) if Cause(code).failed}
+    answers = {}
+    for code, n in sorted(codes.items()):
+        if Cause(code).failed:
+            answers[Cause(code).word] = n
+    return answers
 
 
 def sample_notes(systems: Iterable[Answers]) -> list[str]:

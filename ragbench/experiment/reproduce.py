@@ -61,7 +61,10 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
         OptionError: An address or variable is not trusted; the message has the options to pass.
     """
     all_blocks, called = config.metrics.judges or {}, set(judges)
-    blocks = {name: block for name, block in all_blocks.items() if name in called}
+    blocks = {}
+    for name, block in all_blocks.items():
+        if name in called:
+            blocks[name] = block
     problems, needed = [], []
     for name, block in blocks.items():
         key = block.options.get("api_key_env")
@@ -71,7 +74,9 @@ def check_trust(config: ExperimentConfig, judges: Iterable[str], trusted: Sequen
             problems.append(
                 f"judge '{name}' that would ask {address}, an address from the run folder{sent}"
             )
-    key_variables = [str(block.options.get("api_key_env") or "") for block in blocks.values()]
+    key_variables = []
+    for block in blocks.values():
+        key_variables.append(str(block.options.get("api_key_env") or ""))
     # variables of the file that are no keys too: their values would be sent as text of prompts
     for variable in dict.fromkeys([*key_variables, *config.environment]):
         # the key of OpenAI is meant for its own server; other addresses are refused above
@@ -180,7 +185,10 @@ def reproduce(
     _require_secrets(config, choices, summary, folder)
     environment = [*_environment(config, manifest.environment, folder)]
     # the repetition records the variables of the run, apart from secrets, which are those of now
-    variables = {n: v for n, v in config.environment.items() if v.secret and n in os.environ}
+    variables = {}
+    for name, variable in config.environment.items():
+        if variable.secret and name in os.environ:
+            variables[name] = variable
     recorded = {**config.environment, **manifest.environment, **variables}
     with tempfile.TemporaryDirectory(prefix="ragbench-") as stages:
         again = run_experiment(
@@ -200,7 +208,10 @@ def _check_import(
     """Report the import of a module by `tell`; `files` are those of the module, or empty."""
     if not files:  # a module of the folder is not on the module path without --trust
         place = folder.joinpath(*module.split("."))
-        files = [path for path in (place, place.with_suffix(".py")) if path.exists()]
+        files = []
+        for path in (place, place.with_suffix(".py")):
+            if path.exists():
+                files.append(path)
     folders = [folder] if Path.cwd().is_relative_to(folder.parent) else [folder, folder.parent]
     is_inside = any(starmap(Path.is_relative_to, product(files, folders)))
     if is_inside and not trust:
@@ -246,7 +257,10 @@ def _require_secrets(
             is_used = any(path[1] in (s.name, s.retriever, s.generator) for s in summary.systems)
         else:
             is_used = True
-        missing = [name for name in names_in(text) if name not in os.environ]
+        missing = []
+        for name in names_in(text):
+            if name not in os.environ:
+                missing.append(name)
         if is_used and missing:
             raise DataError(
                 f"{dotted(path)} needs the secret {missing[0]}, which is not set",

@@ -84,7 +84,10 @@ def _deciding(config: ExperimentConfig, name: str, select: Selection) -> Experim
     folder = f"select-{name}"  # names of swept systems have no other characters than file names
     output = f"{config.output}/{config.name}"
     # the stored config has to match the fields below: `reproduce` reads it, not the objects
-    resolved = {key: value for key, value in config.resolved.items() if key not in _LEFT_OUT}
+    resolved = {}
+    for key, value in config.resolved.items():
+        if key not in _LEFT_OUT:
+            resolved[key] = value
     by_key = {key: dict(resolved.get(key) or {}) for key in ("metrics", "statistics")}
     # the baseline may be a system that does not run here, such as a generator
     by_key["statistics"].pop("baseline", None)
@@ -121,7 +124,10 @@ def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment
     families = (f for f in experiment.compared.measures if f.measure == select.measure)
     family = next(families, None)
     # in the order of the file: `scored[0]` is the first of equal combinations
-    scored = [n for n in sweep.members if systems[n].scores[select.measure].mean is not None]
+    scored = []
+    for n in sweep.members:
+        if systems[n].scores[select.measure].mean is not None:
+            scored.append(n)
     if not scored:
         problem = f"no combination of '{name}' has a value of {select.measure} on '{select.on}'"
         raise DataError(problem, file=experiment.path, allowed="a split with judgements")
@@ -154,7 +160,10 @@ def sweep_notes(config: ExperimentConfig, folds: Sequence[FoldChoice]) -> Iterat
             f"'{choice.on}', by {choice.measure} {mean:.3f}{tied}"
         )
     yield from _fold_notes(folds)
-    own_split = {choice.sweep for choice in config.selected if choice.on == split}
+    own_split = set()
+    for choice in config.selected:
+        if choice.on == split:
+            own_split.add(choice.sweep)
     for name, sweep in config.sweeps.items():
         # after a choice the sweep has one member, and a note only if it was made on this split
         if len(sweep.members) > 1 or name in own_split:
@@ -168,7 +177,10 @@ def sweep_notes(config: ExperimentConfig, folds: Sequence[FoldChoice]) -> Iterat
 def _fold_notes(choices: Sequence[FoldChoice]) -> Iterator[str]:
     """Yield a note for each sweep with folds: the combination of each fold."""
     for sweep in dict.fromkeys(choice.sweep for choice in choices):
-        of_sweep = [choice for choice in choices if choice.sweep == sweep]
+        of_sweep = []
+        for choice in choices:
+            if choice.sweep == sweep:
+                of_sweep.append(choice)
         places: dict[str, list[str]] = {}
         for choice in of_sweep:
             name = choice.system.removeprefix(f"{sweep}-")

@@ -47,7 +47,9 @@ def _nuggets_row(query: str, nuggets: Sequence[Nugget]) -> VerdictRow:
 def _support_row(query: str, levels: Sequence[str | None]) -> VerdictRow:
     """Return the verdict on the citations of an answer, with the number of sentences by level."""
     counts = Counter(level or "no citation" for level in levels)
-    parts = [f"{level.replace('_', ' ')} {number}" for level, number in counts.most_common()]
+    parts = []
+    for level, number in counts.most_common():
+        parts.append(f"{level.replace('_', ' ')} {number}")
     return VerdictRow(
         query_id=query,
         rubric="citation_support.precision",

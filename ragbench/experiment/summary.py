@@ -54,7 +54,9 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
     systems = tuple(_summarize_systems(plan, results))
     pairs = [*chain.from_iterable(preferences.pairs for preferences in results.preferences)]
     allowed = plan.config.max_failed
-    counts = [(sum(failed.values()), n) for failed, n in _count_failures(systems, pairs, results)]
+    counts = []
+    for failed, n in _count_failures(systems, pairs, results):
+        counts.append((sum(failed.values()), n))
     # without failures there may be no values either: no share of 0 items
     within = all(not n_failed or n_failed / (n_failed + n) <= allowed for n_failed, n in counts)
     spending, judges = results.spending, {}
@@ -120,7 +122,10 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
     """Return latency and throughput of a system; without values if no latency is known."""
     # Latencies of stored items count too: they are those of the run that made the calls.
     system, outcomes = plan.system(name), outcomes_of(results, name)
-    latencies = [o.latency_ms for o in outcomes if o.latency_ms is not None]
+    latencies = []
+    for outcome in outcomes:
+        if outcome.latency_ms is not None:
+            latencies.append(outcome.latency_ms)
     if not latencies:
         return records.SystemTiming(latency_ms=records.Latency())
     total_ms, n = math.fsum(latencies), len(latencies)
@@ -194,7 +199,8 @@ def _warnings(
         yield from _first_failures(results.systems, plan.config.path)
     counts = [(pair.n, pair.failed) for pair in pairs]
     for system in systems:
-        counts += [(score.n, score.failed) for score in system.scores.values()]
+        for score in system.scores.values():
+            counts.append((score.n, score.failed))
     # traces have a warning of their own
     if not any(n for n, _ in counts) and ONLY_REFUSALS not in plan.warnings:
         failed = any(failed for _, failed in counts)
@@ -286,12 +292,21 @@ def _summarize_system(
     causes, planned = results.causes[system.name], plan.system(system.name)
     counts = None
     if answers and samples:
-        failures = {name: failed_answers(columns) for name, columns in samples.items()}
+        failures = {}
+        for name, columns in samples.items():
+            failures[name] = failed_answers(columns)
+        failed = {}
+        for name, by_cause in failures.items():
+            if by_cause:
+                failed[name] = by_cause
         counts = records.AnswerCounts(
             per_query=answers.samples,
             asked=len(outcomes),
-            failed={name: by_cause for name, by_cause in failures.items() if by_cause},
+            failed=failed,
         )
+    judging = {}
+    for name, use in uses.items():
+        judging[name] = use.summary()
     return records.SystemSummary(
         name=system.name,
         retriever=system.retriever,
@@ -314,7 +329,7 @@ def _summarize_system(
         answers=counts,
         tokens=tokens_of(usage),
         usd=usage.usd,
-        judging={name: use.summary() for name, use in uses.items()},
+        judging=judging,
         noise=system_noise(plan, results, system.name, {n: s.interval for n, s in scores.items()}),
     )
 
@@ -452,7 +467,10 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
     limits = plan.config.budget
     if limits == BudgetLimits():
         return None
-    left_out = [entry for entry in _left_out(plan, results) if entry[1]]
+    left_out = []
+    for entry in _left_out(plan, results):
+        if entry[1]:
+            left_out.append(entry)
     return records.Spending(
         limits={key: limit for key, limit in asdict(limits).items() if limit is not None},
         spent=records.CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),

@@ -77,7 +77,10 @@ def anchor_quotes(
     anchors = []
     for label, home in zip(labels, homes, strict=True):
         anchors.append(None if home is None else _anchor_at_home(label, by_id[home]))
-    lost = [label.text for label, anchor in zip(labels, anchors, strict=True) if anchor is None]
+    lost = []
+    for label, anchor in zip(labels, anchors, strict=True):
+        if anchor is None:
+            lost.append(label.text)
     search, placed = _QuoteSearch(documents, lost), []
     for label, anchor in zip(labels, anchors, strict=True):
         placed.append(search.anchor(label) if anchor is None else anchor)

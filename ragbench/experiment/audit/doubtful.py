@@ -81,7 +81,9 @@ def read_graded(path: Path, collection: Collection) -> tuple[list[GradedLabel], 
     Raises:
         DataError: The file is no sheet of an audit, or a row has a wrong query or label.
     """
-    levels = [f"{level:g}" for level in grade_scale(collection.qrels).levels]
+    levels = []
+    for level in grade_scale(collection.qrels).levels:
+        levels.append(f"{level:g}")
     queries = {query.id for query in collection.queries}
     judged = {} if collection.qrels is None else collection.qrels.by_query
     graded, n_empty, rows = list[GradedLabel](), 0, dict[str, Entry]()

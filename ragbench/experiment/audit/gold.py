@@ -64,7 +64,10 @@ def check_duplicates(audited: AuditedSet) -> Iterator[Finding]:
     for query in audited.queries:
         for name in audited.gold.get(query.id, ()):
             judged = audited.judged[query.id]
-            unjudged = [copy for copy in copies.get(name, ()) if copy not in judged]
+            unjudged = []
+            for copy in copies.get(name, ()):
+                if copy not in judged:
+                    unjudged.append(copy)
             if unjudged:
                 problem = f"gold document {name} of query {query.id} has an unjudged copy"
                 problem += f": {_listed(unjudged)}"
@@ -141,7 +144,10 @@ def check_pool(audited: AuditedSet) -> Iterator[Finding]:
     among these. Queries with fewer than 5 judged documents show no pool, and nothing is yielded if
     most judged queries are such.
     """
-    judged = {q: docs for q, docs in audited.judged.items() if len(docs) >= _JUDGED}
+    judged = {}
+    for query, documents in audited.judged.items():
+        if len(documents) >= _JUDGED:
+            judged[query] = documents
     n_judged = sum(map(len, judged.values()))
     if 2 * len(judged) < len(audited.judged):
         return

@@ -165,7 +165,9 @@ class _StaleTable:
                 yield _RowLabel(row, label, number)
         if "relevant" not in self._columns:
             return
-        documents = [name for name, _ in self._ids.read(row, self._columns["relevant"])]
+        documents = []
+        for name, _ in self._ids.read(row, self._columns["relevant"]):
+            documents.append(name)
         quotes = read_texts(row, self._quotes) or [] if documents else []
         self.unquoted += max(len(documents) - len(quotes), 0)
         present, missing = [], []
@@ -175,7 +177,10 @@ class _StaleTable:
             else:
                 missing.append(name)
         for quote in quotes:
-            holders = [d.id for d in present if locate_quote(quote, d.text) is not None]
+            holders = []
+            for document in present:
+                if locate_quote(quote, document.text) is not None:
+                    holders.append(document.id)
             # the document that the corpus lacks is the one that changed
             home = next(iter(holders or missing or documents))
             # one quote has one home if one document is missing, or the row has one document; with
@@ -251,7 +256,9 @@ class _StaleTable:
 
     def write(self, target: Path, cells: Mapping[int, Mapping[str, Any]]) -> None:
         """Write all rows, with the changed cells of some row numbers (from 1), in one step."""
-        rows = [entry.values | {**cells.get(n, {})} for n, entry in enumerate(self._entries, 1)]
+        rows = []
+        for n, entry in enumerate(self._entries, 1):
+            rows.append(entry.values | {**cells.get(n, {})})
         if self._suffix == ".jsonl":
             text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         elif self._suffix == ".json":
@@ -269,7 +276,9 @@ class _StaleTable:
     def _to_table(self, rows: Sequence[Mapping[str, str | None]]) -> str:
         """Return rows as CSV, or with tabs for .tsv; formulas in tables of ragbench stay inert."""
         header = list(dict.fromkeys(chain.from_iterable(rows)))
-        cells = [[row.get(column) or "" for column in header] for row in rows]
+        cells = []
+        for row in rows:
+            cells.append([row.get(column) or "" for column in header])
         # apostrophes before formulas are removed when such a table is read, and have to come back;
         # in a foreign table they would change its texts
         if is_own_table(self._entries[0].values) and self._suffix == ".csv":

@@ -124,7 +124,10 @@ def unseen_components(plan: Plan) -> tuple[str, ...]:
     components: list[schema.Component] = []
     for block in entries:
         components += block.values()
-    asking = {name for name, generator in plan.generators.items() if generator.asks}
+    asking = set()
+    for name, generator in plan.generators.items():
+        if generator.asks:
+            asking.add(name)
     return tuple(c.name for c in components if c.type == "http" or c.name in asking)
 
 
@@ -431,8 +434,12 @@ def build_judge(block: schema.JudgeBlock, *, calls: bool = True) -> PlannedJudge
     with _errors_at(block.place, _path_of(block)):
         check_repeat(judge, block.repeat)
     rubrics = load_rubrics(block.rubrics, block.type, judge)
-    pairwise = [rubric for rubric in rubrics if rubric.method == "pairwise"]
-    single = [rubric for rubric in rubrics if rubric.method != "pairwise"]
+    single, pairwise = [], []
+    for rubric in rubrics:
+        if rubric.method == "pairwise":
+            pairwise.append(rubric)
+        else:
+            single.append(rubric)
     nuggets = None if block.nuggets is None else read_nuggets(Path(block.nuggets))
     return PlannedJudge(block.type, judge, single, pairwise, block, nuggets)
 

@@ -327,11 +327,17 @@ def fit_measures(
         measures: Names of the measures.
         top_k: Depth of measures without a cut-off; deeper than the judge gives a warning.
     """
-    graded = [m for m in parse_measures(measures) if m.spec.reads == "grades"]
+    graded = []
+    for measure in parse_measures(measures):
+        if measure.spec.reads == "grades":
+            graded.append(measure)
     if fill is None or not graded:
         is_unread = fill is not None and bool(measures)
         return None, ["fill: no measure reads judgements, and so none are made"] * is_unread
-    too_deep = [m.label for m in graded if (m.k or top_k) > fill.rules.depth]
+    too_deep = []
+    for measure in graded:
+        if (measure.k or top_k) > fill.rules.depth:
+            too_deep.append(measure.label)
     if not too_deep:
         return fill, []
     return fill, [
@@ -380,11 +386,16 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
         AdapterError: The judge of a user fails, or is none.
     """
     config, collection = inputs.config, inputs.collection
-    recorded = {name: collection.recorded_answers[name] for name in names_of(systems, "recorded")}
+    recorded = {}
+    for name in names_of(systems, "recorded"):
+        recorded[name] = collection.recorded_answers[name]
     has_answers = bool(names_of(systems, "pair", "app"))
     has_answers = has_answers or any(map(_has_answer, chain.from_iterable(recorded.values())))
     metrics, judges, skipped = choose_answer_scores(inputs, has_answers=has_answers)
-    rankings = [name for name, rows in recorded.items() if _are_rankings(rows, inputs)]
+    rankings = []
+    for name, rows in recorded.items():
+        if _are_rankings(rows, inputs):
+            rankings.append(name)
     ranked = [*names_of(systems, "retriever", "app"), *rankings]
     fill, no_fill = plan_fill(config, inputs.choices, judges, calls=inputs.calls)
     measures = choose_measures(inputs, ranked, fills=fill is not None, no_fill=no_fill)
@@ -409,7 +420,10 @@ def _has_answer(row: Answered) -> bool:
 def _are_rankings(rows: Sequence[Answered], inputs: PlanInputs) -> bool:
     """Return True if the passages of a recorded system are scored as its ranking."""
     collection, names = inputs.collection, inputs.config.metrics.retrieval.measures
-    passages = [row.contexts for row in rows if row.contexts is not None]
+    passages = []
+    for row in rows:
+        if row.contexts is not None:
+            passages.append(row.contexts)
     if names:
         return bool(passages)
     if collection.qrels is not None:

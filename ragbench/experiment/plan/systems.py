@@ -33,7 +33,10 @@ def user_systems(plan: Plan) -> tuple[str, ...]:
     They are apps, retrievers that are code or a service of the user, alone and with each generator,
     and recorded systems; () without any.
     """
-    retrievers = {name for name in plan.scored_retrievers if _is_users(plan, name)}
+    retrievers = set()
+    for name in plan.scored_retrievers:
+        if _is_users(plan, name):
+            retrievers.add(name)
     of_users = set(names_of(plan.systems, "app", "recorded"))
     of_users |= {s.name for s in plan.systems if s.type != "control" and s.retriever in retrievers}
     return tuple(system.name for system in plan.systems if system.name in of_users)
@@ -91,7 +94,8 @@ def expand_only(only: Sequence[str], sweeps: Mapping[str, Sweep]) -> tuple[str, 
     for name in only:
         retriever, slash, generator = name.partition("/")
         members = sweeps[retriever].members if retriever in sweeps else (retriever,)
-        names += [f"{member}{slash}{generator}" for member in members]
+        for member in members:
+            names.append(f"{member}{slash}{generator}")
     return tuple(names)
 
 
@@ -296,7 +300,10 @@ def control_pairs(inputs: PlanInputs, generators: Sequence[str]) -> list[tuple[s
         problem = "there is no generator that could be given other passages"
         allowed = "a generator, or no controls; an app retrieves for itself"
         raise inputs.error(problem, "controls", allowed)
-    of_gold = [name for name in config.controls if name == "gold_context" or n_distractors(name)]
+    of_gold = []
+    for name in config.controls:
+        if name == "gold_context" or n_distractors(name):
+            of_gold.append(name)
     if of_gold and not (collection.qrels and collection.documents):
         lacks = "relevance judgements and a corpus, and the data set has none"
         allowed = "no_context, shuffled_context, injection"

@@ -300,7 +300,9 @@ class AnswerQueries(Stage[Answers]):
 
     def output(self, inputs: Outputs, values: Sequence[Outcome[Prediction] | None]) -> Answers:
         """Return the answers; those that are not made are pending."""
-        outcomes = [Outcome(None) if value is None else value for value in values]
+        outcomes = []
+        for value in values:
+            outcomes.append(Outcome(None) if value is None else value)
         return Answers(self.system.name, outcomes, self.samples, self.rankings)
 
     def _reports_cost(self, results: Results) -> bool:
@@ -407,7 +409,10 @@ class Generate(AnswerQueries):
             return Outcome(None, _NO_GOLD)
         if retrieved.is_pending:
             return Outcome(None)
-        relevant = {d for d, grade in plan.qrels.by_query[query.id].items() if grade > 0}
+        relevant = set()
+        for document, grade in plan.qrels.by_query[query.id].items():
+            if grade > 0:
+                relevant.add(document)
         hits = [] if retrieved.value is None else retrieved.value.documents
         documents = (document_of(h, plan.corpus) for h in hits if h.document not in relevant)
         random = Random(f"{plan.config.seed} {query.id}")
@@ -422,7 +427,10 @@ class Generate(AnswerQueries):
         grades = {} if plan.qrels is None else plan.qrels.by_query.get(query.id, {})
         # ties by id, so that every run gives the same passages
         relevant = sorted((-grade, name) for name, grade in grades.items() if grade > 0)
-        documents = [plan.corpus[name] for _, name in relevant if name in plan.corpus]
+        documents = []
+        for _, name in relevant:
+            if name in plan.corpus:
+                documents.append(plan.corpus[name])
         return documents[: plan.passages(self.generator)] or None
 
     def items(self, inputs: Outputs) -> list[Slot | None]:
@@ -445,7 +453,8 @@ class Generate(AnswerQueries):
         slots = list(by_ranking[0])
         for sample in range(1, self.samples):
             first = by_ranking[sample % self.rankings]
-            slots += [None if s is None else _slot_of_sample(s, sample, n) for s in first]
+            for slot in first:
+                slots.append(None if slot is None else _slot_of_sample(slot, sample, n))
         return slots
 
     def payer(self, results: Results) -> str:
@@ -588,10 +597,13 @@ class AskApp(AnswerQueries):
         """
         name, n = self.system.name, len(self.plan.queries)
         group = ItemGroup(name, self._resources.component_key("app", name, stage=self.version))
-        slots = [Slot(group, query_key(query), row) for row, query in enumerate(self.plan.queries)]
+        slots = []
+        for row, query in enumerate(self.plan.queries):
+            slots.append(Slot(group, query_key(query), row))
         first = tuple(slots)
         for sample in range(1, self.samples):
-            slots += [_slot_of_sample(slot, sample, n) for slot in first]
+            for slot in first:
+                slots.append(_slot_of_sample(slot, sample, n))
         return [*slots]
 
     def payer(self, results: Results) -> str:
@@ -604,7 +616,9 @@ class AskApp(AnswerQueries):
         A passage without a text gets that of the corpus, if its id is there.
         """
         order, name = in_random_order(self.plan, todo), self.system.name
-        queries = [self.plan.queries[row % len(self.plan.queries)] for row in order]
+        queries = []
+        for row in order:
+            queries.append(self.plan.queries[row % len(self.plan.queries)])
         names = [query.id for query in queries]
         app, corpus = self.plan.apps[name], self.plan.corpus
         calls = self._resources.calls("app", name)

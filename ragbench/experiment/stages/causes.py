@@ -54,7 +54,9 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
             continue
         _add_leak_read(plan, results, repeats)
         rules = [AnswerRules(gold.rules, answers.scores) for answers in repeats]
-        verdicts = [list(_answer_verdicts(*pair)) for pair in zip(repeats, rules, strict=True)]
+        verdicts = []
+        for pair in zip(repeats, rules, strict=True):
+            verdicts.append(list(_answer_verdicts(*pair)))
         first, *further = [[verdict.loss for verdict in part] for part in verdicts]
         causes[system.name] = SystemCauses(first, further)
         # without gold answers and judges, nothing tells of any question
@@ -109,7 +111,10 @@ def _rankings(plan: Plan, results: Results, system: SystemScores) -> list[Retrie
 def _ranking_losses(gold: GoldFacts, ranking: RetrieverRun | None) -> list[Loss]:
     """Return the cause of each query of a system that retrieves alone."""
     facts = zip(gold.facts(ranking), gold.answerable, strict=True)
-    return [cause_of_ranking(fact, gold.rules, answerable=is_one) for fact, is_one in facts]
+    losses = []
+    for fact, is_one in facts:
+        losses.append(cause_of_ranking(fact, gold.rules, answerable=is_one))
+    return losses
 
 
 def _system_answers(
@@ -183,7 +188,9 @@ class _SystemAnswers:
         gold, plan = self.gold, self.gold.plan
         rankings = self.read_hits(plan.collection.gold_spans)
         pieces = [gold.pieces.get(query, []) for query in plan.ids]
-        spans = [[p.span for p in of if p.span is not None] for of in pieces]
+        spans = []
+        for of in pieces:
+            spans.append([p.span for p in of if p.span is not None])
         placed = gold.place(rankings, spans)
         read = []
         for row, names in enumerate(placed.documents):

@@ -72,7 +72,10 @@ def with_reasons(
     families, doubts = [], list[str]()
     for family in comparisons.measures:
         name = family.measure
-        columns = [system.columns[name] for system in systems if name in system.columns]
+        columns = []
+        for system in systems:
+            if name in system.columns:
+                columns.append(system.columns[name])
         reason = _reason_of(plan, results, name, columns) if family.kind == "retrieval" else None
         reads_answers = family.kind == "retrieval" and parse_measure(name).spec.reads == "passages"
         if (
@@ -271,7 +274,9 @@ class Compare(Stage[comparison.Comparisons | None]):
         parts += map(repr, (plan.baseline, plan.clusters, plan.slicings, user_systems(plan)))
         for system in self._systems:
             columns = system.columns.items()
-            scores = [f"{name} {_fingerprint(column)}" for name, column in columns]
+            scores = []
+            for name, column in columns:
+                scores.append(f"{name} {_fingerprint(column)}")
             parts += [system.name, *scores]
         return [Slot(self.group(plan.config.name, parts), "comparisons", 0)]
 
@@ -473,8 +478,14 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
     notes = []
     scores = ((generator, s) for generator, first in firsts.items() for s in (first, CANARY))
     for generator, score in dict.fromkeys(scores):
-        score_rows = [row for row in rows if (row.generator, row.score) == (generator, score)]
-        parts = [_control_text(row, row.mean) for row in score_rows if row.mean is not None]
+        score_rows = []
+        for row in rows:
+            if (row.generator, row.score) == (generator, score):
+                score_rows.append(row)
+        parts = []
+        for row in score_rows:
+            if row.mean is not None:
+                parts.append(_control_text(row, row.mean))
         if parts and (system_mean := score_rows[0].system_mean) is not None:
             notes.append(
                 f"{generator}: {score} is {system_mean:.3f} with {score_rows[0].system}; "

@@ -124,7 +124,10 @@ class Engine:
             RagbenchError: A component fails in a way that is no cause of a single query.
         """
         outputs = Outputs() if outputs is None else outputs
-        due = [stage for stage in stages if rows is None or stage.by_query]
+        due = []
+        for stage in stages:
+            if rows is None or stage.by_query:
+                due.append(stage)
         for stage in _after_inputs(due):
             is_ready = stage.by_query or outputs.is_complete(*stage.inputs)
             if is_ready and not outputs.is_complete(stage):
@@ -171,14 +174,23 @@ class Engine:
         # Rows whose items failed before by the content of a reply come last, and ask the models
         # again. Items over budget get a value too, but are not stored.
         n_queries, replies, slots = len(self._plan.queries), self._replies, items.slots
-        knowable = [position for position in items.missing() if slots[position].key is not None]
+        knowable = []
+        for position in items.missing():
+            if slots[position].key is not None:
+                knowable.append(position)
         if rows is not None:
             knowable = [p for p in knowable if slots[p].row % n_queries in rows]
         # replies that were refused or could not be read are stored as well
         failed_replies = self.counters.failed_replies
-        failed = {slots[p].row for p in knowable if slots[p].place in failed_replies}
+        failed = set()
+        for position in knowable:
+            if slots[position].place in failed_replies:
+                failed.add(slots[position].row)
         for has_failed in (False, True):
-            todo = [p for p in knowable if (slots[p].row in failed) == has_failed]
+            todo = []
+            for position in knowable:
+                if (slots[position].row in failed) == has_failed:
+                    todo.append(position)
             if todo:
                 asks_again = has_failed and replies is not None and not replies.replay
                 with replies.asking_again() if replies and asks_again else nullcontext():
@@ -297,7 +309,10 @@ class Engine:
         if not notes:
             return
         keys = _note_keys(items.slots[position] for position in items.new)
-        entries = [e for e in self._stored_notes(stage, items) if not keys >= {*e.items}]
+        entries = []
+        for entry in self._stored_notes(stage, items):
+            if not keys >= {*entry.items}:
+                entries.append(entry)
         entries.append(_StoredNotes(notes=notes, items=tuple(sorted(keys))))
         group = self._group(stage, next(iter(items.slots.values())))
         group.put(_NOTES, to_line(_AllNotes(entries=tuple(entries))).encode())
@@ -325,10 +340,17 @@ def _after_inputs(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:
 
 def _note_keys(slots: Iterable[Slot]) -> set[str]:
     """Return the first digits of the keys of some items; pending ones have none."""
-    return {slot.key[:_NOTE_DIGITS] for slot in slots if slot.key is not None}
+    keys = set()
+    for slot in slots:
+        if slot.key is not None:
+            keys.add(slot.key[:_NOTE_DIGITS])
+    return keys
 
 
 def _add(totals: Totals, other: Totals, sign: int = 1) -> Totals:
     """Return the sum of two totals without their models; with a sign of -1 the difference."""
-    names = [f.name for f in fields(Totals) if f.name != "models"]
+    names = []
+    for field in fields(Totals):
+        if field.name != "models":
+            names.append(field.name)
     return Totals(**{n: getattr(totals, n) + sign * getattr(other, n) for n in names})

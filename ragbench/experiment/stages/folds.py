@@ -93,7 +93,9 @@ class ChooseByFold(base.Stage[Folds]):
                 raise DataError(
                     f"{self.name}: {problem} {self.retriever.measure}", allowed="fewer folds"
                 )
-            means = [aggregate(row[decides], columns[0].aggregate) for row in scores]
+            means = []
+            for row in scores:
+                means.append(aggregate(row[decides], columns[0].aggregate))
             best = max(range(len(means)), key=lambda number: sign * means[number])
             winners.append(best)
             choices.append(

@@ -85,7 +85,9 @@ class GoldFacts:
         for query, spans in self.plan.collection.gold_spans.items():
             relevant = self.relevant.get(query, ())
             if self.qrels is not None and any(span.document in relevant for span in spans):
-                grades = {name: self.qrels.by_query[query][name] for name in relevant}
+                grades = {}
+                for name in relevant:
+                    grades[name] = self.qrels.by_query[query][name]
                 pieces[query] = gold_pieces(grades, spans, self.rules.relevant)
         return pieces
 
@@ -103,7 +105,10 @@ class GoldFacts:
     @property
     def references(self) -> list[tuple[str, ...]]:
         """Gold answers of each query; empty for a query without any."""
-        return [tuple(self.plan.collection.answers.get(query, ())) for query in self.plan.ids]
+        references = []
+        for query in self.plan.ids:
+            references.append(tuple(self.plan.collection.answers.get(query, ())))
+        return references
 
     def words(self, row: int) -> GoldWords | None:
         """Return the words of the gold answers of the query at `row`; None where it has none."""
@@ -141,7 +146,10 @@ class GoldFacts:
     def gold_ranks(self, ranking: RetrieverRun) -> MetGold:
         """Return the ranks at which a ranking meets the gold of all queries, for measures."""
         is_judged = ranking.has_unknown_ids and self.relevant
-        rows = [row for row, query in enumerate(self.plan.ids) if is_judged and query in is_judged]
+        rows = []
+        for row, query in enumerate(self.plan.ids):
+            if is_judged and query in is_judged:
+                rows.append(row)
         return met_gold(self.facts(ranking), rows)
 
     @property

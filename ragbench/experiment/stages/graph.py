@@ -222,7 +222,10 @@ def run_stages(resources: Resources, store: StageStore, progress: Progress) -> R
     engine.run(graph.stages, outputs)
     for stage in graph.stages:
         stage.add(outputs.of([*stage.inputs, stage]), results)
-    judging = [stage for stage in graph.stages if isinstance(stage, JudgeAnswers)]
+    judging = []
+    for stage in graph.stages:
+        if isinstance(stage, JudgeAnswers):
+            judging.append(stage)
     count_alike(plan, judging, outputs, results)
     find_causes(plan, outputs[graph.judgements].gold, results)
     compare = Compare(plan, results.compared_systems)
@@ -357,7 +360,10 @@ def plan_run(plan: Plan) -> PlannedRun:
                 if stage.under in nodes:
                     nodes[stage.under].after.append(node)
         # a stage whose input is not shown stands at the top
-        first = [stage for stage in nodes if stage.under not in nodes]
+        first = []
+        for stage in nodes:
+            if stage.under not in nodes:
+                first.append(stage)
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
         steps = [nodes[stage] for stage in first]
         return PlannedRun(plan, steps, engine.counters.count_kept_failures())

@@ -64,7 +64,9 @@ def read_depth(plan: Plan, answers: Mapping[str, Answers], ranking: str) -> int:
             depths.append(plan.passages(system.generator))
         elif system.ranking_of == ranking:
             values = (outcome.value for outcome in of_system.outcomes)
-            depths += [len(value.contexts or ()) for value in values if value is not None]
+            for value in values:
+                if value is not None:
+                    depths.append(len(value.contexts or ()))
     return max(depths)
 
 
@@ -77,7 +79,9 @@ def _first_hits(
         ids = order.get(query, ())
         ranks = {rank for rank, _ in ranking_facts.ranks} | {ranking_facts.answer_rank or 0}
         ranks |= set(range(1, min(len(ids), depth) + 1))
-        rank_of = {ids[rank - 1]: rank for rank in sorted(ranks - {0})}
+        rank_of = {}
+        for rank in sorted(ranks - {0}):
+            rank_of[ids[rank - 1]] = rank
         yield [(rank_of[hit.id], hit) for hit in ranked_hits(outcome, [*rank_of])]
 
 

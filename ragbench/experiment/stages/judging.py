@@ -153,7 +153,10 @@ class Verdicts(Stage[Output_co]):
             verdicts = {}
             for number, (name, rubric) in enumerate(self._rubrics.items()):
                 repeats = values[start + number : start + n * self._repeat : n]
-                present = [verdict for verdict in repeats if verdict is not None]
+                present = []
+                for verdict in repeats:
+                    if verdict is not None:
+                        present.append(verdict)
                 if len(present) == self._repeat:
                     verdicts[name] = combine_repeats(present, rubric)
             return verdicts
@@ -200,7 +203,8 @@ class Verdicts(Stage[Output_co]):
             for number in range(self._repeat):
                 # the first repetition has the key of a single one, so that it is kept
                 of_repeat = key if key is None or not number else f"{key}-{number}"
-                slots += [Slot(group, of_repeat, row * self._repeat + number) for group in groups]
+                for group in groups:
+                    slots.append(Slot(group, of_repeat, row * self._repeat + number))
         return slots
 
     def payer(self, results: Results) -> str:
@@ -505,13 +509,18 @@ def count_alike(
 
 def _judge_key(judge: PlannedJudge, rubric: Rubric, plan: Plan) -> str:
     """Return the key of a judge's verdicts by a rubric: a hash of its options, model and code."""
-    options = {name: value for name, value in judge.block.options.items() if name not in _NO_KEY}
+    options = {}
+    for name, value in judge.block.options.items():
+        if name not in _NO_KEY:
+            options[name] = value
     signature = judge.judge.signature_parts(rubric) if judge.judge.asks else {}
     secrets = plan.config.secrets
     # verdicts without a cost are made again, from stored replies, when a price becomes known
     models = judge.judge.jury.models if isinstance(judge.judge, ModelJudge) else ()
     prices = judge.judge.load_prices() if isinstance(judge.judge, ModelJudge) else None
-    priced = [prices is not None and prices.of(model) is not None for model in models]
+    priced = []
+    for model in models:
+        priced.append(prices is not None and prices.of(model) is not None)
     # `Any`: mypy does not take the class of a variable for hashable
     code: Any = type(judge.judge if judge.judge.component is None else judge.judge.component)
     return fingerprint_json(

@@ -66,12 +66,12 @@ def component_key(
     # names and comments of the config are no part: a renamed component keeps its results
     parts: dict[str, Any] = {"inputs": inputs}
     if component is not None:
+        options = {}
+        for name, value in sorted(component.options.items()):
+            options[name] = _content(name, value, component, secrets)
         parts |= {
             "type": component.type,
-            "options": {
-                name: _content(name, value, component, secrets)
-                for name, value in sorted(component.options.items())
-            },
+            "options": options,
             "version": component.version,
             "code": code_of(component.cls),
         }
@@ -179,8 +179,14 @@ def code_in(*packages: str) -> str:
     Raises ImportError for an unknown package, and AttributeError for a module that is no package.
     Cached for the process.
     """
-    folders = [Path(place) for name in packages for place in import_module(name).__path__]
-    files = [path for folder in folders for path in sorted(folder.rglob("*"))]
+    folders = []
+    for name in packages:
+        for place in import_module(name).__path__:
+            folders.append(Path(place))
+    files = []
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            files.append(path)
     return fingerprint([path.read_bytes() for path in files if path.suffix in (".py", ".txt")])
 
 
@@ -225,7 +231,9 @@ def _content_of_path(path: Path) -> str:
         if path.is_dir():
             # names, sizes and times of change, as models have gigabytes
             paths = sorted(file for file in path.rglob("*") if file.is_file())
-            stats = [(str(file.relative_to(path)), file.stat()) for file in paths]
+            stats = []
+            for file in paths:
+                stats.append((str(file.relative_to(path)), file.stat()))
             return fingerprint(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
     except OSError:  # the component itself raises the error with its place
         return str(path)

@@ -57,7 +57,9 @@ def ranked_passages(
     The result is None too for an id that no hit has. Of a repeated hit the first one counts; a
     failed outcome has no hits.
     """
-    documents = {hit.id: document_of(hit, corpus) for hit in ranked_hits(outcome, ranked)}
+    documents = {}
+    for hit in ranked_hits(outcome, ranked):
+        documents[hit.id] = document_of(hit, corpus)
     return [documents.get(name) for name in ranked]
 
 
@@ -297,7 +299,9 @@ def _name_documents(
     """Return an outcome whose hits name the documents of a function; a failed one as it is."""
     if outcome.value is None:
         return outcome
-    hits = [structs.replace(hit, document=document_of_hit(hit)) for hit in outcome.value.documents]
+    hits = []
+    for hit in outcome.value.documents:
+        hits.append(structs.replace(hit, document=document_of_hit(hit)))
     return replace(outcome, value=structs.replace(outcome.value, documents=hits))
 
 
@@ -330,7 +334,9 @@ def _run_of(
             n_unknown += 0 if corpus_ids is None else len(documents - corpus_ids)
             is_cut = is_cut or any(hit.document is not None for hit in hits)
         if retriever.ranks_by_score:
-            scores = {q: {hit.id: hit.score or 0.0 for hit in hits} for q, hits in rankings.items()}
+            scores = {}
+            for query, hits in rankings.items():
+                scores[query] = {hit.id: hit.score or 0.0 for hit in hits}
             parts.append(Run.from_dict(scores))
         else:
             parts.append(Run.from_rankings(rankings))
@@ -461,7 +467,10 @@ def _match_level(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         return ranking
     if rules.match.level == "text":
         return _match_texts(ranking, qrels, plan)
-    measures = [m for m in parse_measures(plan.measures) if m.spec.reads_ids]
+    measures = []
+    for measure in parse_measures(plan.measures):
+        if measure.spec.reads_ids:
+            measures.append(measure)
     # measures without a cut-off read the whole ranking
     deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
     return _fold(ranking, deepest if measures else 0, plan)
@@ -549,7 +558,10 @@ def _judged_ids(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
     ids = dict[str, dict[str, str]]()
     for query, of_hit in documents.items():
         group_heads = plan.collection.alternatives.get(query, {})
-        names = {hit: document for hit, document in of_hit.items() if document is not None}
+        names = {}
+        for hit, document in of_hit.items():
+            if document is not None:
+                names[hit] = document
         ids[query] = {
             **group_heads,
             **{hit: group_heads.get(doc, doc) for hit, doc in names.items()},
@@ -631,8 +643,13 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
     n_without_text = n_several = 0
     for query, hits in _hits(ranking, plan):
         grades = qrels.by_query.get(query, {})
-        gold = {doc: words_of(_body(corpus[doc])) for doc in grades if doc in corpus}
-        by_id = {hit.id: document_of(hit, corpus) for hit in reversed(hits)}
+        gold = {}
+        for doc in grades:
+            if doc in corpus:
+                gold[doc] = words_of(_body(corpus[doc]))
+        by_id = {}
+        for hit in reversed(hits):
+            by_id[hit.id] = document_of(hit, corpus)
         texts = [by_id[name] for name in order[query]]
         n_without_text += sum(text is None for text in texts)
         credits = passage_matching.credit(

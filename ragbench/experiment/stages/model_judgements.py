@@ -37,7 +37,9 @@ def _pool(
     rules, corpus = plan.config.metrics.retrieval, plan.corpus
     # an average over ties has no single order; the pool needs one
     ties = "docid" if rules.ties == "average" else rules.ties
-    orders = [ranked_documents(r.run, ties=ties, trec_eval=rules.trec_eval) for r in rankings]
+    orders = []
+    for ranking in rankings:
+        orders.append(ranked_documents(ranking.run, ties=ties, trec_eval=rules.trec_eval))
     for row, query in enumerate(plan.queries if rankings else ()):
         pool: dict[str, str] = {}
         for ranking, order in zip(rankings, orders, strict=True):
@@ -172,8 +174,14 @@ class PoolPassages(Stage[PassagePool]):
         plan, people = self.plan, _grades_of_people(self.plan)
         rankings = [r for rank in self._ranks if (r := inputs[rank]) is not None]
         pool = list(_pool(plan, rankings, self.fill.rules.depth))
-        unjudged = [(d, item) for d, item in pool if d not in people.get(item.query_id, {})]
-        with_text = [(d, item) for d, item in unjudged if "".join(item.contexts or ()).strip()]
+        unjudged = []
+        for document, item in pool:
+            if document not in people.get(item.query_id, {}):
+                unjudged.append((document, item))
+        with_text = []
+        for document, item in unjudged:
+            if "".join(item.contexts or ()).strip():
+                with_text.append((document, item))
         return PassagePool(len(pool), len(unjudged), with_text)
 
 
@@ -209,15 +217,22 @@ class JudgePassages(Verdicts[Judgements]):
         items = self.judged_items(inputs)
         if None in values:
             verdicts = self.by_item(values)
-            ungraded = [item for item, graded in zip(items, verdicts, strict=True) if not graded]
+            ungraded = []
+            for item, graded in zip(items, verdicts, strict=True):
+                if not graded:
+                    ungraded.append(item)
             return Judgements(plan.qrels, GoldFacts(plan, plan.qrels), ungraded=ungraded)
         judged = self.results_of(items, values)
         people = _grades_of_people(plan)
         pairs = zip(pool.items, judged.rows, strict=True)
-        rows = [_grade(document, row, fill) for (document, _), row in pairs]
+        rows = []
+        for (document, _), row in pairs:
+            rows.append(_grade(document, row, fill))
         grades = _grades_of_rows(rows)
         # grades of people replace those of the model
-        merged = {q: {**grades.get(q, {}), **people.get(q, {})} for q in {**people, **grades}}
+        merged = {}
+        for query in {**people, **grades}:
+            merged[query] = {**grades.get(query, {}), **people.get(query, {})}
         use = judge_use(judged, Totals())
         counts = FillCounts(
             judge=fill.name,

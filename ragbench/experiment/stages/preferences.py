@@ -112,7 +112,10 @@ class JudgePairs(Stage[JudgeResults | None]):
 
     def output(self, inputs: Outputs, values: Sequence[PairVerdicts | None]) -> JudgeResults | None:
         """Return the verdicts as columns, rows and usage; None without any, or in a plan."""
-        verdicts = [value for value in values if value is not None]
+        verdicts = []
+        for value in values:
+            if value is not None:
+                verdicts.append(value)
         if not verdicts:
             return None
         judge, items = self.judge, self._all_items(inputs)
@@ -179,14 +182,21 @@ class JudgePairs(Stage[JudgeResults | None]):
         """Return the name of the first system of the baseline; else of the first that answers."""
         # It is one for all generators, so that every two systems are linked by comparisons.
         baseline = self.plan.baseline
-        names = [s.name for s in self._rivals if baseline in (s.retriever, s.name)]
+        names = []
+        for rival in self._rivals:
+            if baseline in (rival.retriever, rival.name):
+                names.append(rival.name)
         return [*names, self._rivals[0].name][0]
 
     def _pairs(self) -> list[tuple[str, str]]:
         """Return the names of all pairs of systems, or of each system with the baseline."""
         names = [system.name for system in self._rivals]
         if len(names) > 1 and self._is_against_baseline():
-            return [(name, self._baseline()) for name in names if name != self._baseline()]
+            pairs = []
+            for name in names:
+                if name != self._baseline():
+                    pairs.append((name, self._baseline()))
+            return pairs
         return list(combinations(names, 2))
 
     def step(self, outputs: Outputs, work: records.Work | None) -> Step | None:
@@ -221,7 +231,10 @@ def _sample_pairs(
     """Pair the samples of two systems; the system with fewer samples repeats them in order."""
     mine, theirs = one.by_sample(), other.by_sample()
     numbers = range(max(one.samples, other.samples))
-    return [(mine[n % len(mine)], theirs[n % len(theirs)]) for n in numbers]
+    pairs = []
+    for n in numbers:
+        pairs.append((mine[n % len(mine)], theirs[n % len(theirs)]))
+    return pairs
 
 
 def _compared_pair(
@@ -249,7 +262,10 @@ def _items(plan: Plan, one: records.Answers, other: records.Answers) -> list[Jud
     items = []
     for sample, (first, second) in enumerate(_sample_pairs(one, other)):
         for query, mine, theirs in zip(plan.queries, first.outcomes, second.outcomes, strict=True):
-            passages = [t for t in map(passage_texts, (mine, theirs)) if t is not None]
+            passages = []
+            for texts in map(passage_texts, (mine, theirs)):
+                if texts is not None:
+                    passages.append(texts)
             items.append(
                 JudgedItem(
                     question=query.text,

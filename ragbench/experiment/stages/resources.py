@@ -127,7 +127,9 @@ class Resources:
         They are named as in messages: `generator 'gpt'`. Components that sent no request, such as
         those whose items are all stored, are left out.
         """
-        totals = {f"judge '{name}'": judge_totals(j) for name, j in self.plan.all_judges.items()}
+        totals = {}
+        for name, judge in self.plan.all_judges.items():
+            totals[f"judge '{name}'"] = judge_totals(judge)
         return (
             *(owner for owner, reached in self.reached.items() if reached == {False}),
             *(name for name, t in totals.items() if 0 < t.unreachable == t.failed and not t.calls),

@@ -381,7 +381,9 @@ class Retrieve(base.Stage[HitOutcomes]):
             pooled = PooledRun(read, self.plan)
             return FileRankings(self.plan.ids, pooled, self.top_k, pooled.n_outside)
         failed, _ = self._source_hits(inputs)
-        outcomes = [value or failed.get(row, Outcome(None)) for row, value in enumerate(values)]
+        outcomes = []
+        for row, value in enumerate(values):
+            outcomes.append(value or failed.get(row, Outcome(None)))
         if self.retriever.keeps_tail:
             pairs = zip(outcomes, inputs[self.sources[0]], strict=True)
             outcomes = [self._with_tail(*pair) for pair in pairs]
@@ -472,7 +474,8 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             remarks = remarks_on_pools(inputs[self.retrieve], plan, self.retrieve.top_k)
             top_k = None if any(remarks) else top_k
             notes += remarks[0]
-            warnings += [f"{self.name}: {text}" for text in remarks[1]]
+            for text in remarks[1]:
+                warnings.append(f"{self.name}: {text}")
         ranking = rank_outcomes(self.name, retriever, plan.ids, outcomes, corpus, top_k, notes)
         warnings = [*ranking.warnings, *warnings]
         ranking = replace(ranking, number=self.number, warnings=warnings)
@@ -491,7 +494,9 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             return None
         if not retriever.sources:
             pools = [query.pool for query in self.plan.queries] if has_pools(self.plan) else []
-            sizes = [top_k if pool is None else len(pool) for pool in pools]
+            sizes = []
+            for pool in pools:
+                sizes.append(top_k if pool is None else len(pool))
             return min(top_k, max(sizes, default=top_k))
         return min(top_k, max(_longest(inputs[source]) for source in sources))
 

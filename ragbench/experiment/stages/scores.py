@@ -112,7 +112,10 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
     def _rankings(self, inputs: Outputs) -> list[records.RetrieverRun]:
         """Return the rankings of the system; [] where any repetition has no passages."""
         rankings = [inputs[rank] for rank in self._ranks]
-        present = [ranking for ranking in rankings if ranking is not None]
+        present = []
+        for ranking in rankings:
+            if ranking is not None:
+                present.append(ranking)
         return present if len(present) == len(rankings) else []
 
     def items(self, inputs: Outputs) -> list[Slot | None]:
@@ -176,7 +179,9 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
     ) -> None:
         """Score a ranking by the measures of its slots, and keep each column."""
         scorer = RankingScorer(self.plan, ranking, judgements)
-        names = [self.plan.measures[position % len(self.plan.measures)] for position in positions]
+        names = []
+        for position in positions:
+            names.append(self.plan.measures[position % len(self.plan.measures)])
         measures = parse_measures(names)
         columns, counts, warnings = scorer.score(measures)
         failed = dict(without_value(ranking.outcomes))
@@ -277,10 +282,16 @@ class RankingScorer:
     ) -> tuple[dict[str, ScoreColumn], RunCounts | None, tuple[str, ...]]:
         """Return (label -> column of each measure, counts of the run, warnings)."""
         by_id = [measure for measure in measures if measure.spec.reads_ids]
-        by_text = [measure for measure in measures if measure.spec.reads == "passages"]
-        by_place = [measure for measure in measures if measure.spec.reads == "spans"]
-        by_gold = [measure for measure in measures if measure.spec.reads == "gold"]
-        forbidden = [measure for measure in measures if measure.spec.reads == "forbidden"]
+        by_text, by_place, by_gold, forbidden = [], [], [], []
+        for measure in measures:
+            if measure.spec.reads == "passages":
+                by_text.append(measure)
+            elif measure.spec.reads == "spans":
+                by_place.append(measure)
+            elif measure.spec.reads == "gold":
+                by_gold.append(measure)
+            elif measure.spec.reads == "forbidden":
+                forbidden.append(measure)
         columns, counts, warnings = dict[str, ScoreColumn](), None, tuple[str, ...]()
         if by_id and self.judgements.qrels is not None:
             columns, counts = self._score_ids(self.judgements.qrels, by_id)
@@ -332,7 +343,10 @@ class RankingScorer:
             hits = ranked_passages(outcome, order.get(name, ()), plan.corpus)
             passages.append([None if hit is None else hit.full_text for hit in hits])
         deepest = max((measure.k or rules.top_k) for measure in measures)
-        texts_read = [text for texts in passages for text in texts[:deepest]]
+        texts_read = []
+        for texts in passages:
+            for text in texts[:deepest]:
+                texts_read.append(text)
         if n_unknown := sum(text is None for text in texts_read):
             message = f"{ranking.name}: {n_unknown} of {len(texts_read)} passages have no text"
             if n_unknown == len(texts_read):
@@ -482,7 +496,11 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
             nuggets = [*map(nuggets_fingerprint, judged.nuggets)]
             parts = [texts, fingerprint_json([rows, [*map(sorted, judged.judged)], nuggets])]
         elif sources is not None:
-            rows = [[s.documents, s.gold and sorted(s.gold), s.has_known_ids] for s in sources]
+            rows = []
+            for source in sources:
+                rows.append(
+                    [source.documents, source.gold and sorted(source.gold), source.has_known_ids]
+                )
             texts = _texts_key(_texts_of(sample), [()] * len(self.plan.ids))
             parts = [texts, fingerprint_json(rows)]
         else:
@@ -593,17 +611,17 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         samples, stored = answers.by_sample(), [c for c in outputs[self] if c is not None]
         for number, metric in enumerate(metrics):
             pairs = zip(samples, stored[number :: len(metrics)], strict=True)
-            columns = [
-                records.with_failures_of(sample, replace(column, name=metric.name))
-                for sample, column in pairs
-            ]
+            columns = []
+            for sample, column in pairs:
+                columns.append(records.with_failures_of(sample, replace(column, name=metric.name)))
             results.add_samples(self._answer.system, metric.name, columns, "generation")
         if self._answer.system.control == "injection":
             canaries = canary_columns(answers, self.plan.ids, self.plan.config.seed)
             results.add_samples(self._answer.system, CANARY, canaries, "generation")
         # notes on words that a metric cannot see, such as those of a script without spaces
         notes, n = text_notes(_texts_of(answers), self._gold(), metrics), answers.name
-        results.notes += [f"{n}: {note}" for note in notes]
+        for note in notes:
+            results.notes.append(f"{n}: {note}")
 
     def step(self, outputs: Outputs, work: records.Work | None) -> Step | None:
         """Return a step with the number of stored columns; None without metrics.
@@ -620,7 +638,10 @@ def _joined_counts(counts: Sequence[RunCounts]) -> RunCounts | None:
     # measures may be stored by several runs, each with the grades of its own measures
     if not counts:
         return None
-    without_grade = {grade: n for of_one in counts for grade, n in of_one.without_grade.items()}
+    without_grade = {}
+    for of_one in counts:
+        for grade, n in of_one.without_grade.items():
+            without_grade[grade] = n
     return structs.replace(counts[0], without_grade=without_grade)
 
 
