@@ -168,7 +168,9 @@ class TextClassifier:
                 places = self._places(text)
                 # the tokens of the text are the last ones before the final special token
                 end = -len(places) - 1
-                parts = [windows[n][end:-1, 0] for n in np.flatnonzero(owners == number)]
+                parts = []
+                for n in np.flatnonzero(owners == number):
+                    parts.append(windows[n][end:-1, 0])
                 tokens = np.max(parts, axis=0).tolist()
                 spans.append((max(tokens, default=0.0), join_tokens(places, tokens)))
         return spans
@@ -249,7 +251,10 @@ class TextClassifier:
         encoding = self._tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, verbose=False
         )
-        return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
+        places = []
+        for start, end in encoding["offset_mapping"]:
+            places.append((int(start), int(end)))
+        return places
 
     def _shortened(self, text: str) -> tuple[str, int | None]:
         """Return the text, cut to half of the limit, and the tokens left for a passage."""
@@ -268,7 +273,9 @@ class TextClassifier:
         padded = self._tokenizer.pad(
             list(batch), "max_length", length, return_tensors="pt", verbose=False
         )
-        inputs = {name: values.to(self.device) for name, values in padded.items()}
+        inputs = {}
+        for name, values in padded.items():
+            inputs[name] = values.to(self.device)
         head = self._form.head
         with torch.inference_mode():
             if head == "decoder":
@@ -406,7 +413,9 @@ def label_columns(checkpoint: Checkpoint, labels: Labels) -> list[int]:
         >>> label_columns(model, {0: "CONTRADICTION", 1: "NEUTRAL", 2: "ENTAILMENT"})
         [2, 1, 0]
     """
-    columns = {str(label).strip().lower(): int(number) for number, label in labels.items()}
+    columns = {}
+    for number, label in labels.items():
+        columns[str(label).strip().lower()] = int(number)
     if set(columns) != set(LABELS) or len(columns) < len(labels):
         names = ", ".join(map(str, labels.values()))
         allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"

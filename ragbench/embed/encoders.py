@@ -197,10 +197,15 @@ class TokenEncoder:
         with self._lock:
             all_ids = self._ids(clean)
             most = self.limit or math.inf
-            long = [row for row, ids in enumerate(all_ids) if len(ids) > most]
+            long = []
+            for row, ids in enumerate(all_ids):
+                if len(ids) > most:
+                    long.append(row)
             # again, because cutting the ids would lose the special token at the end
             cut = self._ids([clean[row] for row in long], truncate=True)
-        tokens = [TextTokens(tuple(ids), len(ids) <= self._around, False) for ids in all_ids]
+        tokens = []
+        for ids in all_ids:
+            tokens.append(TextTokens(tuple(ids), len(ids) <= self._around, False))
         for row, ids in zip(long, cut, strict=True):
             tokens[row] = TextTokens(tuple(ids), len(ids) <= self._around, True)
         return tokens

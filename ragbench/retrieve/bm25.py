@@ -132,7 +132,10 @@ class BM25(Retriever):
         else:
             terms, vocabulary = self._analyze_corpus(corpus)
             settings = self._analyze.settings
-            peers = [peer for peer in list(_waiting) if peer._analyze.settings == settings]
+            peers = []
+            for peer in list(_waiting):
+                if peer._analyze.settings == settings:
+                    peers.append(peer)
             if peers:
                 # a copy: the library adds an empty term to its vocabulary
                 shared = _CorpusTerms(key, terms, dict(vocabulary))
@@ -222,7 +225,9 @@ class BM25(Retriever):
         """Return the stored index of a corpus, built and stored first if it is missing."""
         if self.cache_folder is None or content.size < WORTH_KEEPING:
             return None
-        options = [f"{name}={value}" for name, value in sorted(options_of(self).items())]
+        options = []
+        for name, value in sorted(options_of(self).items()):
+            options.append(f"{name}={value}")
         # the tokeniser's identity covers the content of a stop word file: options hold its path
         parts = (type(self).__name__, *options, self._analyze.identity, content.key)
         key = fingerprint([_FORMAT, version("bm25s"), *parts], 32)
@@ -412,7 +417,10 @@ class BM25(Retriever):
     def _hits(self, rows: IntArray, scores: FloatArray) -> list[ScoredDocument]:
         """Return the hits in some rows of the corpus with their scores."""
         ranking = zip(rows.tolist(), scores.tolist(), strict=True)
-        return [ScoredDocument(self._ids[row], score) for row, score in ranking]
+        hits = []
+        for row, score in ranking:
+            hits.append(ScoredDocument(self._ids[row], score))
+        return hits
 
 
 # retrievers that have no index yet: the first of them to read a corpus passes its terms on
@@ -622,4 +630,7 @@ def _first(weights: Mapping[str, float], count: int) -> dict[str, float]:
 def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     """Return the weights scaled to a sum of 1; they must have a positive sum."""
     total = math.fsum(weights.values())
-    return {term: weight / total for term, weight in weights.items()}
+    shares = {}
+    for term, weight in weights.items():
+        shares[term] = weight / total
+    return shares

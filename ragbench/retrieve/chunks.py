@@ -133,7 +133,9 @@ class Chunked(Retriever):
         """
         results: dict[int, Retrieved] = {}
         queries = [*map(self._with_chunk_pool, queries)]
-        pools = [None if query.pool is None else frozenset(query.pool) for query in queries]
+        pools = []
+        for query in queries:
+            pools.append(None if query.pool is None else frozenset(query.pool))
         pool_of = PoolParameter(self.retriever.retrieve)
         open_positions, depth = list(range(len(queries))), top_k
         while open_positions:

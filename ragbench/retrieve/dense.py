@@ -235,7 +235,10 @@ class Dense(Retriever):
         # by id: a query that is asked twice counts once in the notes
         self._queries.update(zip(record_ids(queries), texts, strict=True))
         pools = [self._pool_rows(query.pool) for query in queries]
-        whole = [row for row, pool in enumerate(pools) if pool is None]
+        whole = []
+        for row, pool in enumerate(pools):
+            if pool is None:
+                whole.append(row)
         searched = vectors if len(whole) == len(pools) else vectors[whole]
         of_all = iter(self._index.candidates(searched, top_k) if whole else ())
         hits = []

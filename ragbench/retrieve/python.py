@@ -51,7 +51,9 @@ class CallableRetriever(Retriever):
         answers = []
         for query in queries:
             pool = self._pool.keywords([query.pool])
-            keywords = {name: pools[0] for name, pools in pool.items()}
+            keywords = {}
+            for name, pools in pool.items():
+                keywords[name] = pools[0]
             answers.append(self._call(query.text, top_k, **keywords))
         return answers
 
@@ -253,7 +255,9 @@ def _hits_of_frame(frame: Frame) -> list[dict[str, Any]]:
     for name in _HIT_COLUMNS:
         if name in cells:
             parts[name] = cells[name]
-    hits = [dict(zip(parts, row, strict=True)) for row in zip(*parts.values(), strict=True)]
+    hits = []
+    for row in zip(*parts.values(), strict=True):
+        hits.append(dict(zip(parts, row, strict=True)))
     ranks = cells.get("rank", range(len(hits)))
     return [hits[row] for row in sorted(range(len(hits)), key=ranks.__getitem__)]
 

@@ -158,7 +158,9 @@ class Rubric:
     @functools.cached_property
     def fingerprint(self) -> str:
         """Short hash of all fields, equal for equal rubrics."""
-        scale = {str(level): text for level, text in self.scale.items()}
+        scale = {}
+        for level, text in self.scale.items():
+            scale[str(level)] = text
         fields = (self.name, self.asks, self.needs, scale, self.steps, self.examples, self.method)
         more = [self.direction, self.formula, self.verdicts, self.guidelines]
         return fingerprint_json([*fields, *more, *([self.model] if self.model else [])])

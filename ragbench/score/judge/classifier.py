@@ -402,7 +402,9 @@ class ServedClassifier(ModelJudge, Classifier):
     ) -> list[float]:
         """Return the probability of support, in a list, by all sources read together."""
         passages = list(vote.item.contexts or []) if preset.reads_all else list(sources)
-        documents = [{"doc_id": str(n), "text": passage} for n, passage in enumerate(passages)]
+        documents = []
+        for n, passage in enumerate(passages):
+            documents.append({"doc_id": str(n), "text": passage})
         request = llm.ChatRequest(
             self.model,
             tuple(preset.messages(vote.item.question, passages, text)),

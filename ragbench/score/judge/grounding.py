@@ -160,7 +160,10 @@ def _citation_recall(grounding: Grounding) -> float | None:
 
 def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
     """Return True if one cited passage supports the claim, or all that do so together are cited."""
-    alone = {number for number, cell in enumerate(row, start=1) if cell == "supported"}
+    alone = set()
+    for number, cell in enumerate(row, start=1):
+        if cell == "supported":
+            alone.add(number)
     joint = set()
     for number, cell in enumerate(row, start=1):
         if cell == "supported_together":
@@ -305,7 +308,10 @@ def best_verdict(rubric: Rubric, verdicts: Sequence[Verdict]) -> Verdict:
     """
     # a share such as hallucination is best at 0
     sign = -1 if rubric.direction == "lower" else 1
-    scored = [verdict for verdict in verdicts if verdict.score is not None]
+    scored = []
+    for verdict in verdicts:
+        if verdict.score is not None:
+            scored.append(verdict)
     return max(scored, key=lambda verdict: sign * (verdict.score or 0.0), default=verdicts[0])
 
 

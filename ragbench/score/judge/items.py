@@ -176,9 +176,15 @@ def _mappings(rows: object) -> tuple[list[Mapping[str, Any]], bool]:
 
 def _arguments(columns: Sequence[str], owner: str) -> dict[str, str]:
     """Return column -> argument of `Judge.score`; columns that are no argument are absent."""
-    arguments = {name: name for name in columns if name in _ROW_KEYS}
+    arguments = {}
+    for name in columns:
+        if name in _ROW_KEYS:
+            arguments[name] = name
     # exact names of arguments take precedence over recognised names
-    free = [part for part, argument in _PARTS.items() if argument not in arguments]
+    free = []
+    for part, argument in _PARTS.items():
+        if argument not in arguments:
+            free.append(part)
     parts = columns_by_part(free, [name for name in columns if name not in arguments], None, owner)
     return arguments | {parts[part]: _PARTS[part] for part in parts}
 
@@ -208,7 +214,9 @@ def item_of(
             stated[name] = value
     stated.update(more)
     names = _arguments(list(stated), place)
-    row = {names.get(name, name): value for name, value in stated.items()}
+    row = {}
+    for name, value in stated.items():
+        row[names.get(name, name)] = value
     return _read_item(place, row, reasoning)
 
 

@@ -404,7 +404,10 @@ def judge_items(
                 "which is compared with no other: name the snapshot of the model"
             )
     if any(rubric.reads_citations for rubric in rubrics):
-        answers = [item.answer for item in items if item.answer is not None]
+        answers = []
+        for item in items:
+            if item.answer is not None:
+                answers.append(item.answer)
         notes += filter(None, [marker_note(answers, model.citations)])
     by_name = {rubric.name: rubric for rubric in rubrics}
     return JudgedItems(count_alike(verdicts, rubrics), judged.columns, notes, by_name)
@@ -426,7 +429,10 @@ def verdict_reader(
         MissingExtra: The rubric's embedding model needs sentence-transformers.
     """
     model = judge._judge
-    rubrics = [rubric for rubric in judge.rubrics if rubric.name == name]
+    rubrics = []
+    for rubric in judge.rubrics:
+        if rubric.name == name:
+            rubrics.append(rubric)
     rubrics = rubrics or load_rubrics([name], judge.type, model)
     return lambda item: judge_all(model, [item], rubrics)[0][rubrics[0].name]
 

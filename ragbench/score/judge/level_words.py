@@ -16,7 +16,9 @@ def end_words(*, lower_is_better: bool) -> dict[str, bool]:
     `pass` and `supported` are the better end, `yes` and `true` the upper one: where lower scores
     are better, they differ.
     """
-    qualities = {word: is_better is not lower_is_better for word, is_better in _QUALITIES.items()}
+    qualities = {}
+    for word, is_better in _QUALITIES.items():
+        qualities[word] = is_better is not lower_is_better
     return _TRUTHS | qualities
 
 

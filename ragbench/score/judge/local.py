@@ -119,7 +119,10 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         on.
         """
         with self._lock:
-            new = [pair for pair in dict.fromkeys(pairs) if pair not in self._values]
+            new = []
+            for pair in dict.fromkeys(pairs):
+                if pair not in self._values:
+                    new.append(pair)
             values = self._compute(self._loaded(), new) if new else []
             self._values.update(zip(new, values, strict=True))
             return [self._values[pair] for pair in pairs]

@@ -61,7 +61,10 @@ _MOST_EXAMPLES = 3  # markers in a message
 @functools.cache
 def _pattern(forms: CitationForms) -> re.Pattern[str]:
     names = _OPTIONAL if forms == "all" else [forms]
-    optional = [pattern for name, pattern in _OPTIONAL.items() if name in names]
+    optional = []
+    for name, pattern in _OPTIONAL.items():
+        if name in names:
+            optional.append(pattern)
     return re.compile("|".join([_CODE, *_ALWAYS, *optional]), re.IGNORECASE | re.DOTALL)
 
 
@@ -89,7 +92,9 @@ def _rewrite(match: re.Match[str]) -> str:
 
 
 def _listed(entries: str) -> str:
-    parts = ["-".join(filter(None, part.groups())) for part in _PART.finditer(entries)]
+    parts = []
+    for part in _PART.finditer(entries):
+        parts.append("-".join(filter(None, part.groups())))
     return f"[{', '.join(parts)}]"
 
 

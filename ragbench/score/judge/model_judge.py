@@ -260,8 +260,13 @@ class ModelJudge(llm.Connected, RubricJudge):
     async def _verdicts(self, item: JudgedItem, rubrics: Sequence[Rubric]) -> dict[str, Verdict]:
         """Return rubric -> verdict on one item; equal prompts of rubrics are sent once."""
         items = {rubric.name: with_evidence(item, rubric) for rubric in rubrics}
-        missing = {rubric.name: missing_verdict(items[rubric.name], rubric) for rubric in rubrics}
-        present = [rubric for rubric in rubrics if missing[rubric.name] is None]
+        missing = {}
+        for rubric in rubrics:
+            missing[rubric.name] = missing_verdict(items[rubric.name], rubric)
+        present = []
+        for rubric in rubrics:
+            if missing[rubric.name] is None:
+                present.append(rubric)
         votes = self._votes(item, [(items[rubric.name], rubric) for rubric in present])
         vote_verdicts = iter(await self._cast(list(chain.from_iterable(votes.values()))))
         verdicts, counted = {}, set[int]()
@@ -292,7 +297,10 @@ class ModelJudge(llm.Connected, RubricJudge):
         """Return a verdict with replies, models, usage and prompts of its votes."""
         replies = list(chain.from_iterable(vote.replies for vote in votes))
         # rubrics share replies: tokens and cost count for the first rubric that has one
-        new = [reply for reply in replies if id(reply) not in counted]
+        new = []
+        for reply in replies:
+            if id(reply) not in counted:
+                new.append(reply)
         counted.update(map(id, new))
         return structs.replace(
             verdict,
@@ -307,7 +315,9 @@ class ModelJudge(llm.Connected, RubricJudge):
         self, item: JudgedItem, pairs: Sequence[tuple[JudgedItem, Rubric]]
     ) -> dict[str, list[Vote]]:
         """Return rubric -> votes, model by model and repeat by repeat."""
-        votes: dict[str, list[Vote]] = {rubric.name: [] for _, rubric in pairs}
+        votes: dict[str, list[Vote]] = {}
+        for _, rubric in pairs:
+            votes[rubric.name] = []
         # samples of a generator may be equal answers: each is judged by new replies
         n = self.jury.repeat
         first = item.first_reply + (item.sample * n if n > 1 else 0)
@@ -394,8 +404,12 @@ def combine_verdicts(
     """
     if len(verdicts) == 1:
         return verdicts[0]
-    scored = [verdict for verdict in verdicts if verdict.score is not None]
-    failed = [verdict for verdict in verdicts if verdict.status == "failed"]
+    scored, failed = [], []
+    for verdict in verdicts:
+        if verdict.score is not None:
+            scored.append(verdict)
+        if verdict.status == "failed":
+            failed.append(verdict)
     reasons = []
     for label, verdict in zip(labels, verdicts, strict=True):
         reasons.append(f"{label}: {_outcome_of(verdict)}: {verdict.reasoning}")
@@ -403,7 +417,10 @@ def combine_verdicts(
     samples: list[float | None] = []
     for verdict in verdicts:
         samples += verdict.samples or (verdict.score,)
-    scores = [sample for sample in samples if sample is not None]
+    scores = []
+    for sample in samples:
+        if sample is not None:
+            scores.append(sample)
     # the failure decides, so that its cause is counted
     if not scored or (failed and not may_fail):
         whole = [*failed, *verdicts][0]
@@ -446,11 +463,17 @@ def _combine_repeats(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
 def _combine(verdicts: Sequence[Verdict], rubric: Rubric, combine: Combine) -> Verdict:
     """Return the combination of verdicts with scores: of their levels if all have one."""
     # For a majority, levels are rounded first. The reasoning is empty.
-    levels = [verdict.level for verdict in verdicts if verdict.level is not None]
+    levels = []
+    for verdict in verdicts:
+        if verdict.level is not None:
+            levels.append(verdict.level)
     weighted = any(verdict.weighted for verdict in verdicts)
     # methods without levels have a score alone
     if len(levels) < len(verdicts):
-        scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+        scores = []
+        for verdict in verdicts:
+            if verdict.score is not None:
+                scores.append(verdict.score)
         return Verdict(_COMBINED[combine](scores), weighted=weighted)
     orders = tuple(score for verdict in verdicts for score in verdict.orders)
     # weighted levels are fractions: in a majority they vote for the nearest level

@@ -173,7 +173,9 @@ def ragas_noise(
         >>> ragas_noise([[True, False], [False, True]], [[True, False]], [False, False])
         0.5
     """
-    relevant = [any(column) for column in zip(*reference, strict=True)]
+    relevant = []
+    for column in zip(*reference, strict=True):
+        relevant.append(any(column))
     misled = 0
     for row, is_right in zip(answer, right, strict=True):
         is_in_relevant = any(is_in and counts for is_in, counts in zip(row, relevant, strict=True))

@@ -88,7 +88,9 @@ class FunctionJudge(RubricJudge):
 
     def _call(self, item: JudgedItem, rubric: Rubric, reference: str | None) -> Verdict:
         more = {"item": item, "rubric": rubric, "reference": reference}
-        inputs = {name: more.get(name, getattr(item, name, None)) for name in self._inputs}
+        inputs = {}
+        for name in self._inputs:
+            inputs[name] = more.get(name, getattr(item, name, None))
         return read_verdict(self._function(**inputs, **self._bound))
 
 
@@ -142,7 +144,10 @@ def missing_members(judge: object) -> str | None:
     """
     if isinstance(judge, RubricJudge):
         return None
-    names = [name for name in _REQUIRED if not hasattr(judge, name)]
+    names = []
+    for name in _REQUIRED:
+        if not hasattr(judge, name):
+            names.append(name)
     if names:
         return f"has no {', '.join(names)}, allowed: an object with {', '.join(_REQUIRED)}"
     for name, kind, allowed in (
@@ -203,7 +208,10 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
     parameters = inspect.signature(function).parameters
     if "rubric" in parameters:
         return None
-    required = [p.name for p in parameters.values() if p.default is p.empty]
+    required = []
+    for parameter in parameters.values():
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
     parts = ["reference" if name == "references" else name for name in required]
     needs = [need for need in NEEDS if need in parts] or ["answer"]
     asks = {"other": "pair", "answer": "answer", "contexts": "context", "queries": "query"}
@@ -238,8 +246,14 @@ def judge_maker(target: Any, name: str = "") -> Any:
         raise DataError(f"'{name}' is {registry.shown(target)}", allowed=allowed)
     open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     signature = inspect.signature(target)
-    parameters = [p for p in signature.parameters.values() if p.kind not in open_ended]
-    required = {p.name for p in parameters if p.default is p.empty}
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind not in open_ended:
+            parameters.append(parameter)
+    required = set()
+    for parameter in parameters:
+        if parameter.default is parameter.empty:
+            required.add(parameter.name)
     is_judge = not inspect.isclass(target) and not required.isdisjoint(INPUTS)
     if is_judge and inspect.iscoroutinefunction(target):
         raise DataError(f"'{name}' is an async function", allowed="a plain function")

@@ -276,7 +276,10 @@ def read_rubric(path: Path) -> Rubric:
 def _as_texts(value: Any) -> Any:
     """Return data with every scalar as text, as YAML is read here."""
     if isinstance(value, Mapping):
-        return {str(key): _as_texts(part) for key, part in value.items()}
+        texts = {}
+        for key, part in value.items():
+            texts[str(key)] = _as_texts(part)
+        return texts
     if isinstance(value, (list, tuple)):
         return [_as_texts(part) for part in value]
     return value if isinstance(value, str) else str(value)
@@ -290,7 +293,9 @@ def _two_levels(scale: Any) -> dict[str, str] | None:
     """Return key -> text of a scale of two named levels, lower first; None for another scale."""
     if not isinstance(scale, dict) or not all(isinstance(text, str) for text in scale.values()):
         return None
-    texts = {str(key).casefold(): text for key, text in scale.items()}
+    texts = {}
+    for key, text in scale.items():
+        texts[str(key).casefold()] = text
     for keys in _TWO_LEVELS:
         if len(scale) == len(texts) == 2 and set(texts) == set(keys):
             texts_of = {}

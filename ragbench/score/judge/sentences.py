@@ -167,7 +167,10 @@ def _ground(
     def rows(side: grounding.Side, checked: Sequence[CitedSentence]) -> list[list[Ruling]]:
         if side not in sides:
             return []
-        return [[ruling(claim, text) for text in item.contexts or []] for claim in checked]
+        rows = []
+        for claim in checked:
+            rows.append([ruling(claim, text) for text in item.contexts or []])
+        return rows
 
     def against(side: grounding.Side, checked: Sequence[CitedSentence], text: str) -> list[Ruling]:
         # after its question, which an answer need not repeat

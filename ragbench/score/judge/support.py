@@ -58,7 +58,9 @@ def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> i
         >>> label_column(model, {0: "LABEL_0", 1: "LABEL_1"}, None)
         1
     """
-    names = {str(name).strip().lower(): int(column) for column, name in labels.items()}
+    names = {}
+    for column, name in labels.items():
+        names[str(name).strip().lower()] = int(column)
     columns = {name.removeprefix("label_"): column for name, column in names.items()} | names
     usual = _LABELS if len(labels) == 2 else _LABELS[:-1]
     for name in usual if label is None else [label.strip().lower()]:
@@ -75,7 +77,10 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
     A model that reads all passages at once has one source, with the number 0: its prompt with all
     passages. Without a preset each passage is read alone.
     """
-    passages = [passage for passage in item.contexts or [] if passage.strip()]
+    passages = []
+    for passage in item.contexts or []:
+        if passage.strip():
+            passages.append(passage)
     if preset is not None and preset.reads_all:
         return {0: preset.prompt(item.question, passages)} if passages else {}
     numbered = enumerate(item.contexts or [], start=1)
@@ -174,7 +179,10 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
     if reply.finish_reason == "length" and len(words) != 1:
         detail = f"the reply ended at its token limit, before a verdict: {text[-200:]}"
         raise llm.CallFailure(Cause.OUT_OF_TOKENS, detail, replies=(reply,))
-    pairs = [pair for pair in itertools.pairwise(["", *words]) if pair[1] in answers]
+    pairs = []
+    for pair in itertools.pairwise(["", *words]):
+        if pair[1] in answers:
+            pairs.append(pair)
     if not pairs:
         detail = f"the reply has neither of {', '.join(answers)}: {text[:200]}"
         raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,))
@@ -192,4 +200,8 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
 
 def _words(text: str) -> list[str]:
     """Return the words of a reply or a token in lower case, in order, without punctuation."""
-    return [word for word in _BETWEEN.split(text.lower()) if word]
+    words = []
+    for word in _BETWEEN.split(text.lower()):
+        if word:
+            words.append(word)
+    return words

@@ -174,7 +174,10 @@ def without_probabilities(verdict: Verdict, rubric: Rubric) -> Verdict:
     """Return a verdict by its levels alone; one that is not weighted is returned unchanged."""
     if verdict.plain_level is None:
         return verdict
-    scores = [score for score in verdict.plain_samples if score is not None]
+    scores = []
+    for score in verdict.plain_samples:
+        if score is not None:
+            scores.append(score)
     return structs.replace(
         verdict,
         score=rubric.score_of(verdict.plain_level),
@@ -191,7 +194,9 @@ def weightings_of(
     verdicts: Sequence[Mapping[str, Verdict]], rubrics: Sequence[Rubric]
 ) -> dict[str, set[bool]]:
     """Return rubric -> whether its scored verdicts are weighted: True, False, or both."""
-    weightings = {rubric.name: set[bool]() for rubric in rubrics}
+    weightings = {}
+    for rubric in rubrics:
+        weightings[rubric.name] = set[bool]()
     for by_rubric in verdicts:
         for name, kinds in weightings.items():
             if by_rubric[name].status == "scored":
@@ -209,7 +214,11 @@ def mixed_rubrics(weightings: Iterable[Mapping[str, set[bool]]]) -> list[str]:
     for of_verdicts in weightings:
         for name, kinds in of_verdicts.items():
             total.setdefault(name, set()).update(kinds)
-    return [name for name, kinds in total.items() if len(kinds) > 1]
+    rubrics = []
+    for name, kinds in total.items():
+        if len(kinds) > 1:
+            rubrics.append(name)
+    return rubrics
 
 
 def levels_note(scores: Sequence[str]) -> str:
@@ -288,14 +297,19 @@ def compare_answers(
     judge: RubricJudge, items: Sequence[JudgedItem], rubrics: Sequence[Rubric], advance: Advance
 ) -> list[dict[str, Verdict]]:
     """Return rubric -> verdict of each item, as `judge_pairs` compares its two answers."""
-    differing = [row for row, item in enumerate(items) if not same_answers(item)]
+    differing = []
+    for row, item in enumerate(items):
+        if not same_answers(item):
+            differing.append(row)
     compared = [items[row] for row in differing]
     # equal answers count as completed without the judge
     advance(len(items) - len(compared))
     if judge.asks:
         outcomes = judge_all(judge, compared, rubrics, advance)
     else:
-        swapped = [replace(item, answer=item.other, other=item.answer) for item in compared]
+        swapped = []
+        for item in compared:
+            swapped.append(replace(item, answer=item.other, other=item.answer))
         first = judge_all(judge, compared, rubrics)
         second = judge_all(judge, swapped, rubrics, advance)
         outcomes = []
@@ -407,7 +421,10 @@ class JudgeResults:
 
         On the scale of the scores, 0 to 1; empty if no item has several samples.
         """
-        return {rubric: statistics.fmean(values) for rubric, values in self.deviations.items()}
+        spreads = {}
+        for rubric, values in self.deviations.items():
+            spreads[rubric] = statistics.fmean(values)
+        return spreads
 
 
 def collect_verdicts(

@@ -87,7 +87,9 @@ async def check_claims(vote: Vote) -> Verdict:
         CallFailure: A request failed.
         RagbenchError: The user has to act, as for a missing key.
     """
-    sides = [side.split("_") for side in grounding.FORMULAS[vote.rubric.formula or ""].sides]
+    sides = []
+    for side in grounding.FORMULAS[vote.rubric.formula or ""].sides:
+        sides.append(side.split("_"))
     texts = _texts(vote.item)
     kinds = {kind for kind, _ in sides}
     claims = await split_claims(
@@ -106,7 +108,10 @@ async def check_claims(vote: Vote) -> Verdict:
         rows = findings.setdefault(key, [[] for _ in claims[check.claimant]])
         for n, value in enumerate(values, start=check.start):
             rows[n].append(_finding(check, value))
-    references = [name for name in texts if name.startswith("reference")]
+    references = []
+    for name in texts:
+        if name.startswith("reference"):
+            references.append(name)
     # without a reference in the formula, several references would repeat one score
     compares = any("reference" in side for side in sides)
     verdicts = []
@@ -129,7 +134,9 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
 
     Empty claims are dropped. CallFailure if a request failed, RagbenchError if the user has to act.
     """
-    sentences = {name: cited_sentences(text, vote.asking.citations) for name, text in texts.items()}
+    sentences = {}
+    for name, text in texts.items():
+        sentences[name] = cited_sentences(text, vote.asking.citations)
     jobs = []
     for part in sentences.values():
         jobs.append((vote.prompts.claims, [s.text for s in part]))
@@ -138,7 +145,9 @@ async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]
         claims[name] = []
         for n, (sentence, texts_of) in enumerate(zip(sentences[name], entries, strict=True)):
             cited = frozenset(sentence.cited)
-            claims[name] += [CitedClaim(str(text), n, cited) for text in texts_of if text.strip()]
+            for text in texts_of:
+                if text.strip():
+                    claims[name].append(CitedClaim(str(text), n, cited))
     return claims
 
 
@@ -147,7 +156,10 @@ def _checks(
 ) -> Iterator[_Check]:
     """Yield the checks of the claims of the text named `claimant`; nothing is sent."""
     prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
-    sources = {name: text for name, text in texts.items() if name.split()[0] == kind}
+    sources = {}
+    for name, text in texts.items():
+        if name.split()[0] == kind:
+            sources[name] = text
     for start in range(0, len(claims), MOST_TEXTS):
         part = claims[start : start + MOST_TEXTS]
         if against == _PASSAGES and vote.asking.passages == "together":
@@ -249,7 +261,10 @@ def _lines(name: str, claims: _Claims, findings: _Findings, reference: str) -> I
         of_claim: list[_Finding] = []
         for row in rows:
             of_claim += row[n]
-        words = [str(finding) for finding in of_claim if finding.sources]
+        words = []
+        for finding in of_claim:
+            if finding.sources:
+                words.append(str(finding))
         if not words:
             why = f" ({of_claim[0].reason})" if len(of_claim) == 1 else ""
             words = [f"mentioned nowhere{why}"]

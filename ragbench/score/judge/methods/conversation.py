@@ -26,7 +26,10 @@ async def count_satisfied(vote: Vote) -> Verdict:
         deepeval, Conversation Completeness.
     """
     reply = await vote.ask(vote.prompts.intentions())
-    intentions = [text for text in reply.value["intentions"] if text.strip()]
+    intentions = []
+    for text in reply.value["intentions"]:
+        if text.strip():
+            intentions.append(text)
     if not intentions:
         return not_applicable(Cause.NO_CLAIMS, "the user wanted nothing that could be satisfied")
     [verdicts] = await vote.ask_each([(vote.prompts.satisfaction, intentions)])
@@ -55,16 +58,24 @@ async def count_retained(vote: Vote) -> Verdict:
     answers = []
     for turn, message in enumerate(messages_of(vote.item), start=1):
         if message.role == "user":
-            texts = [text for text in reply.value[f"turn_{turn}"] if text.strip()]
+            texts = []
+            for text in reply.value[f"turn_{turn}"]:
+                if text.strip():
+                    texts.append(text)
             facts |= {turn: texts} if texts else {}
         elif message.role == "assistant" and message.text and facts:
             answers.append(turn)
     if not answers:
         return not_applicable(Cause.NO_CLAIMS, "the user told nothing that had to be remembered")
     value = (await vote.ask(vote.prompts.retention(facts, answers))).value
-    verdicts = {turn: value[f"turn_{turn}"] for turn in answers}
-    lines = [f"turn {turn}: {v['verdict']} ({v['reason']})" for turn, v in verdicts.items()]
+    verdicts = {}
+    for turn in answers:
+        verdicts[turn] = value[f"turn_{turn}"]
+    lines = []
+    for turn, verdict in verdicts.items():
+        lines.append(f"turn {turn}: {verdict['verdict']} ({verdict['reason']})")
     for turn, told_texts in facts.items():
-        lines += [f"told in turn {turn}: {text}" for text in told_texts]
+        for text in told_texts:
+            lines.append(f"told in turn {turn}: {text}")
     score = sum(v["verdict"] == "retained" for v in verdicts.values()) / len(verdicts)
     return Verdict(score, reasoning="\n".join(lines))

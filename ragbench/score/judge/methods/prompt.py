@@ -377,7 +377,9 @@ def _pair(rubric: Rubric, item: JudgedItem, *, swapped: bool) -> templates.Mater
     """Return the material of a comparison; `swapped` exchanges the labels A and B."""
     labels = ("answer-B", "answer-A") if swapped else ("answer-A", "answer-B")
     names = dict(zip(("answer", "other"), labels, strict=True))
-    material = [(names.get(label, label), text) for label, text in _material(rubric, item, None)]
+    material = []
+    for label, text in _material(rubric, item, None):
+        material.append((names.get(label, label), text))
     # a stable sort: other parts stay in front, then answer A, then answer B
     return sorted(material, key=lambda pair: pair[0] if pair[0].startswith("answer-") else "")
 

@@ -78,7 +78,9 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
     for passage in vote.item.contexts or []:
         prompts.append(ragas_prompt("usefulness", [*around, ("passage", passage)]))
     values = [reply.value for reply in await vote.ask_all(prompts)]
-    lines = [f"passage {n}: {_mark(value, 'verdict')}" for n, value in enumerate(values, start=1)]
+    lines = []
+    for n, value in enumerate(values, start=1):
+        lines.append(f"passage {n}: {_mark(value, 'verdict')}")
     score = published.ragas_precision([bool(value["verdict"]) for value in values])
     return Verdict(score, reasoning="\n".join(lines))
 
@@ -154,7 +156,11 @@ async def _statements(vote: Vote, text: str) -> list[str]:
     if not text.strip():
         return []
     reply = await vote.ask(ragas_prompt("statements", [*_question(vote), ("text", text)]))
-    return [str(statement) for statement in reply.value["statements"] if statement.strip()]
+    statements = []
+    for statement in reply.value["statements"]:
+        if statement.strip():
+            statements.append(str(statement))
+    return statements
 
 
 def _inference(statements: Sequence[str], context: str) -> JudgePrompt:
@@ -175,7 +181,9 @@ async def _matrix(
 def _share(entries: Sequence[_Entry], key: str) -> Verdict:
     if not entries:
         return _NO_STATEMENT
-    lines = [f"{_mark(entry, key)}: {entry['statement']}" for entry in entries]
+    lines = []
+    for entry in entries:
+        lines.append(f"{_mark(entry, key)}: {entry['statement']}")
     score = sum(bool(entry[key]) for entry in entries) / len(entries)
     return Verdict(score, reasoning="\n".join(lines))
 
@@ -196,4 +204,7 @@ def _embedded_cosines(model: str, text: str, candidates: Sequence[str]) -> list[
     from ragbench.embed.sentence_transformers import dot_products, shared_embedder
 
     vectors = shared_embedder("ragas", model).encode([text, *candidates])
-    return [float(cosine) for cosine in dot_products(vectors[1:], vectors[0])]
+    cosines = []
+    for cosine in dot_products(vectors[1:], vectors[0]):
+        cosines.append(float(cosine))
+    return cosines

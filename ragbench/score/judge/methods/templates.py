@@ -177,7 +177,9 @@ def user_text(step: str, material: Material, **values: Any) -> str:
     for an unknown step or a missing value are passed on.
     """
     # number of texts before those of the last kind; all texts if there is only one kind
-    kinds = [label.partition("-")[0] for label, _ in material]
+    kinds = []
+    for label, _ in material:
+        kinds.append(label.partition("-")[0])
     constant = kinds.index(kinds[-1]) or len(kinds) if kinds else 0
     fence = Fence.around(
         (text for _, text in material[:constant]), (text for _, text in material[constant:])
@@ -224,9 +226,13 @@ def prompt_parts(
         passages: Check of claims against all passages in one request, or against each in its own.
     """
     steps = _steps(rubric, passages)
-    names = [f"{step}.{part}.j2" for step, part in product(steps, ("system", "user"))]
+    names = []
+    for step, part in product(steps, ("system", "user")):
+        names.append(f"{step}.{part}.j2")
     names += ["material.j2", "reply.j2", "turns.j2"]
-    texts = [(_FOLDER / name).read_text(encoding="utf-8") for name in names]
+    texts = []
+    for name in names:
+        texts.append((_FOLDER / name).read_text(encoding="utf-8"))
     worked = []
     for step in steps:
         if step in load_examples("examples"):
@@ -246,7 +252,9 @@ def _steps(rubric: Rubric, passages: Together) -> Sequence[str]:
     if rubric.method != "claims":
         return _STEPS[rubric.method]
     sides = FORMULAS[rubric.formula or ""].sides
-    together = {passages == "together" and side.endswith("_passages") for side in sides}
+    together = set()
+    for side in sides:
+        together.add(passages == "together" and side.endswith("_passages"))
     return (
         "claims",
         *(["passages"] if True in together else []),

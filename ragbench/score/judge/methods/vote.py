@@ -201,7 +201,9 @@ class Vote:
             for start in range(0, len(texts), MOST_TEXTS):
                 parts.append((job, prompt_of, texts[start : start + MOST_TEXTS]))
         # a vote per part, so that the order of replies does not depend on their time
-        votes = [replace(self, replies=[], sent=[]) for _ in parts]
+        votes = []
+        for _ in parts:
+            votes.append(replace(self, replies=[], sent=[]))
         outcomes = await asyncio.gather(
             *(vote._ask_part(*part[1:]) for vote, part in zip(votes, parts, strict=True)),
             return_exceptions=True,
@@ -281,7 +283,10 @@ def successes(outcomes: Sequence[Outcome | BaseException]) -> list[Outcome]:
 
     Errors that the user has to fix, such as a full disk, come before failures of requests.
     """
-    errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    errors = []
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            errors.append(outcome)
     if errors:
         raise min(errors, key=lambda error: isinstance(error, llm.CallFailure))
     return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
