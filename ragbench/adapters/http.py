@@ -277,7 +277,9 @@ class Endpoint:
             raise CallFailure(Cause.MALFORMED, f"{self.address}: the reply is larger than 64 MiB")
         if 200 <= response.status < 300:
             return text
-        headers = {name.lower(): value for name, value in response.getheaders()}
+        headers = {}
+        for name, value in response.getheaders():
+            headers[name.lower()] = value
         # Masked before it is shortened, since a cut secret would no longer be recognised.
         message = self._clean(error_words(text.decode("utf-8", "replace")) or response.reason)
         if 300 <= response.status < 400:

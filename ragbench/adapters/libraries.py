@@ -156,12 +156,18 @@ def _kinds_of_optional(
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
         return [], 0
-    kinds = [parameter.kind for name, parameter in parameters.items() if name not in by_name]
+    kinds = []
+    for name, parameter in parameters.items():
+        if name not in by_name:
+            kinds.append(parameter.kind)
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     n_positional = sum(kind in positional for kind in kinds)
     if inspect.Parameter.VAR_POSITIONAL in kinds or n_positional != 1:
         return [], 0
-    keywords = [name for name in optional if name in parameters]
+    keywords = []
+    for name in optional:
+        if name in parameters:
+            keywords.append(name)
     return keywords, len(optional) - len(keywords)
 
 

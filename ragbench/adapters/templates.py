@@ -53,7 +53,9 @@ def fill(template: Any, values: Mapping[str, Any]) -> Any:
             value = values.get(place[1], place[0])
             if not isinstance(value, list):
                 return str(value)
-            texts = [part["text"] if isinstance(part, Mapping) else part for part in value]
+            texts = []
+            for part in value:
+                texts.append(part["text"] if isinstance(part, Mapping) else part)
             return "\n\n".join(texts)
 
         return _PLACE.sub(text_of, template)

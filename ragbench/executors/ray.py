@@ -191,5 +191,8 @@ def _check_reachable(address: str) -> None:
 
 def _last_line(error: Exception) -> str:
     """Return the last line of the error that is not empty; its type without any text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = []
+    for line in str(error).splitlines():
+        if line.strip():
+            lines.append(line.strip())
     return lines[-1] if lines else type(error).__name__

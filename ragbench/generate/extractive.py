@@ -93,7 +93,9 @@ def _scores(pool: Sequence[_Sentence], question: frozenset[str]) -> list[float]:
     asked_terms = [sentence.terms & question for sentence in pool]
     frequency = Counter(itertools.chain.from_iterable(asked_terms))
     # As in BM25, a word that every sentence has still counts a little.
-    rarity = {term: math.log(1 + len(pool) / n) for term, n in frequency.items()}
+    rarity = {}
+    for term, n in frequency.items():
+        rarity[term] = math.log(1 + len(pool) / n)
     # `fsum`: rounding depends neither on the order of a set nor on the version of Python.
     term_scores = [math.fsum(map(rarity.__getitem__, terms)) for terms in asked_terms]
     scores = []

@@ -175,7 +175,10 @@ class BatchChat(ChatModel):
         names = tuple(sorted(refused.names))
         for part in parts:
             note = BatchNote(uuid.uuid4().hex, None, tuple(part), names, refused.formats)
-            in_part = [call for call in calls if call.key in part]
+            in_part = []
+            for call in calls:
+                if call.key in part:
+                    in_part.append(call)
             self._follow(note, in_part, b"".join(part.values()))
 
     def _follow(self, note: BatchNote, calls: Sequence[_BatchCall], lines: bytes = b"") -> None:

@@ -327,7 +327,10 @@ def learn_refusals(wording: Wording, failure: CallFailure, refused: Refusals) ->
 def _refused_name(wording: Wording, failure: CallFailure) -> str | None:
     """Return the optional parameter that an error is about; None if it is about none of them."""
     words = failure.words or failure.detail
-    sent = [name for name in _OPTIONAL if name in wording.body]
+    sent = []
+    for name in _OPTIONAL:
+        if name in wording.body:
+            sent.append(name)
     if not _UNKNOWN.search(words):
         # A token limit above that of the model is for the user to correct.
         sent = [name for name in sent if name not in _LONGEST]

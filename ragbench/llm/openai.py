@@ -359,7 +359,10 @@ def _http_client(keep_alive: bool, url: str) -> object:
     import openai
 
     proxies = getproxies_environment()
-    names = [name for name in ("http", "https", "all") if proxies.get(name)]
+    names = []
+    for name in ("http", "https", "all"):
+        if proxies.get(name):
+            names.append(name)
     source, allowed = "environment", f"{_TRUST_NAMES}: files that exist"
     try:
         context = _ssl_context(*map(os.environ.get, _TRUST))

@@ -56,7 +56,10 @@ def request_key(identity: Mapping[str, str], request: ChatRequest) -> str:
 def _with_integers(value: Any) -> Any:
     """Return a JSON value with whole floats as integers, which JSON schema treats as equal."""
     if isinstance(value, Mapping):
-        return {str(key): _with_integers(part) for key, part in value.items()}
+        integers = {}
+        for key, part in value.items():
+            integers[str(key)] = _with_integers(part)
+        return integers
     if isinstance(value, (list, tuple)):
         return [_with_integers(part) for part in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -187,7 +187,10 @@ class _Steps(Generic[Value]):
 
 
 async def _cancel_all() -> None:
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    tasks = []
+    for task in asyncio.all_tasks():
+        if task is not asyncio.current_task():
+            tasks.append(task)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -269,7 +269,9 @@ def _read(path: Path) -> dict[str, Price]:
     )
     if not isinstance(models, Mapping) or not isinstance(free, list):
         raise DataError("no table of prices", file=path, allowed="models: {...}, free: [...]")
-    prices = {str(name): Price(0.0, 0.0) for name in free}
+    prices = {}
+    for name in free:
+        prices[str(name)] = Price(0.0, 0.0)
     return prices | {str(name): _price(entry, path, str(name)) for name, entry in models.items()}
 
 

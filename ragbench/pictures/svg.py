@@ -251,7 +251,10 @@ class Scale:
 
 def axis_ticks(scale: Scale) -> list[tuple[float, str]]:
     """Return pixel and label of each tick of an axis."""
-    return [(scale(tick), f"{tick:.3g}") for tick in scale.ticks()]
+    ticks = []
+    for tick in scale.ticks():
+        ticks.append((scale(tick), f"{tick:.3g}"))
+    return ticks
 
 
 def axis_left(drawing: Drawing, scale: Scale, x0: float, right: float) -> None:

@@ -168,7 +168,9 @@ class ArrayWriter:
 
     def finish(self, of: str) -> None:
         """Write `about.json` with the label `of` and the checksum of each file in the folder."""
-        checksums = {path.name: _checksum(path) for path in sorted(self.folder.iterdir())}
+        checksums = {}
+        for path in sorted(self.folder.iterdir()):
+            checksums[path.name] = _checksum(path)
         about = json.dumps({"of": of, "files": checksums})
         data = f"{FORMAT} {zlib.crc32(about.encode()):08x}\n{about}\n"
         (self.folder / ABOUT).write_text(data, encoding="utf-8")
