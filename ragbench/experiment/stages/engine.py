@@ -350,7 +350,7 @@ def _note_keys(slots: Iterable[Slot]) -> set[str]:
 def _add(totals: Totals, other: Totals, sign: int = 1) -> Totals:
     """Return the sum of two totals without their models; with a sign of -1 the difference."""
     names = []
-    for field in fields(Totals):
-        if field.name != "models":
-            names.append(field.name)
+    for entry in fields(Totals):
+        if entry.name != "models":
+            names.append(entry.name)
     return Totals(**{n: getattr(totals, n) + sign * getattr(other, n) for n in names})
