@@ -106,10 +106,7 @@ def command(
         audit = structs.replace(audit, findings=(*audit.findings, *labels.findings))
         if target is not None:
             _write_page(target, labels, collection, config)
-        # verdicts are stored, so that the same command asks only about the rest
-        n_failed = sum(labels.failed.values())
-        if n_failed > settings.max_failed * (n_failed + labels.judged):
-            code = errors.EXIT_UNREACHABLE if labels.is_unreachable else errors.EXIT_INCOMPLETE
+        code = _exit_code(labels, settings.max_failed)
     # JSON alone on stdout, so that it can be piped into another program
     if as_json:
         output.print_record(audit, (), as_json=True)
@@ -118,6 +115,15 @@ def command(
         output.write_report(report, "table")
     # findings come first: they hold however many passages are left to judge
     ctx.exit(errors.EXIT_GATE_FAILED if strict and audit.findings else code)
+
+
+def _exit_code(labels: JudgedLabels, max_failed: float) -> int:
+    """Return the exit code of judged labels; other than 0 if too many judgements failed."""
+    # verdicts are stored, so that the same command asks only about the rest
+    n_failed = sum(labels.failed.values())
+    if n_failed <= max_failed * (n_failed + labels.judged):
+        return errors.EXIT_OK
+    return errors.EXIT_UNREACHABLE if labels.is_unreachable else errors.EXIT_INCOMPLETE
 
 
 def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
