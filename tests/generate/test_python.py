@@ -18,7 +18,9 @@ def test_a_function_with_options():
 
 def test_an_object_with_the_methods_that_the_docs_name_is_a_generator_that_asks():
     page = Path(__file__).parents[2] / "docs" / "adapters.md"
-    _, _, section = page.read_text(encoding="utf-8").partition("Your own generator can use stored replies")
+    _, _, section = page.read_text(encoding="utf-8").partition(
+        "Your own generator can use stored replies"
+    )
     names = re.findall(r"`(\w+)\(\w*\)`", section.partition("\n\n")[0])
     methods = dict.fromkeys(["generate", *names], lambda self, *arguments: None)
 
