@@ -125,6 +125,27 @@ def test_the_list_for_coding_agents_names_pages_and_the_five_jobs():
     assert jobs == anchors
 
 
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"\]\([^)]*\)|[^\w\s-]", "", heading) for heading in headings)
+    return {re.sub(r"[-\s]+", "-", heading).strip("-").lower() for heading in plain}
+
+
+def test_links_from_outside_the_site_lead_to_pages_and_anchors(repository):
+    # `make docs` looks at links between pages; these are of messages, configs and root pages
+    anchors = {page.name: anchors_of(page) for page in DOCS.glob("*.md")}
+    assert "a-score-is-000" in anchors["read.md"]
+    globs = ("*.md", "*.yml", "Makefile", "configs/*.yaml", "benchmarks/*.py", "ragbench/**/*.py")
+    dead = []
+    for file in sorted({path for glob in globs for path in repository.glob(glob)}):
+        links = re.findall(r"docs/([a-z-]+\.md)(?:#([\w-]+))?", file.read_text(encoding="utf-8"))
+        for page, anchor in {*links} - {("plan.md", "")}:  # a path of users, in a docstring
+            if page not in anchors or anchor not in {"", *anchors[page]}:
+                dead.append((file.name, page, anchor))
+    assert dead == []
+
+
 def test_every_page_to_read_is_two_clicks_from_the_start():
     one_click = links_of("index.md")
     two_clicks = one_click.union(*map(links_of, one_click))
