@@ -71,9 +71,9 @@ def _helps(*groups: str) -> str:
 
 REFERENCE_HEAD = """# {title}
 
-Generated from the code by `make generated`; do not edit. `null` means that the option is not set,
-as if the line were missing, unless its text says what `null` does. Several components have the
-[shared options](#shared-options); another default stands in brackets.
+Generated from the code by `make generated`; do not edit. An option without a default is not set
+(`null`), unless its text says what `null` does. Several components have the [shared
+options](#shared-options); another default stands in brackets.
 {links}"""
 
 REFERENCE_LINKS = """
@@ -124,12 +124,13 @@ def measures() -> str:
         if same[0]["group"] != group:
             group = same[0]["group"]
             parts.append(
-                f"\n## {group.capitalize()}\n\n| measure | score | options |\n|---|---|---|\n"
+                f"\n## {group.capitalize()}\n\n| measure | score of each query | options |\n|---|---|---|\n"
             )
         names = ", ".join(f"`{entry['name']}`" for entry in same)
         options = _own_and_shared(same[0], shared)
         cell = "; ".join([*map(_inline, options[0]), *options[1]])
-        parts.append(f"| {names} | {_cell(same[0]['help'])} | {cell} |\n")
+        score = _cell(same[0]["help"]).removeprefix("Score each query ")
+        parts.append(f"| {names} | {score} | {cell} |\n")
     return "".join([*parts, "\n", _shared_table(shared)])
 
 
@@ -370,7 +371,7 @@ def _options(entry: Entry, shared: dict[str, Entry]) -> str:
 
 def _table(options: list[dict[str, Any]]) -> str:
     rows = "".join(
-        f"| `{o['name']}` | {_cell(o['allowed'])} | {_default(o)} | {_cell(o['help'])} |\n"
+        f"| `{o['name']}` | {_cell(o['allowed'])} | {_default_cell(o)} | {_cell(o['help'])} |\n"
         for o in options
     )
     return f"| option | allowed | default | |\n|---|---|---|---|\n{rows}"
@@ -406,7 +407,13 @@ def _keys_of_all(kind: str) -> list[Entry]:
     return tables
 
 
-def _default(option: dict[str, Any]) -> str:
+def _default_cell(option: Entry) -> str:
+    """Return the default for a table; '' where the option is not set by default."""
+    default = _default(option)
+    return "" if default == "`null`" else default
+
+
+def _default(option: Entry) -> str:
     return "required" if option["required"] else f"`{json.dumps(option['default'])}`"
 
 
@@ -589,8 +596,8 @@ def _grid(head: str, rows: Iterable[Sequence[str]]) -> str:
 SUMMARY_HEAD = """# summary.json: {title}
 
 Generated from the code by `make generated`; do not edit. `NAME` stands for a name that your config
-or data give, and `[]` for the items of a list. A key that is not *always* there is left out where
-it has nothing to tell, or in files of earlier versions.
+or data give, and `[]` for the items of a list. Keys in bold are always there. Others are left out
+where they have nothing to tell.
 {links}"""
 
 SUMMARY_LINKS = """
@@ -643,9 +650,9 @@ def _summary_objects() -> Iterator[tuple[str, str]]:
                 waiting.append(inner)
             if inner:
                 places.setdefault(inner, []).append(f"{prefix}{key}{end}")
-            always = "yes" if key in entry["required"] else ""
-            rows.append((f"`{key}`", kind, always, _cell(value["description"])))
-        tables.append((entry["description"], _grid("key|value|always|meaning", rows)))
+            name = f"**`{key}`**" if key in entry["required"] else f"`{key}`"
+            rows.append((name, kind, _cell(value["description"])))
+        tables.append((entry["description"], _grid("key|value|meaning", rows)))
     for (_, here), (description, table) in zip(places.items(), tables, strict=True):
         title, *more = (f"`{place}`" for place in here) if here else ("The whole file",)
         also = f" Also {', '.join(more)}." if more else ""
