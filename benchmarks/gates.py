@@ -43,8 +43,8 @@ from ragbench.stats import difference_interval, queries_to_exclude, tilting_inte
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000)
 MARGINS = (0.02, 0.05)
-# Margin -> numbers of queries on the page; the largest error is that of all sizes
-SHOWN = {0.02: (20, 100, 500), 0.05: (100,)}
+# Numbers of queries on the page, and the one by which rules are compared
+SHOWN, COMPARED = (20, 100, 500), 100
 AGREE = 2
 LIKE, FEW, MOST_PLANNED = 400_000, 250, 1_600
 # So many worlds are planned for: those of single queries that can be drawn anew
@@ -134,23 +134,30 @@ def _agree(sample: Sample, verdicts: Verdicts, margin: float) -> None:
 
 
 def table(rows: Sequence[Row], margin: float) -> str:
-    """Print a world and size a row, our rule and wrong verdicts of the others."""
-    head = ["world", "n", "wrong pass / fail", "equal: pass", "-.05: fail", "-.10: fail"]
-    head += [f"{name}: wrong" for name in RULES if name != "ragbench"]
+    """Print a world a row: wrong verdicts by size, power, and wrong verdicts of other rules."""
+    simulated = {row.n for row in rows}
+    sizes = [n for n in SHOWN if n in simulated] or sorted(simulated)
+    compared = COMPARED if COMPARED in simulated else sizes[-1]
+    rivals = [name for name in RULES if name != "ragbench"]
+    head = ["world", *(f"n {n}" for n in sizes), "equal: pass", "-.05: fail", "-.10: fail", *rivals]
     lines = [head, ["---"] * len(head)]
-    by_case: dict[tuple[str, int], dict[str, Row]] = {}
+    by_world: dict[str, dict[tuple[int, str], Row]] = {}
     for row in rows:
         if row.margin == margin:
-            by_case.setdefault((row.world.name, row.n), {})[row.rule] = row
-    for (world, n), by_rule in by_case.items():
-        one = by_rule["ragbench"]
-        cells = [world if one.world.bar else f"{world} *", str(n)]
-        cells += [f"{_percent(one.wrong_pass)} / {_percent(one.wrong_fail)}"]
+            name = row.world.name if row.world.bar else f"{row.world.name} *"
+            by_world.setdefault(name, {})[row.n, row.rule] = row
+    for world, cases in by_world.items():
+        one = cases[compared, "ragbench"]
+        cells = [world, *(_wrong(cases[n, "ragbench"]) for n in sizes)]
         cells += [_percent(share) for share in (one.right_pass, one.fail_05, one.fail_10)]
-        rivals = [row for name, row in by_rule.items() if name != "ragbench"]
-        cells += [f"{_percent(row.wrong_pass)} / {_percent(row.wrong_fail)}" for row in rivals]
+        cells += [_wrong(cases[compared, name]) for name in rivals]
         lines.append(cells)
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def _wrong(row: Row) -> str:
+    """Return the shares of wrong passes and wrong fails of a cell."""
+    return f"{_percent(row.wrong_pass)} / {_percent(row.wrong_fail)}"
 
 
 def _percent(share: float) -> str:
@@ -158,16 +165,15 @@ def _percent(share: float) -> str:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """Return the text between the marks of a page: the largest errors, and cells of some sizes."""
+    """Return the text between the marks of a page: the largest errors, and a row a world."""
     with_bar = [row for row in rows if row.rule == "ragbench" and row.world.bar]
     passed = _percent(max(row.wrong_pass for row in with_bar))
     failed = _percent(max(row.wrong_fail for row in with_bar))
     parts = [f"Largest wrong pass / fail at any size: {passed} / {failed} %.\n\n"]
     for margin in MARGINS:
         count = max(row.replicates for row in rows)
-        shown = [row for row in rows if row.n in SHOWN[margin]]
         parts.append(f"`max_drop: {margin:g}`, up to {count} evaluations a cell, in %:\n\n")
-        parts.append(table(shown, margin) + "\n")
+        parts.append(table(rows, margin) + "\n")
     return "".join(parts)
 
 

@@ -114,6 +114,7 @@ options: `recall(rel=2)@10`. [Scores](scores.md) has the rules, [conformance](co
 reference implementations. Several measures have the [shared options](#shared-options); another
 default stands in brackets.
 """
+MEASURES_COLUMNS = "| measure | score of each query | options |\n|---|---|---|\n"
 
 
 def measures() -> str:
@@ -123,13 +124,11 @@ def measures() -> str:
     for same in _alike(entries):
         if same[0]["group"] != group:
             group = same[0]["group"]
-            parts.append(
-                f"\n## {group.capitalize()}\n\n| measure | score of each query | options |\n|---|---|---|\n"
-            )
+            parts.append(f"\n## {group.capitalize()}\n\n{MEASURES_COLUMNS}")
         names = ", ".join(f"`{entry['name']}`" for entry in same)
         options = _own_and_shared(same[0], shared)
         cell = "; ".join([*map(_inline, options[0]), *options[1]])
-        score = _cell(same[0]["help"]).removeprefix("Score each query ")
+        score = _cell(same[0]["help"]).removeprefix("Score each query ").removeprefix("by ")
         parts.append(f"| {names} | {score} | {cell} |\n")
     return "".join([*parts, "\n", _shared_table(shared)])
 
