@@ -103,6 +103,7 @@ def command(base: str, runs: tuple[str, ...], verbose: bool, form: str, **option
     from ragbench.experiment.compare import compare
     from ragbench.report.compared_screen import screen_report
     from ragbench.report.comparison import comparison_report
+    from ragbench.report.formats import fit_screen
 
     # click gives an empty tuple without -m, where `compare` expects None
     measures = options.pop("measures") or None
@@ -111,10 +112,14 @@ def command(base: str, runs: tuple[str, ...], verbose: bool, form: str, **option
     if form == "json":
         output.write_json(to_json(comparison.to_dict()))
     else:
-        has_many = len(comparison.record.measures) > _MOST_MEASURES
-        short = form == "table" and is_short and has_many
-        report = screen_report if short else comparison_report
-        output.write_report(report(comparison.record), form)
+        screen = output.screen()
+        report = comparison_report(comparison.record)
+        if form == "table" and is_short:
+            brief = screen_report(comparison.record, screen)
+            has_many = len(comparison.record.measures) > _MOST_MEASURES
+            report = brief if has_many else report
+            report = fit_screen((report, brief), screen) if screen.is_terminal else report
+        output.write_report(report, form)
     # rendered as Markdown only if GitHub wants a summary, hence the `partial`
     output.write_step_summary(partial(_page, comparison))
     if comparison.is_empty:
@@ -154,7 +159,7 @@ def baseline(run: Path, target: Path) -> None:
     systems = counted(sum(bool(system.columns) for system in scores.systems.values()), "systems")
     content = f"{systems}, {counted(len(scores.query_ids), 'queries')}"
     write_baseline(target, scores)
-    output.echo(f"baseline: {target}: {content}")
+    output.echo_wrapped(f"baseline: {target}: {content}", "  ")
     if scores.summary is not None and not scores.summary.complete:
         output.write_notes(
             ["the run is incomplete: too many items failed; the baseline lacks them"]

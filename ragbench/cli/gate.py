@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
 @output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
+@output.flag("--verbose", help="Print all lines on a terminal, as in a pipe.")
 @output.format_option("json", help="csv has a row for each decision; json has the whole decision.")
 @output.json_option(help="The same as --format json.")
 @output.junit_option
@@ -106,7 +107,7 @@ def command(
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.report.formats import render
-    from ragbench.report.gate import brief_review, review_json
+    from ragbench.report.gate import brief_review, review_json, review_screen
 
     tables = {name: flags.pop(name) for name in ("qrels", "measures", "max_drop")}
     of_runs = {
@@ -123,6 +124,7 @@ def command(
             new is None and tables != {"qrels": None, "measures": (), "max_drop": None},
             "--qrels, -m and --max-drop are for OLD and NEW",
         ),
+        (flags["quiet"] and flags["verbose"], "pass --quiet or --verbose, not both"),
         *((new and value, f"{name} is for a CONFIG") for name, value in of_runs.items()),
         (
             flags["as_json"] and form not in ("table", "json"),
@@ -142,7 +144,14 @@ def command(
     if flags["as_json"] or form == "json":
         output.write_json(to_json(review_json(report, summary, exit_code)))
     else:
-        output.write_report(brief_review(report) if flags["quiet"] else report, form)
+        screen = output.screen()
+        if flags["quiet"]:
+            shown = brief_review(report)
+        elif form == "table" and screen.is_terminal and not flags["verbose"]:
+            shown = review_screen(report, screen)
+        else:
+            shown = report
+        output.write_report(shown, form)
     if flags["comment"]:  # first, since it raises no error
         _comment(subject, report)
     page = partial(render, report, "markdown")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +17,9 @@ from ragbench.errors import DataError
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
 
 if TYPE_CHECKING:
+    from ragbench.data.runs.query_view import QueryView
     from ragbench.report.explanation import Explanation
+    from ragbench.report.formats.base import Screen
     from ragbench.report.table import Block, TableReport
 
 
@@ -100,17 +102,17 @@ def command(
     )
     if tool is not None:
         for line in _export(runs[0], tool):
-            output.echo(line)
+            output.echo_wrapped(line, "  ")
     elif form is not None:
         output.write_report(_scores(runs[0], measures), form, target=target)
     elif figures is not None:
         for path in write_figures(runs[0], figures):
-            output.echo(f"figure: {path}")
+            output.echo_wrapped(f"figure: {path}", "  ")
     else:
         unknown_suffix = suffix not in (None, *PAGES)
         output.refuse((unknown_suffix, f"-o {target}: a page ends in {' or '.join(PAGES)}"))
-        for path in write_pages(runs, target, tell=output.echo, brief=brief):
-            output.echo(f"report: {path}")
+        for path in write_pages(runs, target, tell=output.echo_wrapped, brief=brief):
+            output.echo_wrapped(f"report: {path}", "  ")
 
 
 def _scores(run: Path, measures: Sequence[str]) -> TableReport:
@@ -152,23 +154,27 @@ def _export(run: Path, tool: str) -> Iterator[str]:
     metavar="NAME",
     help="The score that ranks the systems and is followed over the runs. Default: the first one.",
 )
+@output.flag("--verbose", help="List all runs and trends on a terminal, as in a pipe.")
 @output.format_option("json", help="csv has a row and json an object for each run.")
-def runs(folder: Path, score: str | None, form: str) -> None:
+def runs(folder: Path, score: str | None, verbose: bool, form: str) -> None:
     """List the runs of FOLDER, oldest first: best system, score, commit, changes, trend.
 
     FOLDER is the folder of one experiment or of several; default: runs. Changes are those of config
     and data since the run before with the same name. Below the list, each system has its score over
-    the runs. Folders without a complete run are listed with the reason.
+    the runs. Folders without a complete run are listed with the reason. A terminal shows the newest
+    runs that fit a screen.
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
     from ragbench.records import codec
-    from ragbench.report.runs import place_of, runs_report
+    from ragbench.report.runs import place_of, runs_report, runs_screen
 
     entries = list_runs(folder, score)
     if form == "json":
         rows = [codec.to_json(entry) | {"path": place_of(entry, folder)} for entry in entries]
         output.write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
+    elif form == "table" and not verbose and (screen := output.screen()).is_terminal:
+        output.write_report(runs_screen(entries, folder, screen), form)
     else:
         output.write_report(runs_report(entries, folder), form)
 
@@ -301,23 +307,64 @@ def _check_systems(names: Iterable[str], system_names: Collection[str], run: Pat
 @output.number_option(
     "--hits",
     type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Show N hits of each ranking, and gold documents below them.",
+    help="Show N hits of each ranking, and gold documents below them. Default: 10; on a terminal, "
+    "as many as fit a screen.",
 )
 @output.flag("--prompts", help="Show the full prompts of generators and judges.")
-def show(run: Path, query: str, systems: tuple[str, ...], hits: int, prompts: bool) -> None:
+@output.flag("--verbose", help="Show everything on a terminal, as in a pipe.")
+def show(
+    run: Path, query: str, systems: tuple[str, ...], hits: int | None, prompts: bool, verbose: bool
+) -> None:
     """Show one query of RUN: question, gold, rankings with grades, answers, verdicts, cause.
 
     QUERY is an id, the number of a row in a table without ids, or words that one question alone
-    contains. Nothing is run, and no module that
-    RUN names is imported.
+    contains. Nothing is run, and no module that RUN names is imported. A terminal shows the systems
+    and hits that fit a screen.
     """
     from ragbench.data.runs.query_view import QueryViews
     from ragbench.report.query import render_query
+    from ragbench.types.display import wrap
 
     views = QueryViews(run)
     _check_systems(systems, [system.name for system in views.summary.systems], run)
     view = views[views.find(query)]
-    sent, width = views if prompts else None, output.terminal_width()
-    output.write_result(render_query(view, systems=systems, hits=hits, width=width, prompts=sent))
+    write = partial(render_query, view, systems=systems, width=output.terminal_width())
+    screen = output.screen()
+    if screen.is_terminal and hits is None and not (prompts or verbose):
+        text = _query_screen(view, write, systems, screen)
+    else:
+        text = write(hits=10 if hits is None else hits, prompts=views if prompts else None)
+    lines = text.splitlines()
+    if screen.is_terminal:
+        wrapped = (wrap(line, screen.width, _indent(line)) for line in lines)
+        lines = list(chain.from_iterable(wrapped))
+    output.write_result("\n".join([*lines, ""]))
+
+
+def _indent(line: str) -> str:
+    """Return the start of the further lines of a wrapped line: two blanks more than its own."""
+    return " " * (len(line) - len(line.lstrip()) + 2)
+
+
+# Shorter and shorter screens of a query: numbers of hits and of systems.
+_QUERY_CUTS = (*product((10, 5, 3), (None,)), *product((3, 1), (4, 3, 2, 1)), (0, 1))
+
+
+def _query_screen(
+    view: QueryView, write: Callable[..., str], systems: Sequence[str], screen: Screen
+) -> str:
+    """Return as many hits and systems of a query as fit a screen, and how to see the others."""
+    from ragbench.report.formats import MOST_LINES
+    from ragbench.types.display import wrap
+
+    names = systems or [system.name for system in view.systems]
+    text = ""
+    for n_hits, n_systems in _QUERY_CUTS:
+        text = write(hits=n_hits, systems=names[:n_systems])
+        n_more = len(names) - len(names[:n_systems])
+        more = [f"{n_more} more systems: --verbose, or --system NAME"] if n_more else []
+        text = "\n".join([*text.splitlines(), *more])
+        lines = chain.from_iterable(wrap(line, screen.width) for line in text.splitlines())
+        if len(list(lines)) <= MOST_LINES:
+            break
+    return text

@@ -38,6 +38,10 @@ _METHOD = (
     "randomization test, signs flip per query within its collection, adjusted over the comparisons "
     "by one measure",
 )
+# the method, on one screen of a run
+_BRIEF_METHOD = (
+    "macro mean: all collections weigh the same; verdicts are of one test over all their queries"
+)
 COLUMNS = (
     *("measure", "system", "collection", "mean", "low", "high"),
     *("baseline", "difference", "difference_low", "difference_high", "p", "p_adjusted"),
@@ -146,9 +150,20 @@ def _table(measure: MacroMeasure, summary: CollectionsSummary) -> Table:
 def run_report(summary: CollectionsSummary, *, verbose: bool) -> TableReport:
     """Return the tables that a run prints; a brief one has the first measure of each kind."""
     chapter = _lay_out(summary, brief=not verbose)
+    if not verbose:
+        # words tell the verdicts, and the signs need a legend
+        tables = [replace(table, rows=_without_marks(table.rows)) for table in chapter.grids]
+        notes = fmt.labelled("note", summary.notes)
+        ending = Paragraph((_BRIEF_METHOD, *notes))
+        return TableReport((Paragraph(chapter.headlines), *tables, ending), _rows(summary))
     blocks: list[Block] = [Paragraph(chapter.headlines), *chapter.grids]
     blocks += [*_legend(chapter.grids), Paragraph(chapter.labels, is_apart=True)]
     return TableReport(tuple(blocks), _rows(summary))
+
+
+def _without_marks(rows: Sequence[tuple[TableCell, ...]]) -> tuple[tuple[TableCell, ...], ...]:
+    """Return rows whose cells have no mark of significance."""
+    return tuple(tuple(replace(cell, mark="") for cell in row) for row in rows)
 
 
 def collections_report(summary: CollectionsSummary) -> TableReport:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.comparison import COLUMNS, describe_subject
+from ragbench.report.formats import fit_screen
+from ragbench.report.formats.base import Screen
 from ragbench.report.headline import nothing_told, outcome_of, verdict_of
 from ragbench.report.runs import changed_lines
 from ragbench.report.table import (
@@ -29,15 +32,24 @@ from ragbench.types.display import printable
 _MOST_LINES = 5
 
 
-def screen_report(comparison: ComparedRuns) -> TableReport:
+# Shorter and shorter screens: rows of the table.
+_CUTS = (None, 12, 8, 5, 3)
+
+
+def screen_report(comparison: ComparedRuns, screen: Screen) -> TableReport:
     """Return the sure differences, a table of one measure of each kind, and changed causes.
 
     Rows for programs are those of the whole report, which `--verbose` prints.
     """
+    return fit_screen(map(partial(_report, comparison), _CUTS), screen)
+
+
+def _report(comparison: ComparedRuns, most: int | None) -> TableReport:
+    """Return a screen with a number of rows in the table; None for all."""
     blocks: list[Block] = [Paragraph((describe_subject(comparison), *changed_lines(comparison)))]
     blocks.append(Paragraph((*nothing_told(comparison.measures), *_sure_lines(comparison))))
     if (table := _main_table(comparison)).rows:
-        blocks.append(table)
+        blocks.append(replace(table, most=most, more="pairs: --verbose"))
     blocks.append(Paragraph(tuple(_cause_lines(comparison)), is_apart=True))
     notes = fmt.labelled("note", map(printable, comparison.notes))
     blocks.append(Paragraph((*_closing_lines(comparison), *notes)))
@@ -73,12 +85,12 @@ def _main_table(comparison: ComparedRuns) -> Table:
     heads = (
         *(TableColumn("measure"), TableColumn("system")),
         *(TableColumn(head, "number") for head in (*means, "difference")),
-        TableColumn("verdict"),
+        TableColumn(""),
     )
     first = _first_measures(comparison)
     rows = []
     for family, pair in _pairs(comparison):
-        outcome = outcome_of(pair, family.direction)
+        outcome, verdict = outcome_of(pair, family.direction), verdict_of(pair, family.direction)
         is_shown = first.get(family.kind or "") == family.measure
         if not is_shown or outcome == "identical":
             continue
@@ -88,7 +100,7 @@ def _main_table(comparison: ComparedRuns) -> Table:
                 _mean(systems[pair.baseline].scores[family.measure], pair.n),
                 _mean(systems[pair.system].scores[family.measure], pair.n),
                 change(pair.difference, pair.interval),
-                TableCell(verdict_of(pair, family.direction), tone=outcome),
+                TableCell("" if verdict == "not shown" else verdict, tone=outcome),
             )
         )
     return Table(heads, tuple(rows))
@@ -141,5 +153,7 @@ def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:
     for outcome in ("identical", "not compared"):
         if n := outcomes.count(outcome):
             yield f"{outcome}: {n} of {len(pairs)} pairs of scores"
+    if any(outcome == "not shown" for outcome in outcomes):
+        yield "a difference without a word may be chance"
     n_measures = len(comparison.measures) - len(set(_first_measures(comparison).values()))
     yield f"{fmt.counted(n_measures, 'measures')} more, and the moved questions: --verbose"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,21 +17,29 @@ from ragbench.types.display import printable
 
 # Sentences on further measures; the page and `--verbose` have all.
 _MOST_SENTENCES = 2
-# Head of a column of differences: `vs bm25`.
+# Head of a column of differences: `vs bm25`; a longer name stands in the row of the baseline.
 _VERSUS = "vs "
+_LONGEST_BASELINE = 24
+# characters of the name of a row on a terminal
+_LONGEST_NAME = 30
 
 
-def result_sentences(page: Layout) -> list[str]:
+def result_sentences(page: Layout, most: int = _MOST_SENTENCES) -> list[str]:
     """Return the first result, its noise, the counts of gates, and further results.
 
-    These are two, and each that is sure; one reason why measures tell nothing follows.
+    These are `most`, and each that is sure; one reason why measures tell nothing follows. Fewer
+    than two are without that reason, and without counts of gates if a gate did not pass, which has
+    a line of its own.
     """
     n_counts = 1 if page.gates else 0
     results = [line for line in page.headlines[n_counts:] if line not in page.silent]
-    first, further = results[:_MOST_SENTENCES], results[_MOST_SENTENCES:]
+    first, further = results[:most], results[most:]
     sure = [line for line in further if any(word in line for word in SURE)]
     leads = filter(None, (page.lead, page.noise_sentence, page.purchase_sentence))
-    return [*leads, *page.headlines[:n_counts], *first, *sure, *page.silent[:1]]
+    is_brief = most < _MOST_SENTENCES
+    has_counts = not is_brief or all(gate.verdict == "pass" for gate in page.gates)
+    counts = page.headlines[:n_counts] if has_counts else ()
+    return [*leads, *counts, *first, *sure, *(() if is_brief else page.silent[:1])]
 
 
 def main_table(page: Layout, summary: Summary, screen: Screen) -> Table | None:
@@ -42,11 +51,12 @@ def main_table(page: Layout, summary: Summary, screen: Screen) -> Table | None:
     if not numbers:
         return None
     systems = _systems(numbers, summary)
+    longest = _LONGEST_NAME if screen.is_terminal else sys.maxsize
     for n_intervals in (2, 1):
-        table = _table(numbers, systems, n_intervals)
+        table = _table(numbers, systems, n_intervals, longest)
         if "" not in draw_table(table, screen):  # an empty line begins a further table
             return table
-    return _table(numbers, systems, 0)
+    return _table(numbers, systems, 0, longest)
 
 
 def footnote(table: Table | None, confidence: float) -> str:
@@ -115,17 +125,31 @@ def _systems(numbers: Sequence[_Number], summary: Summary) -> list[tuple[str, ..
     return [names for names in rows if names[0] not in of_pairs]
 
 
-def _table(numbers: Sequence[_Number], systems: Sequence[tuple[str, ...]], n: int) -> Table:
-    """Return the table of all systems; the first `n` measures have intervals."""
-    columns, cells = [TableColumn("")], [[label(names[0]) for names in systems]]
+def _table(
+    numbers: Sequence[_Number], systems: Sequence[tuple[str, ...]], n: int, longest: int
+) -> Table:
+    """Return the table of all systems; the first `n` measures have intervals.
+
+    Names with more than `longest` characters are cut in the middle.
+    """
+    columns, cells = [TableColumn("")], [[label(_short(names[0], longest)) for names in systems]]
     for position, number in enumerate(numbers):
         columns.append(TableColumn(number.column.title, "number", breaks=True))
         places = [number.place(names) for names in systems]
         cells.append([_score(number.column.scores, p, position < n) for p in places])
         if number.differences:
-            columns.append(TableColumn(number.section.against, "number"))
+            against = number.section.against
+            if len(against) > len(_VERSUS) + _LONGEST_BASELINE:
+                against = f"{_VERSUS}baseline"
+            columns.append(TableColumn(against, "number"))
             cells.append([_difference(number.differences, place) for place in places])
     return Table(tuple(columns), tuple(zip(*cells, strict=True)))
+
+
+def _short(name: str, longest: int) -> str:
+    """Return a name with `...` in place of its middle, if it is too long."""
+    n_end = (longest - 3) // 2
+    return name if len(name) <= longest else f"{name[:n_end]}...{name[-n_end:]}"
 
 
 def _score(scores: Sequence[ScoreCell], place: int | None, has_interval: bool) -> TableCell:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from msgspec import structs
@@ -18,6 +20,8 @@ from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.ci import gate_text, why_incomplete, why_of, worst_line
+from ragbench.report.formats import fit_screen
+from ragbench.report.formats.base import Screen
 from ragbench.report.layout import lay_out
 from ragbench.report.results import GATE_HEADS
 from ragbench.report.runs import changed_text, moved_causes
@@ -27,11 +31,12 @@ from ragbench.report.table import (
     Paragraph,
     Raw,
     SentenceList,
+    Table,
     TableReport,
     data_table,
     word_table,
 )
-from ragbench.report.text import counted, difference, ends_of, significant
+from ragbench.report.text import counted, difference, ends_of, first_parts, significant
 from ragbench.types import FloatArray
 from ragbench.types.display import printable
 
@@ -342,6 +347,37 @@ def review_blocks(lines: Sequence[str]) -> Iterator[Block]:
     for line in paragraphs:
         yield Paragraph((line,))
     yield SentenceList(tuple(lines[3:]))
+
+
+# Shorter and shorter screens: lines below the first three.
+_CUTS = (16, 12, 8, 5, 3, 1)
+_LONGEST_GATE = 160  # characters of the reason of a gate
+
+
+def review_screen(report: TableReport, screen: Screen) -> TableReport:
+    """Return a review that fits a screen: reasons of gates, then the lists, become shorter."""
+    return fit_screen(chain((report,), map(partial(_cut_review, report), _CUTS)), screen)
+
+
+def _cut_review(report: TableReport, most: int) -> TableReport:
+    """Return a review with at most `most` lines in each list, and the reasons of gates in short."""
+    blocks = list[Block]()
+    for block in report.blocks:
+        if isinstance(block, Table) and isinstance(block.terminal, Paragraph):
+            lines = [first_parts(line, _LONGEST_GATE) for line in block.terminal.lines]
+            blocks.append(Paragraph(_first_lines_of(lines, most)))
+        elif isinstance(block, SentenceList):
+            blocks.append(SentenceList(_first_lines_of(block.lines, most)))
+        else:
+            blocks.append(block)
+    return replace(report, blocks=tuple(blocks))
+
+
+def _first_lines_of(lines: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return the first lines, and a line on the number of others."""
+    n_more = len(lines) - most
+    more = [f"and {n_more} more lines: --verbose"] if n_more > 1 else lines[most:]
+    return (*lines[:most], *more)
 
 
 def brief_review(report: TableReport) -> TableReport:

@@ -25,7 +25,7 @@ from ragbench.report.formats.terminal import draw_table
 from ragbench.report.table import word_table
 from ragbench.report.text import MISSING, cause_words, significant
 from ragbench.types import Document, JudgedClaim
-from ragbench.types.display import printable
+from ragbench.types.display import cut, printable
 from ragbench.types.scores import SentPrompt
 
 _INDENT = "  "
@@ -220,8 +220,7 @@ class _QueryText:
             table = word_table((*heads[:3], heads[4]), ((*row[:3], row[4]) for row in rows))
         # a hit has one line, which is cut: its text is an excerpt anyway
         for row in draw_table(table, Screen(width=sys.maxsize)):
-            line = f"{_INDENT}{row}".rstrip()
-            yield line if len(line) <= self.width else f"{line[: self.width - 3]}..."
+            yield cut(f"{_INDENT}{row}".rstrip(), self.width)
 
     def answer(self, system: SystemView, answer: AnswerRow) -> Iterator[str]:
         """Yield the passages, then an answer with latency and cost, or the cause of a missing one.

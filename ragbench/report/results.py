@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import product, starmap
 
 from msgspec import structs
 
@@ -23,7 +23,7 @@ from ragbench.report.first_screen import (
     next_commands,
     result_sentences,
 )
-from ragbench.report.formats import render
+from ragbench.report.formats import MOST_LINES, fit_screen, render
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lost_sentence, verdict_of
 from ragbench.report.layout import lay_out
@@ -55,6 +55,10 @@ GATE_HEADS = ("verdict", "gate", "system", "why")
 _MOST_LOSSES = 3
 # lines of one screen, which notes fill
 _MOST_LINES = 14
+# characters of the line of a gate on one screen
+_LONGEST_GATE = 160
+# columns of a terminal that is not made wider or narrower
+_USUAL_WIDTH = 80
 
 
 def score_report(summary: Summary, comparisons: Comparisons) -> TableReport:
@@ -252,15 +256,11 @@ def _one_screen(
 ) -> str:
     """Return the main results; notes fill one screen, and a line counts what is left out.
 
-    The notes on the combinations that were chosen come first, and are never left out.
+    Without room, results that are not sure are left out, too. The notes on the combinations that
+    were chosen come first, and are never left out.
     """
-    first, *further = result_sentences(page) or [""]
-    blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
-    blocks += _alerts(page, verbose=False)
     table = main_table(page, summary, screen)
-    blocks += [] if table is None else [table]
     slices = () if page.slices is None else page.slices.grids
-    blocks += slices
     lost = lost_sentence(summary, comparisons, most=_MOST_LOSSES)
     sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
     lines = [*filter(None, sentences)]
@@ -268,15 +268,28 @@ def _one_screen(
         lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
     choices = _choice_notes(summary)
     remarks = [note for note in page.notes if note not in choices]
-    notes, text = fmt.labelled("note", (*choices, *remarks)), ""
-    for n_notes in range(len(notes), len(choices) - 1, -1):
+    notes = fmt.labelled("note", (*choices, *remarks))
+
+    def report(n_sentences: int, n_notes: int) -> TableReport:
+        """Return the screen with some sentences on results, and some notes."""
+        first, *further = result_sentences(page, n_sentences) or [""]
+        blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
+        blocks += _alerts(page, verbose=False)
+        blocks += [] if table is None else [table]
+        blocks += slices
         omitted = _omitted(page, table, len(notes) - n_notes)
         more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
         ending = Paragraph((*lines, *notes[:n_notes], *more, *last), is_apart=bool(slices))
-        text = _draw([*blocks, ending], screen)
-        if text.count("\n") <= _MOST_LINES:
-            break
-    return text
+        return TableReport((*blocks, ending), data_table(COLUMNS, ()))
+
+    cuts = [(2, n_notes) for n_notes in range(len(notes), len(choices) - 1, -1)]
+    cuts += [(1, len(choices)), (0, len(choices))]
+    # each system beyond three has a line of its own
+    n_more = 0 if table is None else max(0, len(table.rows) - 3)
+    # a narrow terminal shows the lines of a usual one, and wraps them
+    usual = replace(screen, width=max(screen.width, _USUAL_WIDTH))
+    fitting = fit_screen(starmap(report, cuts), usual, min(_MOST_LINES + n_more, MOST_LINES))
+    return render(fitting, "table", screen)
 
 
 def _choice_notes(summary: Summary) -> list[str]:
@@ -348,7 +361,9 @@ def _alerts(page: Layout, *, verbose: bool) -> Iterator[Block]:
             text = f"gate {gate.verdict}: {gate.gate}"
             # a gate on a judge has no system
             text += f" ({gate.system})" if gate.system else ""
-            yield Paragraph((text + (f": {gate.why}" if gate.why else ""),), tone=gate.verdict)
+            text += f": {gate.why}" if gate.why else ""
+            line = text if verbose else fmt.first_parts(text, _LONGEST_GATE)
+            yield Paragraph((line,), tone=gate.verdict)
 
 
 def _whole(page: Layout, summary: Summary) -> Iterator[Block]:

@@ -22,6 +22,8 @@ from ragbench.records.comparison import (
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Outcome
+from ragbench.report.formats import fit_screen
+from ragbench.report.formats.base import Screen
 from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.report.table import (
     Block,
@@ -442,6 +444,45 @@ def runs_report(entries: Sequence[RunEntry], folder: Path) -> TableReport:
         blocks.append(trends.table())
     rows_of_data = (_data_row(entry, folder) for entry in entries)
     return TableReport(tuple(blocks), data_table(LIST_COLUMNS, rows_of_data))
+
+
+# Shorter and shorter screens: numbers of runs, of trends, and of systems in a trend.
+_CUTS = ((20, 3, 5), (15, 3, 3), (10, 2, 3), (6, 2, 2), (4, 1, 2), (3, 1, 1), (2, 1, 1), (1, 0, 0))
+
+
+def runs_screen(entries: Sequence[RunEntry], folder: Path, screen: Screen) -> TableReport:
+    """Return the newest runs and trends on one screen of a terminal."""
+    return fit_screen((_brief_runs(entries, folder, *cut) for cut in _CUTS), screen)
+
+
+def _brief_runs(
+    entries: Sequence[RunEntry], folder: Path, n_runs: int, n_trends: int, n_systems: int
+) -> TableReport:
+    """Return the newest runs and the trends of the newest experiments, without intervals."""
+    has_commit = any(entry.commit for entry in entries)
+    rows, problems = [], []
+    for entry in entries[-n_runs:]:
+        if entry.problem is not None:
+            problems.append(
+                f"not a whole run: {printable(place_of(entry, folder))}: {printable(entry.problem)}"
+            )
+            continue
+        _, _, place, best, score, commit, changed = _list_row(entry, folder)
+        commits = (commit,) if has_commit else ()
+        rows.append((place, best, TableCell(score.text), *commits, changed))
+    columns = [TableColumn("run"), TableColumn("best"), TableColumn("score", "number")]
+    columns += [TableColumn("commit")] if has_commit else []
+    table = Table((*columns, TableColumn("changed", "words")), tuple(rows))
+    blocks: list[Block] = [table] if rows else []
+    blocks.append(Paragraph(tuple(problems)))
+    trends = trends_of(entries)
+    for trend in trends[len(trends) - n_trends :]:
+        blocks.append(replace(trend.table(), most=n_systems, more="systems: --verbose"))
+    counts = {"earlier runs": len(entries) - n_runs, "trends": len(trends) - n_trends}
+    more = [fmt.counted(n, noun) for noun, n in counts.items() if n > 0]
+    if more:
+        blocks.append(Paragraph((f"more with --verbose: {fmt.listed(more)}",)))
+    return TableReport(tuple(blocks), data_table((), ()))
 
 
 def _list_row(entry: RunEntry, folder: Path) -> tuple[TableCell, ...]:

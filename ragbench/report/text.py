@@ -171,6 +171,21 @@ def listed(words: Sequence[str], word: str = "and") -> str:
     return f" {word} ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def first_parts(text: str, most: int) -> str:
+    """Return the parts of a text before a `;` that fit `most` characters; the first one always.
+
+    Example:
+        >>> first_parts("a loss; 20 queries decide; or a mean", 30)
+        'a loss; 20 queries decide'
+    """
+    first, *further = text.split("; ")
+    for part in further:
+        if len(first) + len(part) + 2 > most:
+            break
+        first += f"; {part}"
+    return first
+
+
 def _exponent(value: float) -> int:
     """Return the power of ten of a number rounded to three digits; 0 for zero."""
     return int(f"{value:.2e}".partition("e")[2])
