@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ragbench.calibration.sheet import LabelScale
 from ragbench.score.judge.base import Rubric
-from ragbench.score.judge.level_words import end_words, level_words
+from ragbench.score.judge.rubric import end_words, level_words
 
 
 def label_words(scale: LabelScale, rubric: Rubric | None) -> dict[str, float]:

@@ -5,7 +5,7 @@ Measures read records, each created once from the ranking and the judgements.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -430,14 +430,11 @@ def score_gold(
     Raises:
         OptionError: Ties are averaged: these measures have no average over ties.
     """
+    excluded = missing if rules.missing == "skip" else ()
     columns = []
-    for measure in measures:
-        values, causes = _score_ranks(measure, ranks, rules, Cause.UNPLACED_PASSAGE)
-        if rules.without_relevant(measure) == "zero":
-            irrelevant = causes == Cause.NO_RELEVANT
-            values[irrelevant], causes[irrelevant] = measure.spec.low, Cause.SCORED
-        if rules.missing == "skip":
-            _leave_out(missing, values, causes)
+    for measure, values, causes in _score_ranks(
+        ranks, measures, rules, excluded, Cause.UNPLACED_PASSAGE
+    ):
         signed = {**measure.signature_parts(), **rules.signature_parts(measure), **parts}
         columns.append(column_of(measure, values, causes, **signed))
     return columns
@@ -461,9 +458,9 @@ def score_forbidden(
         OptionError: Ties are averaged: these measures have no average over ties.
     """
     columns = []
-    for measure in measures:
-        values, causes = _score_ranks(measure, ranks, rules, Cause.UNCLEAR_PASSAGE)
-        _leave_out(missing, values, causes)
+    for measure, values, causes in _score_ranks(
+        ranks, measures, rules, missing, Cause.UNCLEAR_PASSAGE
+    ):
         signed = {**measure.signature_parts(), "ties": rules.ties, **parts}
         if measure.spec.upper_limit:
             signed["interval"] = UPPER_LIMIT
@@ -472,16 +469,26 @@ def score_forbidden(
 
 
 def _score_ranks(
-    measure: Measure, ranks: MetGold | ForbiddenRanks, rules: Rules, unclear: Cause
-) -> tuple[FloatArray, CauseArray]:
-    """Return values and causes of ranks, `unclear` where no rank decides; ties have no average."""
-    if rules.ties == "average":
-        raise base.no_average(measure.spec.name)
-    values, causes = _scored(measure, ranks, len(ranks.causes))
+    ranks: MetGold | ForbiddenRanks,
+    measures: Sequence[Measure],
+    rules: Rules,
+    missing: Collection[int],
+    unclear: Cause,
+) -> Iterator[tuple[Measure, FloatArray, CauseArray]]:
+    """Yield each measure with its values and causes, `unclear` where no rank decides."""
     has_cause = ranks.causes != Cause.SCORED
-    causes[has_cause] = ranks.causes[has_cause]
-    causes[~has_cause & np.isnan(values)] = unclear
-    return values, causes
+    for measure in measures:
+        if rules.ties == "average":
+            raise base.no_average(measure.spec.name)
+        values, causes = _scored(measure, ranks, len(ranks.causes))
+        causes[has_cause] = ranks.causes[has_cause]
+        causes[~has_cause & np.isnan(values)] = unclear
+        # of forbidden documents, no query has this cause
+        if rules.without_relevant(measure) == "zero":
+            irrelevant = causes == Cause.NO_RELEVANT
+            values[irrelevant], causes[irrelevant] = measure.spec.low, Cause.SCORED
+        _leave_out(missing, values, causes)
+        yield measure, values, causes
 
 
 def _leave_out(missing: Collection[int], values: FloatArray, causes: CauseArray) -> None:

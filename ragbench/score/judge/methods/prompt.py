@@ -15,9 +15,9 @@ from typing import Any, get_args
 from ragbench.llm import Unreadable
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric
 from ragbench.score.judge.grounding import Cell
-from ragbench.score.judge.level_words import level_words
 from ragbench.score.judge.methods import templates
 from ragbench.score.judge.published import SUPPORT_LEVELS
+from ragbench.score.judge.rubric import level_words
 from ragbench.types.conversation import Turn
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES
 from ragbench.types.scores import Ruling
