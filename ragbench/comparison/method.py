@@ -44,7 +44,7 @@ Confidence = Annotated[float, Option("Level of the intervals.", gt=0, lt=1)]
 class IntervalsAndTests(OptionSet):
     """Options of intervals and tests; 1 - `confidence` is the error rate of each family.
 
-    It checks nothing itself: see `Method`.
+    Only `Method` checks the values.
 
     Attributes:
         confidence: Level of the intervals.
@@ -99,7 +99,7 @@ class FamilyResult:
         adjusted: P-values after adjustment.
         tests: Name of the test of each p-value.
         resamples: Number of sign flips; more than the caller set if the family needs more.
-        n_comparisons: Number of comparisons that the correction is for; 1 without a correction.
+        n_comparisons: Number of comparisons that are corrected together; 1 without a correction.
     """
 
     p: FloatArray
@@ -140,7 +140,7 @@ def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
 def adjust_families(families: Sequence[FloatArray], method: Method) -> list[FamilyResult]:
     """Return the result of `adjust_family` for each family, all over the same queries or clusters.
 
-    The families share their random sign flips, and so most of the time that these take.
+    The families share their random sign flips, which take most of the time.
 
     Raises:
         OptionError: A difference is infinite.

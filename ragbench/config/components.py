@@ -196,7 +196,7 @@ def check_component(
 
 
 def varies(component: Component | JudgeBlock | None) -> bool:
-    """Return True unless equal calls of a component or judge always have equal results."""
+    """Return True if equal calls of a component or judge may have different results."""
     reason = getattr(component and component.cls, "same_results", "")
     return not (isinstance(reason, str) and reason)
 
@@ -303,7 +303,7 @@ def _undeclared(
 
 
 def unscored_combinations(retrievers: Mapping[str, Component]) -> frozenset[str]:
-    """Return the combinations of sweeps with folds: the retriever over them is the system."""
+    """Return the combinations of sweeps with folds: not these, but their sweep is the system."""
     combinations = set[str]()
     for name, component in retrievers.items():
         if component.type == CROSS_VALIDATED:
@@ -318,7 +318,7 @@ CHUNK_HELP = "How documents are cut into chunks, which are ranked instead."
 
 
 def is_opaque(component: object) -> bool:
-    """Return True if no cache key covers code and data of a component, so that new runs call it."""
+    """Return True if no cache key covers code and data of a component: each new run calls it."""
     # a third-party class need not inherit from the protocol that has the attribute
     return bool(getattr(component, "is_opaque", False))
 

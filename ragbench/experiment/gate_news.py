@@ -46,8 +46,8 @@ def answers_line(
 ) -> str:
     """Return the sentence on answers that became right, and no longer right; '' without any.
 
-    `label` returns the name of a query for a reader. If the scores are means of several looks, most
-    of them count.
+    `label` returns the name of a query for a reader. Where scores are means of several looks, the
+    majority of the looks decides.
     """
     gains = np.nan_to_num(pairs.gains).tolist()
     won, lost = [], []
@@ -113,7 +113,7 @@ def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> s
         return ""
     try:
         old, new = (_documents(part) for part in (_moved(config, places), config))
-    except RagbenchError:  # the run of the base has read its data: other places than in the config
+    except RagbenchError:  # the base run read its data, so that its files have moved since
         return ""
     by_text: dict[str, list[str]] = {}
     for name, text in new.items():
@@ -140,7 +140,7 @@ def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> s
 
 def _documents(config: ExperimentConfig) -> dict[str, str]:
     """Return document -> fingerprint of its text; {} without a corpus."""
-    # Titles are left out: loaders take that of a file from its name.
+    # Titles do not count: that of a file is its name, and would change with it.
     documents = load_collection(config).documents
     return {document.id: fingerprint([document.text]) for document in documents or ()}
 
@@ -201,7 +201,7 @@ def new_question_lines(
 def judge_and_gate_lines(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:
     """Yield a line for each judge and gate that was added, removed or changed since the base.
 
-    Without the config of one of both, as for a baseline file, there is no line.
+    There is no line if either side has no config: a baseline file has none.
     """
     folders = base.folder, head.folder
     configs = []

@@ -1,4 +1,4 @@
-"""Prompts that a server cut without an error, told by the number of tokens that it reports."""
+"""Check for prompts that a server cut without an error, by the number of tokens it reports."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ragbench.llm.base import CallFailure, ChatReply, ChatRequest
 from ragbench.types import Cause
 
 _LEAST = 256  # no server has a shorter context; smaller numbers are made up
-_SURELY = 1.25  # estimated tokens per reported one from which a single reply tells a cut
-# Number of prompts of different sizes with one number of tokens -> ratio of the largest to the
-# smallest from which they tell a limit. Words of whole prompts have tokens within some 10 %.
+_SURELY = 1.25  # estimated tokens per reported token from which one reply alone shows a cut
+# Number of prompts for which a server reports the same number of tokens -> ratio of the largest
+# size to the smallest that shows a limit of the server. Sizes of whole prompts differ by some 10 %.
 _SPREADS = {2: 1.5, 3: 1.25}
 _ADVICE = (
     "raise its context length (Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx; llama.cpp: --ctx-size) "
@@ -23,7 +23,7 @@ _ADVICE = (
 class CutPrompts:
     """Check of the replies of one engine for prompts that the server cut.
 
-    A reply tells a cut if it reports far fewer tokens than the prompt has words, or a number that
+    A reply shows a cut if it reports far fewer tokens than the prompt has words, or a number that
     the largest prompts of this model share although their sizes differ. `check` raises CallFailure.
     """
 
@@ -31,9 +31,9 @@ class CutPrompts:
     _largest: dict[str, int] = field(default_factory=dict)
 
     def check(self, request: ChatRequest, reply: ChatReply) -> None:
-        """Raise a CallFailure with the cause TOO_LONG if the reply tells that its prompt was cut.
+        """Raise a CallFailure with the cause TOO_LONG if the reply shows that its prompt was cut.
 
-        A reply without a number of tokens, or with fewer than 256, tells nothing.
+        A reply without a number of tokens, or with fewer than 256, shows nothing.
         """
         usage, model = reply.usage, request.model
         n_read = max(usage.input_tokens or 0, usage.cached_tokens)
@@ -62,6 +62,6 @@ def least_tokens(request: ChatRequest) -> int:
     for message in request.messages:
         text = message.content
         n_words += len(text.split())
-        # a Chinese character has two bytes more than characters
+        # a Chinese character has three bytes in UTF-8, two more than characters
         n_extra += len(text.encode("utf-8", "replace")) - len(text)
     return max(n_words, n_extra // 6)

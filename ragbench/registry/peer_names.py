@@ -61,8 +61,8 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def peer_key(name: str) -> str:
     """Return a name in the form of the table, without options: lower case and underscores.
 
-    The words in brackets at the end of a heading of deepeval are the class of a metric with
-    criteria of the user, and replace the name.
+    A heading of deepeval may end with a class in brackets, that of a metric with criteria of the
+    user: this class replaces the name.
 
     Example:
         >>> peer_key("ContextualPrecisionMetric"), peer_key("Contextual Precision")

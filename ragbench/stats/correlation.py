@@ -32,17 +32,17 @@ def mean_correlation(
 ) -> GroupedCorrelation:
     """Return the mean over groups of the correlation inside each: the field's `summary level`.
 
-    With a question as a group it says whether the answers to one question are put in order, and
-    leaves out that some questions are harder than others. A group in which all x or all y are
-    equal has no correlation; it is left out of the mean and counted, as the published code of
-    SummEval's users does.
+    With a group for each question, the mean tells whether the scores order the answers to one
+    question; that some questions are harder than others has no effect. A group in which all x or
+    all y are equal has no correlation: it is left out of the mean and counted, as published
+    evaluations on SummEval do.
 
     Args:
         statistic: `pearson`, `spearman` or `kendall_tau_b`, computed in each group.
         table: x and y of n items, shape (n, 2); NaN or infinite where missing.
         groups: n labels; items with equal ones are a group. Items without both numbers are left
             out first.
-        level: The level of measurement, for the record.
+        level: Level of measurement, which the result states.
         confidence: Coverage of the interval of the mean over groups.
 
     Returns:
@@ -100,7 +100,7 @@ class GroupedCorrelation:
     `mean_correlation` creates it.
 
     Attributes:
-        mean: The mean with its interval; `n` is how many groups it is over.
+        mean: The mean with its interval; `n` is the number of its groups.
         constant_x: Groups left out since all their x are equal.
         constant_y: Groups left out since all their y are equal, and not all x.
         single: Groups left out since they have one item with both numbers.
@@ -126,9 +126,9 @@ def _mean_over_groups(values: FloatArray, level: Level, confidence: float) -> Ag
 def pearson(table: FloatArray) -> LeftOut:
     """Return Pearson's correlation of two columns, also without each row.
 
-    It is the covariance over the product of the standard deviations. It asks for a straight line: a
-    judge that orders all items well on a bent scale loses here, and not by rank. A single far item
-    can make it.
+    It is the covariance over the product of the standard deviations. It measures the fit
+    of a straight line: a judge that orders all items well on a bent scale has a lower value here
+    than in a correlation of ranks. A single outlier can give a high value.
 
     Args:
         table: n pairs of numbers, shape (n, 2), one row or more, without NaN.
@@ -155,14 +155,14 @@ def pearson(table: FloatArray) -> LeftOut:
     squares = (d**2).sum(axis=0)
     products = d[:, 0] * d[:, 1]
     value = _correlation(float(products.sum()), *map(float, squares))
-    # sums of squares about the mean of the others: each item takes n / (n - 1) of its own square
+    # without an item, the sum of squares about the new mean is less by n / (n - 1) of its square
     share = n / (n - 1)
     reduced = squares - share * d**2
     without = _ratio(products.sum() - share * products, reduced[:, 0], reduced[:, 1])
-    # a far item was nearly all of the sum: what is left is rounding, and is computed afresh
+    # an outlier is nearly all of its sum, and the difference is rounding: sum the others instead
     for row in np.flatnonzero((reduced < _FAR * squares).any(axis=1)):
         without[row] = _without(np.delete(table, row, axis=0))
-    # a straight line but for rounding is one: else rounding would pass for spread
+    # a correlation of 1 but for rounding becomes 1: rounding would pass for spread
     without = np.where(np.abs(without) > 1 - _ROUNDING, np.sign(without), without)
     return LeftOut(value, without)
 
@@ -370,8 +370,8 @@ def roc_auc(table: FloatArray) -> LeftOut:
     # for each item, in how many pairs with the other kind it is on the right side
     right = np.where(
         is_good,
-        _higher_than(scores, scores[~is_good]),
-        n_good - _higher_than(scores, scores[is_good]),
+        _rivals_below(scores, scores[~is_good]),
+        n_good - _rivals_below(scores, scores[is_good]),
     )
     total = float(right[is_good].sum())
     pairs_left = np.where(is_good, (n_good - 1) * n_bad, n_good * (n_bad - 1))
@@ -380,8 +380,8 @@ def roc_auc(table: FloatArray) -> LeftOut:
     return LeftOut(total / (n_good * n_bad), without)
 
 
-def _higher_than(scores: FloatArray, rivals: FloatArray) -> FloatArray:
-    """Return for each score the number of rivals below it, with those equal to it as half."""
+def _rivals_below(scores: FloatArray, rivals: FloatArray) -> FloatArray:
+    """Return for each score the number of rivals below it; an equal rival counts half."""
     order = np.sort(rivals)
     below = np.searchsorted(order, scores, side="left")
     upto = np.searchsorted(order, scores, side="right")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 # full-width = + - @ start formulas as well; with a comma as decimal sign, `;` ends a cell
-# The blanks before a sign have no tab, at which the next cell begins.
+# The blanks before a sign are no tabs: at a tab the next cell begins.
 _FORMULA = re.compile(
     r"""(?:^|(?<=[;\t]))(?=(?:[^\S\t\r\n]|['"\ufeff])*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"""
 )
@@ -18,9 +18,9 @@ _TABLES = (frozenset(["checks", "keep"]), frozenset(["item", "rubric", "draw"]))
 def inert(text: str) -> str:
     """Return a text with an apostrophe before anything that a spreadsheet would run as a formula.
 
-    A text that begins with apostrophes and then such a text gets one too, so that `original` can
-    tell. It is also put after characters that end a cell in some countries, and before quotes and
-    blanks, which some programs drop. A tab or line end at the start counts as a formula.
+    A formula behind apostrophes gets another apostrophe, so that `original` restores the text. An
+    apostrophe also follows `;` and tabs, which end a cell in some programs, and stands before quotes
+    and blanks, which some programs drop. A tab or line end at the start counts as a formula.
 
     Example:
         >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")

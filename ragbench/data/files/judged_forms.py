@@ -34,10 +34,10 @@ class JudgedForm(Form):
 
     Attributes:
         join: Column by which rows of two files are one; empty for a set in one file.
-        silence: Label of a rater who said nothing about a row; empty if that is no label.
+        silence: Label of a row about which a rater said nothing; empty if such a row has no label.
         group: Column by which the set is usually reported in parts; empty for none.
-        ids_repeat: Whether an id is that of a question or source, which several rows may share.
-        asks: What labels may be about, as `asks` of a rubric names it; pairs are about pairs.
+        ids_repeat: True if the id is that of a question or source, which several rows may share.
+        asks: Objects that the labels may judge, in the words of `asks` of a rubric.
     """
 
     join: str = ""
@@ -71,14 +71,14 @@ def _with_source(values: Values) -> Content:
         contexts = re.split(r"^passage \d+:", source["passages"], flags=re.MULTILINE)
         contexts = [text.strip() for text in contexts if text.strip()]
     else:
-        # data-to-text has an object in place of passages, and a summary an article
+        # rows of data-to-text have an object in place of passages, those of summaries an article
         contexts = [source if isinstance(source, str) else json.dumps(source, ensure_ascii=False)]
     label = _support(not values["labels"])
     return [{**values, "question": question, "contexts": contexts, "label": label}], []
 
 
 def _with_annotations(values: Values) -> Content:
-    """Return a summary of FaithBench, whose worst annotation counts; none means supported."""
+    """Return a summary of FaithBench with its worst annotation; without any it is supported."""
     raters: dict[str, str] = {}
     for annotation in values["annotations"]:
         rater = annotation.get("annotator_id") or annotation["annotator"]

@@ -214,11 +214,10 @@ class HuggingFaceOptions(OptionSet):
 class HuggingFace(TableLoader):
     """Loader of a data set of the Hugging Face hub, or of a folder in its layout.
 
-    Rows are read like those of `records`. A folder is read where it is, without the datasets
-    package, which stores what comes from the hub. It is created with the
-    options of `HuggingFaceOptions`: `path`, `subset`, `split` (`test` unless given), `columns`,
-    `corpus`, `pool` and `reasoning`; OptionError for a wrong `split`, `pool` or `columns`. `load`
-    raises
+    Rows are read like those of `records`. A folder is read in place. A data set of the hub is
+    downloaded and stored by the datasets package. The loader is created with the options of
+    `HuggingFaceOptions`: `path`, `subset`, `split` (default: `test`), `columns`, `corpus`, `pool`
+    and `reasoning`; OptionError for a wrong `split`, `pool` or `columns`. `load` raises
     MissingExtra without the datasets package for a name on the hub, and DataError if the data set
     or split cannot be loaded.
     """
@@ -256,7 +255,7 @@ class HuggingFace(TableLoader):
     def _hub_rows(self, label: str) -> list[Entry]:
         """Return the rows of the split of a data set of the hub."""
         try:
-            # by its content: a folder `datasets` in the working directory imports as well
+            # a name of the package: a folder `datasets` in the working directory imports as well
             from datasets import load_dataset
         except ImportError as error:
             raise MissingExtra("dataset 'huggingface'", "datasets", "huggingface") from error
@@ -351,7 +350,7 @@ class RecordTable:
         self._columns = dict(resolved)
         self._passages = fields.Passages(documents or [])
         self._drop_page_without_pages(documents)
-        # the ids of hits and gold documents must be cut alike, or they would never meet
+        # ids of hits and of gold documents are read by one rule, or they would never match
         resolved, parts = self._columns, ("retrieved", "relevant", "excluded", "forbidden")
         of_ids = []
         for part in parts:
@@ -495,11 +494,11 @@ class RecordTable:
         """Return column without a part -> (part that it may hold, its first value)."""
         contents = ColumnContents(self._entries, None)
         unread = {}
-        for column in self._further():
+        for column in self._metadata_columns():
             unread[column] = contents.likely_part(column), contents.example(column)
         return unread
 
-    def _further(self) -> list[str]:
+    def _metadata_columns(self) -> list[str]:
         """Return the columns that hold no part and become metadata, in the order of the table."""
         used = set(self._columns.values())
         present = dict.fromkeys(chain.from_iterable(entry.values for entry in self._entries))
@@ -508,7 +507,7 @@ class RecordTable:
     def _notes(self, table: QuestionTable) -> list[str]:
         """Return notes on the reading: columns, joined gold, metadata and systems."""
         columns = self._columns
-        further = self._further()
+        further = self._metadata_columns()
         notes = ["columns: " + ", ".join(f"{part} = {name}" for part, name in columns.items())]
         if table.n_joined:
             repeats = f"{table.n_joined} of the rows repeat a question"

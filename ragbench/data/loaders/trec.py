@@ -28,7 +28,8 @@ _TAG = re.compile(r"<[^<>]*>")
 class TrecOptions(OptionSet):
     """Options of `type: trec` in the YAML.
 
-    Without a corpus (None) stored rankings can be scored; without `split` all judged topics are.
+    Without a corpus (None), only stored rankings can be scored. Without `split`, all judged topics
+    are scored.
     """
 
     qrels: Annotated[
@@ -202,6 +203,6 @@ def _parts(
 
 def _plain(parts: list[bytes]) -> str:
     """Return the text of SGML parts, without tags, one part per line; '' without parts."""
-    # tags go before entities are read: `&lt;b&gt;` is text
+    # tags are removed before entities are decoded: `&lt;b&gt;` is text
     texts = (html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))) for part in parts)
     return "\n".join(text.strip() for text in texts)

@@ -45,10 +45,10 @@ class RunEntry(Record):
         queries: Number of queries; None if the manifest lacks it.
         complete: False if too many items failed.
         system: The best system by `score`; None without a value.
-        score: Name of the score that was asked for, else `right`, or without it the first score of
-            the first system that has one; None without scores.
+        score: Name of the score that the caller chose; by default `right`, or else the first score
+            of the first system with scores; None without scores.
         scores: System -> its score, in the order of the tables; without controls.
-        value: Score of the best system; None like `system`.
+        value: Score of the best system; None without a best system.
         commit: Commit of the repository of the config; None without a repository.
         changed: Differences to the previous run of the same name; empty for the first one.
         is_first: True for the first run of its name.
@@ -138,9 +138,9 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
 
 
 def previous_run(folder: Path) -> Path | None:
-    """Return the run that was written last before a run of the same experiment.
+    """Return the newest run of the same experiment that is older than a run; None without one.
 
-    Only the files of a run that every run has are looked for, not read.
+    A folder is a run if it has a summary, a manifest and a config; no file is read.
     """
     own_time = (folder / _FILES[0]).stat().st_mtime_ns
     runs = []

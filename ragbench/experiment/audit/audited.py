@@ -28,7 +28,7 @@ class AuditedSet:
         rankings: Name of a system -> query id -> its hits, best first.
         places: Places of the files, and the queries of other splits.
         rules: Kinds of questions.
-        words: Share of the content words of a long gold answer that a passage with it has.
+        words: Smallest share of the content words of a long gold answer in a passage that has it.
         matches_ids: False where judged ids need not be ids of the corpus.
     """
 
@@ -65,9 +65,9 @@ class AuditedSet:
     ) -> Finding:
         """Return a finding on a query, or on all queries for None.
 
-        Without `place`, its place is that of the judgement of `document`, or else of the query; for
-        all queries it is `test set`, whatever `place` is. A `kind` that is no key of
-        `FINDING_KINDS` raises KeyError.
+        By default, `place` is that of the judgement of `document`, or else of the query. A finding
+        on all queries has the place `test set`. KeyError for a `kind` that is no key of
+        `FINDING_KINDS`.
         """
         name = None if query is None else query.id
         if name is None:

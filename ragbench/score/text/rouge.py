@@ -26,7 +26,7 @@ from ragbench.text.languages import is_latin, unicode_words
 NGRAM_TYPES = {f"rouge{n}": n for n in range(1, 10)}
 TYPES = (*NGRAM_TYPES, "rougeL", "rougeLsum")
 
-# Words of a prediction, repeated lines once, x words of its reference that rougeLsum compares.
+# Largest product of the words of a prediction (a repeated line counts once) and its reference.
 MOST_LSUM_CELLS = 4_000_000
 AUTO, ROUGE, UNICODE = "auto", "rouge", "unicode"
 
@@ -77,12 +77,12 @@ class _Tokenizers:
         """Return the tokenizer for a reference, and a caching version of it."""
         tokens = self._texts[0][1]
         # ASCII first: nearly all texts are, and both tokenizers agree on them
-        if reference.isascii() or _is_seen(reference, tokens(reference)):
+        if reference.isascii() or _is_readable(reference, tokens(reference)):
             return self._texts[0]
         return self._texts[-1]
 
 
-def _is_seen(text: str, tokens: Sequence[str]) -> bool:
+def _is_readable(text: str, tokens: Sequence[str]) -> bool:
     """Return True if half of the words or more are Latin, and rouge-score finds tokens."""
     n_beyond = len(text) - len(text.encode("ascii", "ignore"))
     # each character beyond ASCII splits at most one word, or is part of a word in other letters
@@ -187,11 +187,11 @@ def rouge(
     """Score how many n-grams, or how long a subsequence, a prediction shares with a reference.
 
     The numbers are those of rouge-score, bit for bit; note that it takes the reference first. A
-    pair with an empty text gives 0. rougeLsum takes each line as a sentence; words of the
-    prediction, repeated lines once, x words of a reference are 4,000,000 at most. rouge-score knows
-    the letters a-z alone: where most words of a reference have none of them, `auto` takes words of
-    all letters instead, and characters in scripts without spaces. Of several references each type
-    takes the one with the best F, the first of equals.
+    pair with an empty text gives 0. rougeLsum takes each line as a sentence. The words of the
+    prediction (a repeated line counts once) times those of a reference may be 4,000,000 at most.
+    rouge-score knows the letters a-z alone: where most words of a reference have none of them,
+    `auto` takes words of all letters instead, and characters in scripts without spaces. Each type
+    takes the reference with the best F; of equal ones it takes the first.
 
     Args:
         prediction: The text that is scored.
@@ -268,8 +268,7 @@ def _lines(text: str, tokenize: Tokenize) -> list[list[str]]:
 
 def _score_lines(mine: list[list[str]], theirs: list[list[str]]) -> base.OverlapScore:
     """Return the union-LCS scores: common subsequences of each reference line with all lines."""
-    # A token counts at most as often as both sides have it.
-    # tokens of either side that no line has used yet
+    # tokens of either side that no line has used yet: a token counts as often as both sides have it
     left_mine = Counter(chain.from_iterable(mine))
     left_theirs = Counter(chain.from_iterable(theirs))
     n_mine, n_theirs = left_mine.total(), left_theirs.total()
