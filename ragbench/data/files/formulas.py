@@ -19,8 +19,8 @@ def inert(text: str) -> str:
     """Return a text with an apostrophe before anything that a spreadsheet would run as a formula.
 
     A formula behind apostrophes gets another apostrophe, so that `original` restores the text. An
-    apostrophe also follows `;` and tabs, which end a cell in some programs, and stands before quotes
-    and blanks, which some programs drop. A tab or line end at the start counts as a formula.
+    apostrophe also follows `;` and tabs, which end a cell in some programs, and stands before
+    quotes and blanks, which some programs drop. A tab or line end at the start counts as a formula.
 
     Example:
         >>> inert("=1+1"), inert("1 + 1"), inert("'=1+1"), inert("'quoted'")
