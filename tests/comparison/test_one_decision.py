@@ -275,7 +275,7 @@ def means_of(systems, measure):
 
 @pytest.mark.slow
 @given(score_tables())
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_all_that_is_printed_of_a_pair_says_the_same(drawn):
     systems, method, labels = drawn
     scored = source("run", *systems, baseline="s0")
@@ -295,7 +295,7 @@ def test_all_that_is_printed_of_a_pair_says_the_same(drawn):
 
 @pytest.mark.slow
 @given(score_tables())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_a_gate_against_another_run_says_what_compare_prints(drawn):
     systems, method, labels = drawn
     ids = source("x", *systems).query_ids

@@ -17,6 +17,7 @@ from ragbench.executors import base
 from ragbench.executors.base import MALLOC, LostItem, WorkerEnded, blocks_of
 from ragbench.executors.local import Local
 from tests.executors import tasks
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.costly  # processes that import what they compute
 
@@ -38,12 +39,6 @@ def is_alive(pid):
     except ProcessLookupError:
         return False
     return True
-
-
-def wait_until(true):
-    end = time.monotonic() + 60
-    while not true() and time.monotonic() < end:
-        time.sleep(0.01)
 
 
 def test_results_come_in_order_whoever_computes_them(executor):

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.executors import tasks
 from tests.experiment.deadly import assert_workers_change_nothing
 from tests.experiment.moons import part_of
 from tests.experiment.test_stages import contents
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +87,6 @@ def start_cluster(starter):
     for pid in actor_pids():
         os.kill(pid, signal.SIGKILL)
     return ray.get_runtime_context().gcs_address
-
-
-def wait_until(condition):
-    """Wait until a condition holds, for a minute at most."""
-    until = time.monotonic() + 60
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.05)
 
 
 @pytest.fixture
