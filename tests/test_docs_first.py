@@ -12,6 +12,7 @@ import pytest
 
 from tests.commands import run_command
 from tests.docs_words import (
+    MOST_IN_ALL,
     MOST_WORDS,
     long_sentences,
     navigation,
@@ -66,10 +67,18 @@ def test_no_page_is_too_long():
         n_words |= {page: words(pages[page], tab) for page in names}
     assert {page: n for page, n in n_words.items() if n > MOST_WORDS} == {}
     rows = "| a | b |\n" * 3 + "one two\n"
-    assert [words(rows, "Read"), words(rows, "Trust")] == [17, 2]
+    assert [words(rows, tab) for tab in ("Read", "Look up", "Trust")] == [17, 17, 2]
 
 
-@pytest.mark.parametrize("tab", [TAB, "Trust"])
+def test_all_pages_together_are_short():
+    pages = texts()
+    n_words = [len(pages[page].split()) for names in navigation().values() for page in names]
+
+    assert len(n_words) == len(pages), "each page is in the navigation"
+    assert sum(n_words) <= MOST_IN_ALL
+
+
+@pytest.mark.parametrize("tab", [TAB, "Look up", "Trust"])
 def test_the_sentences_are_short(tab):
     pages = texts()
 
