@@ -1,7 +1,7 @@
 """Measure the documentation: words, long sentences, orphans, terms. `make words` prints it.
 
-It fails where a page has more than 2,500 words, or where no page links a page. Of pages to look up
-and of measurements, rows of tables do not count.
+It fails where a page or all pages have too many words, or where no page links a page. Of pages of
+measurements, rows of tables do not count.
 """
 
 import re
