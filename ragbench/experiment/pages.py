@@ -86,13 +86,13 @@ def write_pages(
         if tell is not None:
             for line in _headlines(summary, comparisons):
                 tell(line)
-    is_html = not brief and any(path.suffix == ".html" for path in paths)
+    is_html = any(path.suffix == ".html" for path in paths)
     views = None if run is None or not is_html else QueryViews(run, bare=True)
     fixes = None if views is None else _fixes_of(views, tell)
     for path in paths:
         with naming_unwritable(path):
             if brief:
-                html.write_brief(path, summary, comparisons)
+                html.write_brief(path, summary, comparisons, views, fixes)
             elif path.suffix == ".html":
                 html.write_page(path, summary, comparisons, views, fixes)
             else:

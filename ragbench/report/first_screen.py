@@ -117,7 +117,8 @@ def _systems(numbers: Sequence[_Number], summary: Summary) -> list[tuple[str, ..
     # controls have no row; the numbers of a retriever stand in the row of its pair, if it has one
     rows = []
     for system in summary.systems:
-        names = dict.fromkeys(map(printable, filter(None, (system.name, system.retriever))))
+        parts = [system.name] if system.retriever is None else [system.name, system.retriever]
+        names = dict.fromkeys(map(printable, parts))
         is_scored = any(number.place([printable(system.name)]) is not None for number in numbers)
         if is_scored and system.role != "control":
             rows.append(tuple(names))

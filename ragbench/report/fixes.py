@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ragbench.records.causes import Quantity, quantity
@@ -19,9 +19,9 @@ from ragbench.report.table import (
     TableReport,
     data_table,
     label,
-    word_table,
 )
 from ragbench.report.text import counted, labelled, questions
+from ragbench.report.text import listed as listed_words
 from ragbench.types.display import printable
 
 _CHANGES = (
@@ -39,7 +39,8 @@ COLUMNS = (
 _ON_SCREEN = 5  # changes, and reasons of losses, on one screen
 _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
-_ROWS = 200  # questions on the page
+_MOST_NAMES = 3  # changes in the title of a group
+_ROWS = 200  # questions of a group on the page
 
 
 def fix_report(
@@ -57,8 +58,7 @@ def fix_report(
     head = f"{_headline(fixes)}; what stored results say about the other {n_lost}:"
     blocks: list[Block] = [Paragraph((head,), is_apart=True)]
     for table in fix_chapter(fixes).grids:
-        # tables by question are for the links of the page; --json has all ids
-        if table.has_queries or (brief and table.columns != _CHANGES):
+        if brief and table.columns != _CHANGES:
             continue
         if verbose:
             blocks.append(table)
@@ -128,35 +128,78 @@ def listed(changes: Sequence[PricedChange], read: int) -> list[PricedChange]:
 
 
 def fix_chapter(fixes: FixList) -> Chapter:
-    """Return the chapter of a fix list: changes, and the first 200 questions that they move.
+    """Return the chapter of a fix list: changes, losses that remain, and groups of lost questions.
 
-    Further tables have the losses that remain, and groups of lost questions. The headlines are the
-    number of questions that are found, and the next steps.
+    The headlines are the number of questions that are found, and the next steps.
     """
-    changes = listed(fixes.changes, fixes.read)
-    cells = tuple(_cells(change, fixes) for change in changes)
-    tables = [Table(_CHANGES, cells, "changes")] if cells else []
+    headlines = (_headline(fixes), *_next_steps(fixes, "RUN"))
+    notes = tuple(map(printable, fixes.notes))
+    grids = (*_change_tables(fixes), *_loss_tables(fixes))
+    return Chapter("what to change", headlines, notes, grids)
+
+
+def page_chapter(fixes: FixList) -> Chapter:
+    """Return the chapter of a fix list for readers without a terminal; it has no commands.
+
+    Losses that remain, and groups of lost questions, are in `question_groups`.
+    """
+    headlines = (_headline(fixes), _promise(fixes))
+    notes = tuple(map(printable, fixes.notes))
+    return Chapter("what to change", headlines, notes, tuple(_change_tables(fixes)))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionGroup:
+    """Questions with one fate.
+
+    Attributes:
+        title: Number of the questions, and what they have in common.
+        queries: Their ids.
+    """
+
+    title: str
+    queries: tuple[str, ...]
+
+
+def question_groups(fixes: FixList) -> Iterator[QuestionGroup]:
+    """Yield the questions that changes move, those that none helps, and groups of lost ones.
+
+    Questions that the same changes rescue and lose are one group.
+    """
     rescues, losses = dict[str, list[str]](), dict[str, list[str]]()
     # A bound has the questions that some reranker could rescue, and no stored one does.
-    for change in (change for change in changes if not change.is_bound):
+    for change in (c for c in listed(fixes.changes, fixes.read) if not c.is_bound):
         for names, queries in ((rescues, change.rescued), (losses, change.lost)):
             for query in dict.fromkeys(queries):
                 names.setdefault(query, []).append(printable(change.text))
-    rows = []
+    moves: dict[str, list[str]] = {}
     for query in {**rescues, **losses}:
-        rows.append(
-            (printable(query), "; ".join(rescues.get(query, ())), "; ".join(losses.get(query, ())))
-        )
-    if rows:
-        heads = ("question", "rescued by", "lost by")
-        tables.append(word_table(heads, rows[:_ROWS], "questions", has_queries=True))
-    tables += _loss_tables(fixes)
-    return Chapter(
-        "what to change",
-        (_headline(fixes), *_next_steps(fixes, "RUN")),
-        tuple(map(printable, fixes.notes)),
-        tuple(tables),
-    )
+        parts = (("found", rescues.get(query)), ("lost", losses.get(query)))
+        words = [f"{verb} by {_some(names)}" for verb, names in parts if names]
+        moves.setdefault(" and ".join(words), []).append(query)
+    for move, moved in moves.items():
+        yield QuestionGroup(f"{counted(len(moved), 'questions')} {move}", tuple(moved[:_ROWS]))
+    for loss in fixes.remaining:
+        ids = list(dict.fromkeys(loss.queries))
+        system, reason, advice = map(printable, (loss.system, loss.reason, loss.advice))
+        title = f"{counted(len(ids), 'questions')} of {system}, {reason}: change {advice}"
+        yield QuestionGroup(title, tuple(ids[:_ROWS]))
+    if (groups := fixes.groups) is not None and groups.groups:
+        for group, sentence in zip(groups.groups, groups.sentences, strict=True):
+            yield QuestionGroup(printable(sentence), group.queries[:_ROWS])
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first three names of changes, and the number of the others."""
+    n_more = len(names) - _MOST_NAMES
+    more = [f"{n_more} more"] if n_more > 0 else []
+    return listed_words([*names[:_MOST_NAMES], *more])
+
+
+def _change_tables(fixes: FixList) -> Iterator[Table]:
+    """Yield the table of the changes that are worth a line; nothing without any."""
+    if changes := listed(fixes.changes, fixes.read):
+        yield Table(_CHANGES, tuple(_cells(change, fixes) for change in changes), "changes")
 
 
 def _loss_tables(fixes: FixList) -> Iterator[Table]:
@@ -175,15 +218,6 @@ def _loss_tables(fixes: FixList) -> Iterator[Table]:
             lines.append((label(sentence), label(_questions(of_group, fixes)[1])))
         columns = (TableColumn("group", "words"), TableColumn("which", "words"))
         yield Table(columns, tuple(lines), "what lost questions have in common")
-        phrases: dict[str, list[str]] = {}
-        for group in groups.groups:
-            for query in group.queries:
-                phrases.setdefault(query, []).append(printable(group.phrase))
-        rows = tuple((printable(query), "; ".join(texts)) for query, texts in phrases.items())
-        if rows:
-            caption = "lost questions of these groups"
-            heads = ("question", "has in common")
-            yield word_table(heads, rows[:_ROWS], caption, has_queries=True)
 
 
 def _questions(queries: Sequence[str], fixes: FixList, repeats: int = 1) -> tuple[str, str]:
@@ -240,6 +274,20 @@ def _number(value: float) -> str:
     """Return a number of questions with its sign and at most one digit."""
     text = f"{value:+.1f}"
     return text.removesuffix(".0")
+
+
+def _promise(fixes: FixList) -> str:
+    """Return the gain of the best change in one sentence, for any questions of the same kind."""
+    best = fixes.best
+    if best is None or best.change.net <= 0:
+        return "no other ranking of this run finds more questions"
+    name, of = printable(best.change.text), questions(fixes.of)
+    if not best.is_better:
+        low, high = (f"{round(end):+d}" for end in best.interval)
+        return (
+            f"no change is surely better; {name} has the largest promise: {low} to {high} of {of}"
+        )
+    return f"{name} surely helps: of {of} questions it finds about {round(best.gain)} more"
 
 
 def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:

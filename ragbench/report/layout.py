@@ -305,7 +305,7 @@ def _doubts(summary: Summary) -> Iterator[str]:
         names = fmt.listed([*map(printable, sorted(judges))])
         yield (
             f"judge {names} has no certificate of its agreement with people: compare its scores, "
-            "but do not read them as shares of right answers (see ragbench calibrate)"
+            "but do not read them as shares of right answers"
         )
     # last, as there may be many
     for system in summary.systems:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import starmap, zip_longest
 
@@ -42,7 +42,7 @@ def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableRe
     """
     further = next_commands(explanation.summary, run)
     name = _first_system(explanation)
-    lost = [row for row in _lost_rows(explanation, name) if row is not None]
+    lost = [*_lost_rows(explanation, name)]
 
     def report(n_questions: int, n_systems: int | None) -> TableReport:
         """Return a screen with some of the lost questions and systems."""
@@ -83,12 +83,16 @@ def _first_system(explanation: Explanation) -> str:
     return next(iter(names), "")
 
 
-def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow | None]:
-    """Yield the lost questions of a system, one of each cause in turn, large causes first."""
-    groups = [rows for system, _, rows in explanation.groups() if system == name]
-    groups.sort(key=len, reverse=True)
+def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
+    """Return the lost questions of a system, one of each cause in turn, large causes first."""
+    return in_turn(rows for system, _, rows in explanation.groups() if system == name)
+
+
+def in_turn(groups: Iterable[Sequence[CauseRow]]) -> Iterator[CauseRow]:
+    """Yield the lost questions of each cause, one of each in turn, large causes first."""
+    by_size = sorted(groups, key=len, reverse=True)
     queries = set[str]()
-    for turn in zip_longest(*groups):
+    for turn in zip_longest(*by_size):
         for row in turn:
             # a repeated question has a row for each of its repetitions
             if row is not None and row.query_id not in queries:

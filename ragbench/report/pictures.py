@@ -31,7 +31,8 @@ from ragbench.types import FloatArray
 _BETTER, _WORSE, _NEITHER = 2, 1, 7
 _MOST_BARS, _PANEL = 300, 150.0  # queries and height of a plot with bars
 _MOST_LABELS = 6  # runs whose names all fit below the axis
-_CAUSE_COLOURS: Mapping[AnswerCause, str] = {
+# Colour of each cause in pictures and bars.
+CAUSE_COLOURS: Mapping[AnswerCause, str] = {
     "right": "#009e73",
     "found": "#009e73",
     "read_forbidden": "#8c1c13",
@@ -210,7 +211,7 @@ def _draw_bars(
     for place, n in enumerate(order.tolist()):
         value = float(values[n])
         end, zero = up(value), up(0)
-        colour = _CAUSE_COLOURS["right" if (value > 0) != lower_is_better else "not_retrieved"]
+        colour = CAUSE_COLOURS["right" if (value > 0) != lower_is_better else "not_retrieved"]
         height, label = abs(end - zero), f"{ids[n]} {value:+.3g}"
         drawing.bar(x0 + step * place, min(end, zero), 0.9 * step, height, colour, label)
     drawing.rule(x0, up(0), right=svg.PLOT, strong=True)
@@ -269,7 +270,7 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
         for cause, count in counts:
             width = plot * count / n
             label = f"{system.name}: {questions(count)} of {n} {cause_words(cause)}"
-            colour = _CAUSE_COLOURS[cause]
+            colour = CAUSE_COLOURS[cause]
             drawing.bar(x, y + 4, width - 1, 18, colour, label, system=system.name, cause=cause)
             if width > 22:  # a narrower bar has no room for its count
                 drawing.count(x + 4, y + 17, questions(count), _SHADES.get(cause, "light"))
@@ -280,7 +281,7 @@ def causes_picture(summary: Summary) -> svg.Picture | None:
     for cause in present:
         if x > x0 and x + 22 + svg.width_of([cause]) > x0 + plot:
             x, y = x0, y + 18
-        drawing.bar(x, y - 10, 12, 12, _CAUSE_COLOURS[cause], cause)
+        drawing.bar(x, y - 10, 12, 12, CAUSE_COLOURS[cause], cause)
         drawing.text(x + 17, y, cause_words(cause))
         x += 34 + svg.width_of([cause])
     title = "where answers are lost"

@@ -65,6 +65,14 @@ def load(page, path, fragment=""):
         expect(page.locator("#status")).to_contain_text("queries")
 
 
+def unfold(page, title):
+    """Open a folded part of the results and return it."""
+    part = page.locator("#results details.kind", has=page.locator("h2", has_text=f"{title}"))
+    part = part.filter(has=page.get_by_role("heading", name=title, exact=True)).first
+    part.locator("summary").first.click()
+    return part
+
+
 def hidden_width(page):
     """Return the number of pixels of a page that are out of sight on the right."""
     return page.evaluate("document.documentElement.scrollWidth - innerWidth")

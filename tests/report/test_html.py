@@ -20,13 +20,13 @@ TAGS = re.findall(
     r"\S+",
     """html head meta title style body header h1 p main div table caption thead tbody tr th td
     small ul li section h2 h3 figure figcaption svg path text dl dt dd details summary code
-    footer nav a b script rect span""",
+    footer nav a b script rect span ol""",
 )
 ATTRIBUTES = re.findall(
     r"\S+",
     """lang charset http-equiv content id name class role tabindex aria-label aria-hidden scope
     width height viewbox d x y text-anchor hidden href data-v preserveaspectratio fill stroke
-    stroke-width stroke-dasharray opacity data-system data-cause""",
+    stroke-width stroke-dasharray opacity data-system data-cause open""",
 )
 
 

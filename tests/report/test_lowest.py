@@ -62,8 +62,10 @@ def test_the_page_begins_with_the_lowest_answers(run):
     text, data = _page(run)
 
     titles = re.findall(r"<h2>(.*?)</h2>", text)
-    assert titles[0] == "lowest answers by the judge"
-    # the worst five of six
+    assert titles[:2] == ["3 of 6 questions that fail", "lowest answers by the judge"]
+    # three with their texts, then the worst five of six
+    of_system = re.findall(r'href="#queries&amp;q=(q\d)&amp;a=\w+"', text)
+    assert of_system == ["q1", "q4", "q5"]
     links = re.findall(r'href="#queries&amp;q=(q\d)"', text)
     assert links == ["q1", "q4", "q5", "q6", "q8"]
     assert "no passage has &lt;this&gt; year" in text

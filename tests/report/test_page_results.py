@@ -14,10 +14,18 @@ from ragbench.report.page import html
 from tests.messages import lines_with
 from tests.report import example
 from tests.report.asked import results, run_folder
-from tests.report.chromium import expect, hidden_part
+from tests.report.chromium import expect, hidden_part, unfold
 from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
+
+
+def grown(n):
+    """Return the results of the example with further retrievers, n in all."""
+    summary, comparisons = records(example.summary(), example.comparisons())
+    retriever = summary.system("hybrid")
+    further = [structs.replace(retriever, name=f"b{k}") for k in range(n - 3)]
+    return structs.replace(summary, systems=(*summary.systems, *further)), comparisons
 
 
 @pytest.fixture(scope="module")
@@ -34,18 +42,20 @@ def column(page, number, *texts):
     expect(cells).to_have_text([re.compile(rf"^{re.escape(text)}\b") for text in texts])
 
 
-def test_a_table_is_sorted_filtered_and_its_columns_chosen(tables, visit):
-    page = visit(tables)
+def test_a_table_is_sorted_filtered_and_its_columns_chosen(tmp_path, visit):
+    html.write_page(tmp_path / "r.html", *grown(6))
+    page = visit(tmp_path / "r.html")
+    unfold(page, "retrieval")
     sheet = page.locator("#results .sheet").first
-    column(page, 0, "bm25", "dense", "hybrid")
+    column(page, 0, "bm25", "dense", "hybrid", "b0", "b1", "b2")
 
     sheet.get_by_role("button", name="ndcg@10").click()
-    column(page, 1, "0.446", "0.402", "0.388")
+    column(page, 1, "0.446", "0.446", "0.446", "0.446", "0.402", "0.388")
     expect(sheet.locator("th[aria-sort=descending]")).to_have_count(1)
     page.keyboard.press("Enter")
-    column(page, 1, "0.388", "0.402", "0.446")
+    column(page, 1, "0.388", "0.402", "0.446", "0.446", "0.446", "0.446")
     page.keyboard.press("Enter")
-    column(page, 0, "bm25", "dense", "hybrid")
+    column(page, 0, "bm25", "dense", "hybrid", "b0", "b1", "b2")
     tools = page.locator(".tools").first
     tools.get_by_label("systems").fill("DEN")
     expect(sheet.locator("tbody tr:visible")).to_have_count(1)
@@ -54,11 +64,24 @@ def test_a_table_is_sorted_filtered_and_its_columns_chosen(tables, visit):
     expect(sheet.locator("thead th:visible")).to_have_count(2)
 
 
-def test_a_table_is_copied_as_it_is_seen(tables, visit, assert_message):
-    page = visit(tables, permissions=["clipboard-read", "clipboard-write"])
+@pytest.mark.parametrize(("n", "n_tools"), [(5, 0), (6, 1)])
+def test_tools_of_a_table_come_with_six_rows(tmp_path, visit, n, n_tools):
+    html.write_page(tmp_path / "r.html", *grown(n))
+    page = visit(tmp_path / "r.html")
+    part = unfold(page, "retrieval")
+
+    expect(part.locator(".sheet tbody tr:visible")).to_have_count(n)
+    expect(part.locator(".tools")).to_have_count(n_tools)
+
+
+def test_a_table_is_copied_as_it_is_seen(tmp_path, visit, assert_message):
+    html.write_page(tmp_path / "r.html", *grown(6))
+    page = visit(tmp_path / "r.html", permissions=["clipboard-read", "clipboard-write"])
+    unfold(page, "retrieval")
     tools = page.locator(".tools").first
     tools.get_by_label("systems").fill("b")
-    expect(page.locator("#results .sheet").first.locator("tbody tr:visible")).to_have_count(2)
+    sheet = page.locator("#results .sheet").first
+    expect(sheet.locator("tbody tr:visible")).to_have_count(5)
 
     def copied(form):
         tools.get_by_role("button", name=form).click()
@@ -81,8 +104,10 @@ def test_the_first_screen_says_what_is_best_and_what_not_to_trust(tables, visit,
     doubts = page.get_by_label("doubtful numbers").inner_text()
     assert_message(lines_with(doubts, "3 of 60 failed", "judge words"))
     assert page.get_by_label("doubtful numbers").bounding_box()["y"] < 900
-    for sheet in page.locator("#results .sheet:visible").all():
-        assert hidden_part(sheet)[0] <= 0, "nothing out of sight"
+    assert_message(unfold(page, "further results in words").inner_text())
+    for title in ("retrieval", "generation"):
+        for sheet in unfold(page, title).locator(".sheet:visible").all():
+            assert hidden_part(sheet)[0] <= 0, "nothing out of sight"
 
 
 def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
@@ -96,10 +121,12 @@ def test_many_systems_leave_the_first_screen_to_the_results(tmp_path, visit):
     )
     page = visit(tmp_path / "r.html")
 
-    assert page.locator("#results .sheet").first.bounding_box()["y"] < 900
-    picture = page.locator(".first figure .scroll")
-    assert hidden_part(picture)[1] > 0
-    expect(picture).to_have_attribute("tabindex", "0")
+    assert page.locator(".numbers table").bounding_box()["y"] < 900
+    expect(page.locator(".losses .stack")).to_have_count(2)
+    expect(page.locator(".numbers tbody tr")).to_have_count(5)
+    expect(page.locator(".numbers caption")).to_have_text("two main numbers of 5 of 40 systems")
+    part = unfold(page, "where answers are lost, all systems")
+    expect(part.locator("figure .scroll")).to_have_attribute("tabindex", "0")
 
 
 def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
@@ -111,7 +138,7 @@ def test_many_warnings_leave_the_first_screen_to_the_results(tmp_path, visit):
     page = visit(tmp_path / "r.html")
 
     box = page.get_by_label("doubtful numbers")
-    expect(box.locator("li:visible")).to_have_count(8)
+    expect(box.locator("li:visible")).to_have_count(3)
     box.get_by_text("more").click()
     expect(box.get_by_text(warnings[-1])).to_be_visible()
 
@@ -153,6 +180,7 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, visit):
     many_records = records({"name": "many", "systems": systems, "baseline": names[0]}, {})
     html.write_page(tmp_path / "many.html", *many_records)
     page = visit(tmp_path / "many.html", viewport={"width": 718, "height": 1000})  # 190 mm
+    page.locator(".kind:has(.tools) > summary").first.click()
     expect(page.locator(".tools").first).to_be_visible()
     page.emulate_media(media="print")
     expect(page.locator(".tools").first).to_be_hidden()
@@ -166,10 +194,12 @@ def test_twenty_systems_on_paper_keep_every_column(tmp_path, visit):
 
 def test_pictures_on_paper_are_whole(tables, visit):
     page = visit(tables, "#pictures", viewport={"width": 718, "height": 1000})  # 190 mm
+    expect(page.locator("#pictures .picture:visible")).to_have_count(3)
+    page.locator("#pictures details summary").click()
     page.emulate_media(media="print")
 
     visible = page.locator("#pictures .picture:visible")
-    assert visible.count() > 3
+    assert visible.count() > 5
     for box in (picture.bounding_box() for picture in visible.all()):
         assert 300 < box["width"] <= 718
 
@@ -218,8 +248,8 @@ def test_a_brief_page_is_one_sheet_of_paper(tmp_path, window, n):
     first = (
         "000-an-app-with-a-long-name answers 34" if n else "hybrid/gpt answers 41 of 60 questions"
     )
-    assert text.index(first) < text.index("ndcg@10") < text.index("created by ragbench")
+    assert text.index(first) < text.index("right answers") < text.index("created by ragbench")
     words = " ".join(text.split())
-    assert f"left out: {n + 2} systems" in words, "5 of the 7 and the apps have room"
     if n:
+        assert f"two main numbers of 5 of {n + 5} systems" in words
         assert re.search(r"\band \d+ more$", text, re.M), "doubts that have no room"

@@ -134,6 +134,7 @@ def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):
     rows = page.get_by_role("region", name="what changed, what moved: the runs").locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.nth(2)).to_contain_text("without retrievers.exact")
+    page.locator(".kind > summary", has_text="moved most on").first.click()
     moved = page.get_by_role("region", name="moved most on").first
     expect(moved).to_contain_text("<script>window.owned = 1</script>")
     assert "\u202e" not in page.locator("body").inner_text()

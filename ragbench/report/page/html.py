@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -17,16 +17,17 @@ from ragbench.pictures.svg import Picture, Scale
 from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.summary import Summary
-from ragbench.report.base import Chapter, Layout, MeasureColumn, Section
+from ragbench.report.base import Layout, MeasureColumn, Section
 from ragbench.report.ci import worst_line
-from ragbench.report.fixes import fix_chapter
+from ragbench.report.fixes import QuestionGroup, page_chapter, question_groups
 from ragbench.report.layout import lay_out
 from ragbench.report.lowest import lowest_chapter
-from ragbench.report.noise import AnswerTexts, answer_texts, noise_chapter
-from ragbench.report.page.brief import lay_out_brief
+from ragbench.report.noise import answer_texts, noise_chapter
 from ragbench.report.page.data import PageData, pack_queries
-from ragbench.report.pictures import causes_picture, pictures
+from ragbench.report.page.front import Front, build_front
+from ragbench.report.pictures import difference_pictures, mean_pictures, pictures
 from ragbench.report.table import SIGNS
+from ragbench.types.display import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -37,30 +38,45 @@ def render_html(
     comparisons: Comparisons,
     data: PageData | None = None,
     fixes: FixList | None = None,
-    answers: AnswerTexts | None = None,
-    lowest: Chapter | None = None,
+    views: QueryViews | None = None,
 ) -> str:
     """Return the page of a run as HTML; without its queries or its fix list, these are left out.
 
-    `answers` adds the answers of flipping questions (`flip_table`), `lowest` those with the lowest
-    scores of a judge. The page is the same for equal
-    arguments.
+    `views` adds the texts of questions and answers. The page is the same for equal arguments.
     """
-    page = replace(lay_out(summary, comparisons), lowest=lowest)
-    page = page if fixes is None else replace(page, fixes=fix_chapter(fixes))
-    if answers is not None:
-        page = replace(page, noise=noise_chapter(summary, comparisons, answers))
-    return _render(page, pictures(summary, comparisons), data)
+    page = lay_out(summary, comparisons)
+    if views is not None:
+        noise = noise_chapter(summary, comparisons, answer_texts(views))
+        page = replace(page, lowest=lowest_chapter(views), noise=noise)
+    groups: list[QuestionGroup] = []
+    if fixes is not None:
+        page, groups = replace(page, fixes=page_chapter(fixes)), [*question_groups(fixes)]
+    # several runs have changes in place of one result
+    is_one = page.runs is None
+    front = build_front(summary, comparisons, page, views, fixes) if is_one else None
+    drawn = pictures(summary, comparisons)
+    firsts = _first_pictures(page, summary, comparisons)
+    return _render(page, drawn, data, front=front, groups=groups, views=views, firsts=firsts)
 
 
-def write_brief(path: Path, summary: Summary, comparisons: Comparisons) -> None:
-    """Write the main results of a run as a page that a browser prints on one sheet of A4.
+def write_brief(
+    path: Path,
+    summary: Summary,
+    comparisons: Comparisons,
+    views: QueryViews | None = None,
+    fixes: FixList | None = None,
+) -> None:
+    """Write the top of the page of a run as a page that a browser prints on one sheet of A4.
 
-    Raises OSError if it cannot be written.
+    `views` and `fixes` are those of `write_page`.
+
+    Raises:
+        DataError: A file of the run folder is damaged.
+        OSError: The page cannot be written.
     """
-    page, short_run = lay_out_brief(summary, comparisons)
-    picture = causes_picture(short_run)
-    write_text(path, _render(page, [] if picture is None else [picture], brief=True))
+    page = lay_out(summary, comparisons)
+    front = build_front(summary, comparisons, page, views, fixes)
+    write_text(path, _render(page, [], front=front, brief=True))
 
 
 def write_page(
@@ -88,11 +104,8 @@ def write_page(
         DataError: A file of the run folder is damaged.
         OSError: The page cannot be written.
     """
-    data = answers = lowest = None
-    if views is not None:
-        data, answers = pack_queries(views, **limits), answer_texts(views)
-        lowest = lowest_chapter(views)
-    write_text(path, render_html(summary, comparisons, data, fixes, answers, lowest))
+    data = None if views is None else pack_queries(views, **limits)
+    write_text(path, render_html(summary, comparisons, data, fixes, views))
 
 
 def write_runs_page(path: Path, page: Layout) -> None:
@@ -115,26 +128,70 @@ def write_text(path: Path, page: str) -> None:
 
 
 def _render(
-    page: Layout, drawn: Sequence[Picture], data: PageData | None = None, *, brief: bool = False
+    page: Layout,
+    drawn: Sequence[Picture],
+    data: PageData | None = None,
+    *,
+    front: Front | None = None,
+    groups: Sequence[QuestionGroup] = (),
+    views: QueryViews | None = None,
+    firsts: Collection[str] = (),
+    brief: bool = False,
 ) -> str:
-    """Return a page as HTML, with its security policy."""
-    # pictures of causes and trends are among the results, all others in a view of their own
-    groups: dict[str, list[Picture]] = {}
-    for picture in drawn:
-        if (title := _GROUPS.get(picture.name.partition("-")[0])) is not None:
-            groups.setdefault(title, []).append(picture)
+    """Return a page as HTML, with its security policy.
+
+    `firsts` are the names of the pictures that are shown without a click.
+    """
+    titles = [picture for picture in drawn if picture.name.partition("-")[0] in _VIEWED]
     return render_page(
         "page",
         page=page,
+        front=front,
+        further=_further_sentences(page, front),
         data=data,
         brief=brief,
         packed=None if data is None else base64.b64encode(data.packed).decode(),
         pictures=drawn,
-        groups=groups,
+        first_pictures=[picture for picture in titles if picture.name in firsts],
+        more_pictures=[picture for picture in titles if picture.name not in firsts],
         sections=[(section, table_parts(section)) for section in page.sections],
+        groups=[_with_questions(group, views) for group in groups],
         signs=SIGNS,
         worst_line=worst_line,
     )
+
+
+def _further_sentences(page: Layout, front: Front | None) -> list[str]:
+    """Return the results in words that the top of the page leaves out."""
+    lead = () if front is None else front.lead
+    sentences = (*page.headlines, page.purchase_sentence)
+    return [sentence for sentence in sentences if sentence and sentence not in lead]
+
+
+def _with_questions(
+    group: QuestionGroup, views: QueryViews | None
+) -> tuple[str, list[tuple[str, str]]]:
+    """Return the title of a group, and the id and text of each of its questions."""
+    questions = []
+    for query in group.queries:
+        text = "" if views is None else printable(views.question(query))
+        questions.append((query, text or printable(query)))
+    return group.title, questions
+
+
+def _first_pictures(page: Layout, summary: Summary, comparisons: Comparisons) -> set[str]:
+    """Return the names of at most three pictures: the scores and differences of main measures.
+
+    The page of several runs has its trends instead.
+    """
+    if page.runs is not None:
+        return set()
+    names = []
+    for measure in (section.main for section in page.sections):
+        for drawn in (mean_pictures(summary, comparisons), difference_pictures(comparisons)):
+            if measure in drawn:
+                names.append(drawn[measure].name)
+    return set(names[:_FIRST_PICTURES])
 
 
 def render_page(template: str, **values: object) -> str:
@@ -162,12 +219,10 @@ def render_page(template: str, **values: object) -> str:
     return _template(template).render(css=css, script=script, policy="; ".join(policy), **values)
 
 
-# first part of a picture's name -> heading above it
-_GROUPS = {
-    "intervals": "scores, and differences from the baseline, with their intervals",
-    "differences": "scores, and differences from the baseline, with their intervals",
-    "slices": "slices of the queries",
-}
+# first part of the names of pictures that have a view of their own
+_VIEWED = ("intervals", "differences", "slices")
+# pictures in that view without a click: with that of the causes the page has four
+_FIRST_PICTURES = 3
 
 
 @cache

@@ -7,6 +7,7 @@
   const SHOWN_HITS = 10; // of each ranking; those below them are shown to the systems that read them
   const MOST_WORDS = 1500; // of an answer; the comparison of words takes quadratic time
   const NO_SYSTEM = "none";
+  const MANY_ROWS = 6; // from these on, a table has a filter, a choice of columns, and copy buttons
 
   const $ = (id) => document.getElementById(id);
 
@@ -152,7 +153,7 @@
     const table = sheet.querySelector("table");
     if (!table.querySelector("[data-v]")) continue;
     sortable(table);
-    sheet.before(toolbar(table));
+    if (rowsOfTable(table).length >= MANY_ROWS) sheet.before(toolbar(table));
   }
 
   // ---- data -----------------------------------------------------------------------------------
