@@ -527,13 +527,10 @@ def list_fixes(reader: RunReader, reads: int | None = None) -> FixList:
 def list_fixes_of_page(views: QueryViews) -> FixList | None:
     """Return the fix list for the page of a run from its open files; None without gold or rankings.
 
-    Its changes start from the first system of the page that has a ranking. Also None for rankings
-    of over 16 MB: `ragbench fix` counts these too, but a page has to be quick.
+    Also None for rankings of over 16 MB: `ragbench fix` counts these too, but a page has to be
+    quick.
     """
-    measure = lead_measure(views.summary, run_folder.read_comparisons(views.folder))
-    leading = [] if measure is None else leading_systems(measure, views.summary)
-    ranked = (system.name for system in leading if system.name in views.rankings)
-    reader = RunReader(views.folder, system=next(ranked, None))
+    reader = RunReader(views.folder)
     reader.views = views
     if not 0 < reader.n_bytes <= _LARGEST:
         return None

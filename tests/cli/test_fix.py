@@ -286,8 +286,8 @@ def test_the_page_and_explain_have_the_changes(quickstart, assert_message):
     explained = run_command("explain", "runs/quickstart", "--verbose", cwd=quickstart).stdout
 
     assert "<h2>what to change</h2>" in page
-    row = page.partition('href="#queries&amp;q=q59">')[2].partition("</tr>")[0]
-    assert "fuse with bm25" in row
+    group = page.partition('href="#queries&amp;q=q59">')[0].rpartition("<summary>")[2]
+    assert "fuse with bm25" in group.partition("</summary>")[0]
     assert_message(lines_with(explained, "what stored results say", "runs/quickstart --write"))
     old_page = page
     assert run_command("report", "runs/quickstart", cwd=quickstart).returncode == 0

@@ -253,12 +253,18 @@ def check_changes(page, experiment, counts):
         if system:
             assert n == counts[system[1]]["found"], row
     losses = {cause_words(cause): cause for cause in CAUSES}
-    for row in page.tables["no change of the ranking helps"]:
-        queries = row["which"].split(", ")
-        assert int(row["questions"]) == len(queries)
-        if row["reason"] in losses:
-            causes = {experiment.causes[row["system"]][query].cause for query in queries}
-            assert causes == {losses[row["reason"]]}, row
+    text = (experiment.path / "report.html").read_text(encoding="utf-8")
+    groups = re.findall(
+        r"<summary>(\d+) questions? of (\S+), (.*?): change .*?</details>", text, re.S
+    )
+    parts = re.split(r"<summary>\d+ questions? of ", text)[1:]
+    assert len(groups) == len(parts) > 0
+    for (n, system, reason), part in zip(groups, parts, strict=True):
+        queries = re.findall(r"#queries&amp;q=(q\d+)", part.partition("</details>")[0])
+        assert int(n) == len(queries)
+        if reason in losses:
+            causes = {experiment.causes[system][query].cause for query in queries}
+            assert causes == {losses[reason]}, reason
 
 
 def causes_in_markdown(experiment):

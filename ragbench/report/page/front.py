@@ -370,25 +370,30 @@ def _with_texts(
 
 def _changes(systems: Sequence[SystemSummary], fixes: FixList | None) -> list[Change]:
     """Return changes of the first system: sure ones first, then by the questions that they help."""
-    changes = [] if fixes is None else list(_measured_changes(fixes))
+    changes = list[Change]()
     for system in systems:
+        changes += () if fixes is None else _measured_changes(fixes, system)
         changes += _parts_to_change(system.causes)
     # a sort keeps the order of equals
     return sorted(changes, key=lambda change: (not change.is_better, -change.weight))
 
 
-def _measured_changes(fixes: FixList) -> Iterator[Change]:
-    """Yield the best change of each kind that stored rankings can price."""
-    kinds = set[str]()
+def _measured_changes(fixes: FixList, system: SystemSummary) -> Iterator[Change]:
+    """Yield the best change of each kind that stored rankings can price.
+
+    A change to the ranking that the system has is no news; changes of another one name it.
+    """
+    ranking, kinds = system.ranking_of or system.name, set[str]()
+    place = "" if fixes.system == ranking else f"in {fixes.system}, "
     for change in listed(fixes.changes, fixes.read):
         kind = "ranking" if change.kind in _RANKINGS else change.kind
-        if change.is_bound or change.net <= 0 or kind in kinds:
+        if change.is_bound or change.net <= 0 or kind in kinds or change.retriever == ranking:
             continue
         kinds.add(kind)
         # more passages only rescue: that their gain is above 0 tells nothing
         is_better = change.is_better and change.kind != "passages"
         effect = _effect(change, fixes, is_better=is_better)
-        yield Change(_capital(change.text), effect, is_better, change.net)
+        yield Change(_capital(f"{place}{change.text}"), effect, is_better, change.net)
 
 
 def _effect(change: PricedChange, fixes: FixList, *, is_better: bool) -> str:
