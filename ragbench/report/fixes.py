@@ -250,9 +250,9 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
     words = []
     # More passages only rescue and fewer only lose: a test that the gain is not 0 tells nothing.
     if change.kind != "passages":
-        verdict = "better" if change.is_better else "not shown to be better"
+        verdict = "surely better" if change.is_better else "no difference shown"
         verdict += f" {AFTER_CORRECTION}" if change.needs_correction else ""
-        words.append(f"{verdict}: {_gain(change.gain, change.interval)}")
+        words.append(f"{verdict} ({_gain(change.gain, change.interval)})")
     if change.kind in ("near_duplicates", "neighbours", "refusal"):
         words.append("in your code")
     if further := round(change.further, 1):
@@ -266,14 +266,15 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
 
 
 def _gain(gain: float, ends: tuple[float, float]) -> str:
-    """Return a gain with its interval, in questions: `+3 [-1, +7]`."""
-    return f"{_number(gain)} [{_number(ends[0])}, {_number(ends[1])}]"
+    """Return a gain with its interval, in questions: `+3, from -1 to +7`."""
+    return f"{_number(gain)}, from {_number(ends[0])} to {_number(ends[1])}"
 
 
 def _number(value: float) -> str:
-    """Return a number of questions with its sign and at most one digit."""
-    text = f"{value:+.1f}"
-    return text.removesuffix(".0")
+    """Return a number of questions with its sign, in whole ones; below one with one digit."""
+    if round(abs(value), 1) == 0:
+        return "0"
+    return f"{value:+.0f}" if abs(value) >= 0.95 else f"{value:+.1g}"
 
 
 def _promise(fixes: FixList) -> str:
@@ -306,7 +307,7 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
         yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
     promise = f"{printable(best.change.text)}{equals}"
-    gain = f"{_gain(best.gain, best.interval)} of {questions(fixes.of)} questions"
+    gain = f"{_gain(best.gain, best.interval)}, of {questions(fixes.of)} questions"
     after = f" {AFTER_CORRECTION}" if best.interval[0] > 0 else ""
     yield f"no change is surely better{after}; the largest promise is {promise}: {gain}"
     yield f"  ragbench fix {printable(arguments)} --write best.yaml --best writes it all the same"

@@ -244,7 +244,7 @@ def check_means(page, experiment, kind, measure, counts):
 
 def check_changes(page, experiment, counts):
     """Hold the questions of the fix list against the causes of its systems."""
-    base = experiment.record.baseline
+    base = list_fixes(RunReader(experiment.path)).system
     for row in page.tables["changes"]:
         rescued, lost = map(int, re.findall(r"\d+", row["+/-"]))
         n = int(row["found"].split(" of ")[0])
