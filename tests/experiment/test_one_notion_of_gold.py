@@ -244,11 +244,11 @@ def check_means(page, experiment, kind, measure, counts):
 
 def check_changes(page, experiment, counts):
     """Hold the questions of the fix list against the causes of its systems."""
-    base = list_fixes(RunReader(experiment.path)).system
+    fixes = list_fixes(RunReader(experiment.path))
     for row in page.tables["changes"]:
         rescued, lost = map(int, re.findall(r"\d+", row["+/-"]))
         n = int(row["found"].split(" of ")[0])
-        assert n == counts[base]["found"] + rescued - lost, row
+        assert n == fixes.found + rescued - lost, row
         system = re.fullmatch(r"use (docs|chunks) instead", row["change"])
         if system:
             assert n == counts[system[1]]["found"], row
