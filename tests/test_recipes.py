@@ -7,6 +7,7 @@ used, every step of `make check` runs in the copy, and the quick tests of everyt
 table must pass as they stand.
 """
 
+import fnmatch
 import os
 import re
 import shutil
@@ -44,6 +45,8 @@ class Recipe(NamedTuple):
     """The tests of the copy that must find it, as pytest names them."""
     code: str
     """Uses it."""
+    further: tuple[tuple[str, str, str], ...] = ()
+    """Further lines: the file, what stands before the lines there, and the lines."""
 
 
 MEASURES = "ragbench/score/retrieval/__init__.py"
@@ -51,6 +54,8 @@ METRICS = "ragbench/score/text/__init__.py"
 RETRIEVERS = "ragbench/retrieve/__init__.py"
 GATES = "ragbench/gates/__init__.py"
 FORMATS = "ragbench/report/formats/__init__.py"
+STAGES = "ragbench/experiment/stages/graph.py"
+OPTIONS = "ragbench/config/schema.py"
 CASES = "tests/score/judge/rubric_cases.yaml"
 # The tests that name what there is, beside those of the components: no addition may break one.
 READING_TABLES = (
@@ -148,6 +153,32 @@ FOLLOWED = [
         "for command in ('report', 'compare', 'explain', 'fix', 'runs', 'calibrate', 'gate'):\n"
         "    usage = ''.join(run_command(command, '--help').stdout.split())\n"
         "    assert '[table|markdown|csv|latex|tsv' in usage, usage",
+    ),
+    Recipe(
+        "stage",
+        "count_hits",
+        STAGES,
+        "    yield rank\n",
+        "    if stage.plan.config.metrics.retrieval.count_hits:\n        yield CountHits(stage)\n",
+        "",
+        ("tests/experiment/test_count_hits.py",),
+        "data = {'type': 'beir', 'path': 'datasets/example'}\n"
+        "one = {'dataset': data, 'retrievers': {'bm25': {'type': 'bm25'}}}\n"
+        "counts = {'measures': ['mrr'], 'count_hits': True}\n"
+        "experiment = rb.run_experiment({**one, 'metrics': {'retrieval': counts}})\n"
+        "assert any('hits in all' in note for note in experiment.summary['notes'])",
+        (
+            (
+                STAGES,
+                "from ragbench.experiment.stages.comparison import Compare\n",
+                "from ragbench.experiment.stages.count_hits import CountHits\n",
+            ),
+            (
+                OPTIONS,
+                "    match: Match = field(default_factory=Match)\n",
+                '    count_hits: Annotated[bool, Option("Count the hits, in a note.")] = False\n',
+            ),
+        ),
     ),
 ]
 
@@ -263,13 +294,13 @@ def contents(copy):
 
 
 def named_in_contributing(repository, recipe):
-    """The files that the section of a kind names, the generated ones included."""
+    """The files that the section of a kind names, the generated ones as patterns."""
     page = (repository / "CONTRIBUTING.md").read_text(encoding="utf-8")
     heading = rf"^### A {recipe.kind}\n(.*?)(?=^##)"
     (section,) = re.findall(heading, page, re.MULTILINE | re.DOTALL)
     assert re.findall(r"^(\d)\. ", section, re.MULTILINE) == ["1", "2", "3", "4"]
     assert "`make generated`" in section
-    paths = re.findall(r"`([\w<>/.]+\.\w+)`", section.replace("<name>", recipe.name))
+    paths = re.findall(r"`([\w<>/.*-]+\.\w+)`", section.replace("<name>", recipe.name))
     return {path for path in paths if "/" in path}
 
 
@@ -277,11 +308,11 @@ def follow(recipe, copy):
     """Do what a recipe says before it generates."""
     folder = RECIPES / recipe.kind.replace(" ", "_")
     shutil.copytree(folder, copy, dirs_exist_ok=True)
-    table = copy / recipe.into
-    text = table.read_text(encoding="utf-8")
-    assert text.count(recipe.after) == 1 or not recipe.after
-    after = recipe.after or text
-    table.write_text(text.replace(after, after + recipe.line, 1), encoding="utf-8")
+    for into, start, lines in ((recipe.into, recipe.after, recipe.line), *recipe.further):
+        text = (copy / into).read_text(encoding="utf-8")
+        assert text.count(start) == 1 or not start
+        after = start or text
+        (copy / into).write_text(text.replace(after, after + lines, 1), encoding="utf-8")
 
 
 USED = """
@@ -309,9 +340,10 @@ def test_a_recipe_touches_what_contributing_names(copy, repository, call):
     new_files = contents(copy)
     assert old_files.keys() <= new_files.keys()
     touched = {path for path in new_files if new_files[path] != old_files.get(path)}
-    assert touched == set().union(
-        *(named_in_contributing(repository, followed) for followed in FOLLOWED)
-    )
+    patterns = {p for followed in FOLLOWED for p in named_in_contributing(repository, followed)}
+    matches = {pattern: fnmatch.filter(touched, pattern) for pattern in patterns}
+    assert [pattern for pattern, paths in matches.items() if not paths] == []
+    assert touched == {path for paths in matches.values() for path in paths}
 
     call("code", "\n".join(["import ragbench as rb", USED, *map(use_of, FOLLOWED)]))
     run_check_steps(copy, repository)

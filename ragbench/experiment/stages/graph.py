@@ -87,9 +87,7 @@ def stages_of(resources: Resources) -> Graph:
         for number, stage in enumerate(repeats):
             rank = BuildRanking(plan, name, stage, number)
             ranks[name].append(rank)
-            # a source that is not scored itself has place 0, and may serve several retrievers
-            stages += [source for source in _unscored(stage) if source not in stages]
-            stages += [stage, rank]
+            stages += [s for s in _ranking_stages(stage, rank) if s not in stages]
     stages += retrievals.choices.values()
     for name, answer in answers.items():
         if answer.system.ranking_of == name:
@@ -112,6 +110,14 @@ def stages_of(resources: Resources) -> Graph:
         if judge.pairwise:
             stages.append(JudgePairs(resources, name, answers))
     return Graph(stages, judgements)
+
+
+def _ranking_stages(stage: Retrieve, rank: BuildRanking) -> Iterator[Stage[Any]]:
+    """Yield the stages that retrieve the hits of a scored ranking, and the one that builds it."""
+    # a source that is not scored itself has place 0, and may serve several retrievers
+    yield from _unscored(stage)
+    yield stage
+    yield rank
 
 
 def _answer_stages(
