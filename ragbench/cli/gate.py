@@ -146,12 +146,12 @@ def command(
     else:
         screen = output.screen()
         if flags["quiet"]:
-            shown = brief_review(report)
+            text = brief_review(report)
         elif form == "table" and screen.is_terminal and not flags["verbose"]:
-            shown = review_screen(report, screen)
+            text = review_screen(report, screen)
         else:
-            shown = report
-        output.write_report(shown, form)
+            text = report
+        output.write_report(text, form)
     if flags["comment"]:  # first, since it raises no error
         _comment(subject, report)
     page = partial(render, report, "markdown")

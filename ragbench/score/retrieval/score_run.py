@@ -475,7 +475,7 @@ def _score_ranks(
     missing: Collection[int],
     unclear: Cause,
 ) -> Iterator[tuple[Measure, FloatArray, CauseArray]]:
-    """Yield each measure with its values and causes, `unclear` where no rank decides."""
+    """Yield the values and causes of each measure; an undecided rank has cause `unclear`."""
     has_cause = ranks.causes != Cause.SCORED
     for measure in measures:
         if rules.ties == "average":
