@@ -17,6 +17,7 @@ from tests.docs_words import (
     long_sentences,
     navigation,
     orphans,
+    sentences,
     terms,
     terms_before_meaning,
     texts,
@@ -78,12 +79,33 @@ def test_all_pages_together_are_short():
     assert sum(n_words) <= MOST_IN_ALL
 
 
+def test_every_page_to_read_has_an_example_that_runs():
+    # programs in Python run in tests/test_docs_programs.py, all others here
+    with_programs = {page for page, text in texts().items() if "\n```python\n" in text}
+
+    assert {*navigation()[TAB]} <= {*PAGES, *OF_QUICKSTART, *with_programs}
+
+
+def test_the_first_page_and_readme_have_one_task_and_five_doors(repository):
+    first = (DOCS / "index.md").read_text(encoding="utf-8")
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+
+    commands, output = (block.splitlines() for _, block in BLOCK.findall(first))
+    assert (len(commands), len(output), first.count("![")) == (3, 5, 1)
+    sentence = first.split("\n\n")[1]
+    assert sentence == readme.split("\n\n")[1]
+    assert len([*sentences(sentence)]) == 1
+    doors = [line for line in first.splitlines() if line.startswith("- **")]
+    rows = readme.partition("| you have | read |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert (len(doors), len(rows.splitlines())) == (5, 5)
+
+
 @pytest.mark.parametrize("tab", [TAB, "Look up", "Trust"])
 def test_the_sentences_are_short(tab):
     pages = texts()
 
-    sentences = {page: long_sentences(pages[page]) for page in navigation()[tab]}
-    assert {page: long for page, long in sentences.items() if long} == {}
+    by_page = {page: long_sentences(pages[page]) for page in navigation()[tab]}
+    assert {page: long for page, long in by_page.items() if long} == {}
 
 
 def test_no_term_of_the_glossary_comes_before_its_meaning():
