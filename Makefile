@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-core fix lint types imports deps house words check test fast fuzz torture doctest golden generated conformance \
-  docs quickstart bench peers wheel release pythons lowest lock audit offline ci
+  docs screens quickstart bench peers wheel release pythons lowest lock audit offline ci
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -82,6 +82,9 @@ docs:  ## build the documentation site into build/site; a broken link or anchor 
 	python3 -m venv $(DOCS)
 	$(DOCS)/bin/pip install -q --no-compile '$(DOCS_PACKAGES)'
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+
+screens:  ## make the pictures of docs/screens.md; needs playwright and Chromium
+	nice $(BIN)/python docs/screens.py
 
 conformance:  ## compare everything with its reference implementation; rewrite docs/conformance*.md
 	$(BIN)/python -m tests.conformance

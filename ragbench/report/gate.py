@@ -374,9 +374,9 @@ def _cut_review(report: TableReport, most: int) -> TableReport:
 
 
 def _first_lines_of(lines: Sequence[str], most: int) -> tuple[str, ...]:
-    """Return the first lines, and a line on the number of others."""
-    n_more = len(lines) - most
-    more = [f"and {n_more} more lines: --verbose"] if n_more > 1 else lines[most:]
+    """Return the first lines, a line on the number of others, and the last line."""
+    n_more = len(lines) - most - 1
+    more = [f"and {n_more} more lines: --verbose", lines[-1]] if n_more > 1 else lines[most:]
     return (*lines[:most], *more)
 
 
