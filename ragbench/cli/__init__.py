@@ -72,7 +72,7 @@ _ISSUES = "https://github.com/ragbench/ragbench/issues"
 
 # New objects before Python searches them for reference cycles. A run hardly has cycles: the default
 # of 700 costs an experiment over run files a twentieth of its time and saves no memory.
-_OBJECTS_TO_A_COLLECTION = 50_000
+_OBJECTS_TO_A_COLLECTION = 200_000
 
 
 class _LazyGroup(click.Group):

@@ -214,6 +214,9 @@ class AnswerFacts:
     supported_how: str = ""
 
 
+_NO_ANSWER = AnswerFacts()  # one for all queries: to make it takes as long as to find the cause
+
+
 def cause_of_ranking(
     ranking: RankingFacts, rules: CauseRules, *, answerable: bool | None = None
 ) -> Loss:
@@ -237,7 +240,7 @@ def cause_of_ranking(
         return Loss("unknown", "the question has no answer, and a ranking cannot say so")
     if ranking.gold is None:
         return _cause_of_answer_rank(ranking, rules.read, reader)
-    return _loss_before_reading(ranking, rules, rules.read, AnswerFacts(), reader) or Loss(
+    return _loss_before_reading(ranking, rules, rules.read, _NO_ANSWER, reader) or Loss(
         "found", f"{_first_gold(ranking)}, {reader}"
     )
 

@@ -197,7 +197,7 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     # equal_nan: systems that fail on the same queries are alike there
     if not all(np.array_equal(values, column.values, equal_nan=True) for column in columns):
         return None
-    distinct = np.unique(values[~np.isnan(values)])
+    distinct = list({*values[~np.isnan(values)].tolist()})
     systems = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
     value = f"{distinct[0]:.3g}" if len(distinct) == 1 else "the same value"
     return f"{systems} {value} on every query"

@@ -106,7 +106,7 @@ def thirds_of(field: str, counts: Sequence[int], unit: str) -> Slicing:
     cuts = np.quantile(values, [1 / 3, 2 / 3], method="inverted_cdf")
     third = (values[:, np.newaxis] > cuts).sum(axis=1)
     names = {}
-    for number in np.unique(third).tolist():
+    for number in np.flatnonzero(np.bincount(third)).tolist():
         low, high = values[third == number].min(), values[third == number].max()
         names[number] = f"{low} {unit}" if low == high else f"{low} to {high} {unit}"
     return Slicing(field, tuple(names.values()), [(names[number],) for number in third.tolist()])

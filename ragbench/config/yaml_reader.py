@@ -38,9 +38,10 @@ _TAGS = {
 }
 # The line breaks that the YAML parser counts, so that columns fit its marks
 _BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-# Everything outside the printable set of YAML, which the parser would report without a place
+# Everything outside the printable set of YAML, which the parser would report without a place. The
+# characters themselves: Python compiles them in a tenth of the time of a set of all others.
 _UNPRINTABLE = re.compile(
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 
 

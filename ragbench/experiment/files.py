@@ -75,7 +75,7 @@ from ragbench.report.ci import render_junit
 from ragbench.report.page.html import write_page
 from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor
-from ragbench.types import Cause, Document, Query, ScoreColumn, ScoredDocument
+from ragbench.types import Cause, Document, FloatArray, Query, ScoreColumn, ScoredDocument
 from ragbench.types.byte_ids import TextIds
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
@@ -196,6 +196,7 @@ def write_run(
             # packed ids are those of a file: written and read again, the ranking is the same
             if isinstance((run := ranking.run).documents, TextIds):
                 views.keep_run(name, run)
+        views.keep_columns(_stored_columns(plan.ids, results.systems))
         fixes = list_fixes_of_page(views)
         write_page(folder / "report.html", summary, results.comparisons, views, fixes)
 
@@ -315,13 +316,32 @@ def _ranking_lines(ranking: RetrieverRun) -> Iterator[str]:
 
 def _per_query(ids: Sequence[str], systems: Sequence[SystemScores]) -> Iterator[str]:
     """Yield the text of `per_query.csv`: a header, then a line per system and query."""
-    names = list(dict.fromkeys(chain.from_iterable(system.columns for system in systems)))
+    names = _column_names(systems)
     tables: list[list[Any]] = []
     for system in systems:
         columns = map(system.columns.get, names)
         values = [None if column is None else column.values for column in columns]
         tables.append([system.name, ids, *values])
     return csv_tables(["system", "query_id", *names], len(ids), tables)
+
+
+def _column_names(systems: Sequence[SystemScores]) -> list[str]:
+    """Return the names of the scores of all systems, each once."""
+    return list(dict.fromkeys(chain.from_iterable(system.columns for system in systems)))
+
+
+def _stored_columns(
+    ids: Sequence[str], systems: Sequence[SystemScores]
+) -> dict[str, dict[str, FloatArray]]:
+    """Return the columns of `per_query.csv` as they are read from it: system -> score -> values."""
+    empty, stored = np.full(len(ids), np.nan), dict[str, dict[str, FloatArray]]()
+    for system in systems:
+        stored[system.name] = {}
+        for name in _column_names(systems):
+            column = system.columns.get(name)
+            values = empty if column is None else column.values[: len(ids)]
+            stored[system.name][name] = np.where(np.isfinite(values), values, np.nan)
+    return stored
 
 
 def _fingerprints(plan: Plan, results: Results) -> Iterator[str]:

@@ -137,7 +137,7 @@ def _groups(
         for value, places in members[field].items():
             # most words and documents are those of one question
             if len(places) >= FEWEST:
-                yield field, value, np.unique(np.array(places, np.int64))
+                yield field, value, np.array(list(dict.fromkeys(places)), np.int64)
     uses = Counter(chain.from_iterable(vocabularies))
     n_rare = [sum(uses[word] == 1 for word in vocabulary) for vocabulary in vocabularies]
     lengths = [len(row.question.split()) for row in rows]

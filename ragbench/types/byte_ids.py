@@ -30,6 +30,7 @@ _FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 _NEWLINE = ord("\n")
 _ROWS_PER_BATCH = 1 << 16  # so few that their columns stay in the caches of a core
 _SLOT_BITS = 14
+_IDS_PER_BLOCK = 4096  # decoded at once
 _MAX_SORT_WORDS = 8  # longer ids are sorted as Python objects: rare, and simpler
 
 
@@ -430,7 +431,9 @@ class TextIds(Sequence[str]):
         return n == len(self) and bool(self.as_bytes.lengths.all())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self[:])
+        # in blocks: a search ends early, and few ids are in memory
+        starts = range(0, len(self), _IDS_PER_BLOCK)
+        return chain.from_iterable(self[start : start + _IDS_PER_BLOCK] for start in starts)
 
 
 def as_bytes(texts: Sequence[str]) -> ByteIds:

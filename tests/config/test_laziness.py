@@ -1,5 +1,6 @@
 """Naming the package costs nothing; loading a config does not load what it does not use."""
 
+import json
 import subprocess
 import sys
 
@@ -36,3 +37,29 @@ def test_scoring_a_run_loads_little_beside_numpy(tmp_path):
     assert {"numpy", "ragbench.score.retrieval.reader_models"} <= loaded
     allowed = {"statistics", "tempfile", "ragbench.records.summary", "ragbench.text.tokenize"}
     assert not loaded & allowed
+
+
+@pytest.mark.costly
+def test_an_experiment_over_run_files_loads_no_masked_arrays(tmp_path):
+    # 10 ms that `np.unique` takes at its first call
+    (tmp_path / "qrels").write_text("q1 0 d1 1\nq2 0 d2 1\n")
+    (tmp_path / "topics").write_text("q1\tWhich one?\nq2\tWhich other?\n")
+    for name, rank in (("a", 1), ("b", 2)):
+        lines = [f"{q} Q0 {d} {rank} {rank} tag\n" for q, d in (("q1", "d1"), ("q2", "d3"))]
+        (tmp_path / name).write_text("".join(lines))
+    config = {
+        "dataset": {"type": "trec", "qrels": "qrels", "topics": "topics"},
+        "retrievers": {name: {"type": "run_file", "path": name} for name in "ab"},
+    }
+    (tmp_path / "run.yaml").write_text(json.dumps(config))
+    loaded = modules_after(
+        f"import os\nos.chdir({str(tmp_path)!r})\n"
+        "sys.argv = ['ragbench', 'run', 'run.yaml', '--quiet']\n"
+        "sys.stdout = open(os.devnull, 'w')\n"
+        "from ragbench.cli import main\n"
+        "try: main()\nexcept SystemExit as ended: assert not ended.code\n"
+        "sys.stdout = sys.__stdout__"
+    )
+
+    assert "ragbench.report.page.html" in loaded
+    assert "numpy.ma" not in loaded

@@ -482,6 +482,10 @@ class QueryViews:
         path = self.folder / "rankings" / f"{run_folder.file_name(name)}.trec"
         self._runs[path] = run.best_first()
 
+    def keep_columns(self, columns: Mapping[str, Mapping[str, FloatArray]]) -> None:
+        """Take the scores from memory, so that `per_query.csv`, which has them, is not read."""
+        self.columns = columns
+
     def read_run(self, path: Path) -> Run:
         """Return the run of a run file, best first, which is read once.
 
