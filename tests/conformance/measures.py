@@ -33,6 +33,8 @@ RULES = {"missing": "skip", "no_relevant": "zero"}  # as pytrec_eval does
 # Measures that take logarithms, whose last bit is the C library's.
 LOGARITHMS = ("ndcg", "ndcg_rel", "rndcg", "g", "bing", "gmap", "gm_bpref", "yaap")
 CUTS = ("P", "recall", "success", "ndcg_cut", "map_cut", "relative_P")
+# All measures with this reference share a row of the page.
+TIES = "`ties: average`, plainly"
 
 # Of measures whose tests say it: what they are held against; why there is nothing.
 _BY_TESTS, WITHOUT_REFERENCE = declared_by_tests("score/retrieval")
@@ -248,9 +250,8 @@ def _all_orders() -> Iterator[Reference]:
             names[name] = [f"{name}{cut}"]
     for name in AVERAGED:
         names[base_of(name)].append(name)
-    by = "`ties: average`, plainly"
     for name, measures in names.items():
-        yield Reference(name, by, ROUNDING, _averaged(list(dict.fromkeys(measures))))
+        yield Reference(name, TIES, ROUNDING, _averaged(list(dict.fromkeys(measures))))
 
 
 def _defined() -> Iterator[Reference]:

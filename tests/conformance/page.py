@@ -14,7 +14,7 @@ from ragbench.score.text import METRICS
 from tests.conformance import measures, metrics, statistics
 from tests.conformance.examples import EXAMPLES, score
 from tests.conformance.odd_inputs import ODD_INPUTS, show
-from tests.conformance.reference import Agreement, compare
+from tests.conformance.reference import Reference, compare
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -93,20 +93,33 @@ def public_statistics() -> list[str]:
 
 
 def _comparisons(module: ModuleType, names: Iterable[str], times: int, page: str) -> str:
-    """A line for each comparison, by name; what a page has is not compared again."""
+    """Print a row a comparison, by name; rows that a page has are not compared again."""
     old_rows = {(line[1], line[2], line[5]): line.groups() for line in _LINE.finditer(page)}
+    by_name = [r for name in names for r in module.REFERENCES if r.name == name]
+    alone = [[reference] for reference in by_name if reference.by != measures.TIES]
+    with_ties = [reference for reference in by_name if reference.by == measures.TIES]
     rows = []
-    for name in names:
-        for reference in module.REFERENCES:
-            if reference.name == name:
-                head = (f"`{name}`", reference.by, _number(reference.bar))
-                rows.append(old_rows.get(head) or _row(head, compare(reference, times)))
+    for references in [*alone, with_ties]:
+        if references:
+            head = _head(references)
+            rows.append(old_rows.get(head) or _row(head, references, times))
     return _table(["", "compared with", "values", "largest difference", "bar"], rows)
 
 
-def _row(head: tuple[str, str, str], agreement: Agreement) -> tuple[str, ...]:
+def _head(references: Sequence[Reference]) -> tuple[str, str, str]:
+    """Return what tells a row from others: names, reference and bar."""
+    cell = ", ".join(f"`{reference.name}`" for reference in references)
+    return cell, references[0].by, _number(references[0].bar)
+
+
+def _row(
+    head: tuple[str, str, str], references: Sequence[Reference], times: int
+) -> tuple[str, ...]:
+    """Compare the references of a row: all values, and the largest difference."""
     name, by, bar = head
-    return name, by, f"{agreement.values:,}", _number(agreement.largest), bar
+    agreements = [compare(reference, times) for reference in references]
+    values = sum(agreement.values for agreement in agreements)
+    return name, by, f"{values:,}", _number(max(a.largest for a in agreements)), bar
 
 
 def _number(value: float) -> str:
