@@ -14,6 +14,7 @@ BARS = {
     "fix.py": ["SECONDS"],
     "groups.py": ["BAR"],
     "judge_calls.py": ["BARS"],
+    "page_load.py": ["BAR_S"],
     "retrieval.py": ["BARS"],
     "second_run.py": ["BAR_S"],
 }

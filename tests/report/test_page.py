@@ -406,6 +406,24 @@ def test_what_to_change_leads_to_its_questions(finished_quickstart, visit):
     expect(page.get_by_role("heading", name=question)).to_be_visible()
 
 
+@pytest.mark.parametrize(("n", "n_hidden"), [(5, 2), (6, 0)])
+def test_filters_of_the_list_come_with_six_queries(tmp_path, visit, n, n_hidden):
+    page = visit(write_example(tmp_path, n), "#queries")
+    expect(page.locator("#list li")).to_have_count(n)
+
+    expect(page.locator("#filters [data-many]")).to_have_count(2)
+    expect(page.locator("#filters [data-many][hidden]")).to_have_count(n_hidden)
+
+
+def test_a_telephone_folds_the_filters_of_the_list(example_page, visit):
+    page = visit(example_page, "#queries", viewport={"width": 400, "height": 900})
+    expect(page.locator("#list li").first).to_be_in_viewport()
+
+    expect(page.get_by_label("A from")).to_be_hidden()
+    page.locator("#further summary").click()
+    expect(page.get_by_label("A from")).to_be_visible()
+
+
 def test_a_point_of_the_picture_opens_its_query(example_page, visit):
     page = visit(example_page, "#queries&q=q3")
     title(page, 3)

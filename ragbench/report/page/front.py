@@ -170,7 +170,7 @@ class Front:
         changes: At most three changes.
         gates: Gates that did not pass, at most four.
         doubts: Reasons to distrust the numbers, at most three.
-        further_doubts: All other reasons.
+        further_doubts: All other reasons, and those that are cut, in full.
         version: Date of the run, and versions of what ran.
     """
 
@@ -205,7 +205,8 @@ def build_front(
     # where the systems of the sentence have no causes, others may have some
     losing = with_causes(systems) or with_causes(summary.systems)
     gates = tuple(structs.replace(g, worst_queries=()) for g in page.gates if g.verdict != "pass")
-    doubts = [_cut(line, _SENTENCE) for line in (*page.warnings, *page.doubts)]
+    reasons = (*page.warnings, *page.doubts)
+    doubts = [_cut(line, _SENTENCE) for line in reasons[:_DOUBTS]]
     questions, n_lost = ([], 0) if views is None else _lost_questions(views, (*systems, *losing))
     n_counts = 1 if page.gates else 0
     first = page.lead or next(iter(page.headlines[n_counts:]), "")
@@ -218,8 +219,9 @@ def build_front(
         n_lost=n_lost,
         changes=tuple(_changes(losing[:1], fixes))[:_CHANGES],
         gates=gates[:_GATES],
-        doubts=tuple(doubts[:_DOUBTS]),
-        further_doubts=(*page.warnings, *page.doubts)[_DOUBTS:],
+        doubts=tuple(doubts),
+        # a reason that is cut stands below in full
+        further_doubts=tuple(reason for reason in reasons if reason not in doubts),
         version=_version(summary, views),
     )
 

@@ -7,7 +7,7 @@
   const SHOWN_HITS = 10; // of each ranking; those below them are shown to the systems that read them
   const MOST_WORDS = 1500; // of an answer; the comparison of words takes quadratic time
   const NO_SYSTEM = "none";
-  const MANY_ROWS = 6; // from these on, a table has a filter, a choice of columns, and copy buttons
+  const MANY_ROWS = 6; // from these on, a table or list has filters, a choice of columns, and copy buttons
 
   const $ = (id) => document.getElementById(id);
 
@@ -896,6 +896,9 @@
     const presentCauses = new Set(index.queries.flatMap(({ systems }) => Object.values(systems).flatMap(({ cause, causes }) => causes || [cause])));
     const causes = Object.keys(index.causeWords).filter((cause) => presentCauses.has(cause));
     options(form.elements.cause, [["", "all"], ...causes.map((cause) => [cause, spaced(cause)])]);
+    for (const control of form.querySelectorAll("[data-many]")) control.hidden = index.queries.length < MANY_ROWS;
+    // a telephone shows the list first
+    $("further").open = matchMedia("(min-width: 60rem)").matches;
     const empty = { facts: !slices.length, causes: !causes.length };
     for (const [name, isEmpty] of Object.entries(empty)) form.querySelector(`[data-if=${name}]`).hidden = isEmpty;
   }

@@ -1,0 +1,42 @@
+"""Draw the pictures of the page for the docs: `report.png` and `query.png`.
+
+    python docs/pictures.py
+
+Runs the quickstart in a temporary folder and takes two screenshots of its page. Needs playwright
+and a Chromium.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from ragbench.experiment.runner import run_experiment
+
+DOCS = Path(__file__).resolve().parent
+CONFIG = DOCS.parent / "configs" / "quickstart.yaml"
+# name of the picture -> fragment of the address, height in pixels
+PICTURES = {"report": ("", 860), "query": ("#queries&q=q47", 1000)}
+WIDTH = 1280
+
+
+def main() -> None:
+    """Draw both pictures."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
+        places = {"output": f"{folder}/runs", "cache": f"{folder}/cache"}
+        page_file = run_experiment(CONFIG, places).path / "report.html"
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for name, (fragment, height) in PICTURES.items():
+            page = browser.new_page(viewport={"width": WIDTH, "height": height})
+            page.goto(f"{page_file.as_uri()}{fragment}")
+            page.wait_for_selector("#list li" if fragment else "#failing")
+            page.screenshot(path=DOCS / f"{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
