@@ -8,8 +8,8 @@ from typing import Any
 from ragbench.records.summary import TokenCounts
 from ragbench.signature import fingerprint
 from ragbench.types.json_fields import ABSENT, Prose, Record, optional
-from ragbench.types.records import AnswerFields, Retrieved, Usage
-from ragbench.types.scores import JudgedClaim, Verdict, filled_prompt
+from ragbench.types.records import AnswerFields, Retrieved
+from ragbench.types.scores import Verdict, VerdictFacts, filled_prompt
 from ragbench.types.spans import Span
 
 
@@ -298,8 +298,10 @@ class PromptRow(Record):
 DATA_JUDGE = "data set"
 
 
-class VerdictRow(Record):
+class VerdictRow(VerdictFacts):
     """Verdict of a judge on an answer, on a pair of answers, or on a passage: see `Verdict`.
+
+    The fields of a verdict come first: `score`, `level`, `reasoning` and the others.
 
     `VerdictRow.of(verdict, query_id=..., rubric=..., judge=...)` makes it; TypeError if one of
     these is missing.
@@ -314,14 +316,9 @@ class VerdictRow(Record):
         grade: For a passage: its relevance; None for a failed verdict. Other rows have no such key.
         by: For a passage: `model`, as a model graded it.
         sample: Number of the answer, of several; None if each query has one.
-        reasoning: Reasoning of the judge, or the text of an error.
-        claims: Claims behind the verdict; empty if several samples or models were asked.
-        status: `scored`, `not_applicable` or `failed`.
-        cause: Word of the cause, such as `no_reference`; `scored` for a verdict with a score.
         prompts: Prompts that were sent; empty for judges that send nothing.
         query_id: Id of the query.
         rubric: Name of the rubric.
-        score: Score from 0 to 1; None for a failed verdict or one that does not apply.
         judge: Name of the judge.
     """
 
@@ -334,19 +331,6 @@ class VerdictRow(Record):
     by: str | None = optional()
     sample: int | None = optional()
     rubric: str
-    score: float | None = None
-    level: float | None = None
-    reasoning: Prose = ""
-    claims: tuple[JudgedClaim, ...] = optional(())
-    status: str = "scored"
-    cause: str = "scored"
-    raw: Prose = ""
-    model: Prose
-    weighted: bool = False
-    samples: tuple[float | None, ...] = ()
-    spread: float | None = None
-    orders: tuple[float, ...] = optional(())
-    usage: Usage = Usage()
     judge: str
     prompts: tuple[PromptRow, ...] = optional(())
 
@@ -361,7 +345,7 @@ class VerdictRow(Record):
         Raises:
             TypeError: A field is missing or unknown.
         """
-        values = {name: getattr(verdict, name) for name in _OF_VERDICT}
+        values = {name: getattr(verdict, name) for name in VerdictFacts.__struct_fields__}
         # the words are stored once for all prompts, in `prompts.jsonl`
         values["prompts"] = tuple(
             PromptRow(form=form_id(p.system, p.user), fence=p.fence, texts=p.texts, to=p.to)
@@ -373,10 +357,6 @@ class VerdictRow(Record):
     def answer(self) -> tuple[str, int]:
         """(query id, number of the answer from 0) that the verdict is on; 0 for a single answer."""
         return self.query_id, self.sample or 0
-
-
-# Fields that a verdict and its row share
-_OF_VERDICT = {*Verdict.__struct_fields__} & {*VerdictRow.__struct_fields__}
 
 
 class QuestionRow(Record):

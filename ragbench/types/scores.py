@@ -254,7 +254,29 @@ def filled_prompt(user: str, fence: str, texts: Sequence[str], by_name: Mapping[
     return _GAP.sub(fill, user)
 
 
-class Verdict(Record, kw_only=False, eq=False):
+class VerdictFacts(Record, kw_only=False):
+    """Part of a verdict that run folders hold, too; `Verdict` documents the fields.
+
+    All but `orders`, `claims` and `left_out` are always written.
+    """
+
+    score: float | None
+    level: float | None = None
+    reasoning: Prose = ""
+    status: Literal["scored", "not_applicable", "failed"] = "scored"
+    cause: str = "scored"
+    raw: Prose = ""
+    model: Prose = ""
+    weighted: bool = False
+    samples: tuple[float | None, ...] = ()
+    spread: float | None = None
+    orders: tuple[float, ...] = optional(())
+    claims: tuple[JudgedClaim, ...] = optional(())
+    left_out: tuple[str, ...] = optional(())
+    usage: Usage = NOTHING
+
+
+class Verdict(VerdictFacts, kw_only=False, eq=False):
     """Verdict of a judge on one item by one rubric; `float(verdict)` is the score, or NaN.
 
     A verdict is compared with a number by its score. Without a score, because the judgement failed
@@ -287,20 +309,6 @@ class Verdict(Record, kw_only=False, eq=False):
         plain_samples: Samples without token probabilities; empty unless `weighted`.
     """
 
-    score: float | None
-    level: float | None = optional()
-    reasoning: Prose = optional("")
-    status: Literal["scored", "not_applicable", "failed"] = optional("scored")
-    cause: str = optional("scored")
-    raw: Prose = optional("")
-    model: Prose = optional("")
-    weighted: bool = optional(False)
-    samples: tuple[float | None, ...] = optional(())
-    spread: float | None = optional()
-    orders: tuple[float, ...] = optional(())
-    claims: tuple[JudgedClaim, ...] = optional(())
-    left_out: tuple[str, ...] = optional(())
-    usage: Usage = optional(NOTHING)
     prompts: tuple[SentPrompt, ...] = optional(())
     plain_level: float | None = optional()
     plain_samples: tuple[float | None, ...] = optional(())

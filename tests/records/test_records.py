@@ -29,8 +29,9 @@ from ragbench.records.fixes import LostGroup
 from ragbench.records.gate import Decision, Facts
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.summary import SystemSummary
-from ragbench.types import JudgedClaim, Span
+from ragbench.types import JudgedClaim, Span, Verdict
 from ragbench.types.json_fields import Record
+from ragbench.types.scores import VerdictFacts
 
 MODULES = [
     importlib.import_module(f"ragbench.records.{module.name}")
@@ -279,14 +280,22 @@ def test_half_of_a_surrogate_pair_in_a_word_or_key_is_a_mistake(entry, place):
 def test_claims_are_cleaned_as_the_reasons_are():
     claim = JudgedClaim(text="the key is s3cret", passages=(1,))
     row = VerdictRow(
-        query_id="q", rubric="r", model="m", judge="j", reasoning="s3cret", claims=(claim, claim)
+        score=None,
+        query_id="q",
+        rubric="r",
+        model="m",
+        judge="j",
+        reasoning="s3cret",
+        claims=(claim, claim),
     )
 
     clean_row = cleaned(row, lambda text: text.replace("s3cret", "***"))
 
     assert {claim_row.text for claim_row in clean_row.claims} == {"the key is ***"}
     assert from_json(VerdictRow, to_json(clean_row)) == clean_row
-    assert "claims" not in to_json(VerdictRow(query_id="q", rubric="r", model="m", judge="j"))
+    assert "claims" not in to_json(
+        VerdictRow(score=None, query_id="q", rubric="r", model="m", judge="j")
+    )
 
 
 @pytest.mark.parametrize(
@@ -318,3 +327,24 @@ def test_a_group_of_lost_questions_is_named_whatever_its_key_holds(field, phrase
 )
 def test_the_score_of_a_gate_that_names_none(scores, expected):
     assert gated_score(scores) == expected
+
+
+def test_a_verdict_and_its_row_have_one_declaration():
+    # a new field of a verdict is a field of run folders, or stands below `Verdict` itself
+    row = VerdictRow.of(Verdict(0.5, level=2, raw="reply"), query_id="q", rubric="r", judge="j")
+
+    fields = VerdictFacts.__struct_fields__
+    assert VerdictRow.__struct_fields__[: len(fields)] == fields
+    assert Verdict.__struct_fields__[: len(fields)] == fields
+    written = to_json(row)
+    assert [written[name] for name in ("score", "level", "raw", "model")] == [0.5, 2, "reply", ""]
+    assert {"status", "cause", "reasoning", "usage", "samples", "spread"} <= written.keys()
+
+
+def test_a_row_of_an_older_release_is_read():
+    # keys in their old order, without the default ones
+    old = '{"query_id":"q","rubric":"r","score":0.5,"model":"m","judge":"j"}'
+
+    row = from_line(VerdictRow, old)
+
+    assert (row.answer, row.score, row.status, row.model) == (("q", 0), 0.5, "scored", "m")
