@@ -237,32 +237,30 @@ def auc_table(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
 
 
 def correlation_tables(rated: RatedSet, scored: Sequence[Scores]) -> Iterator[str]:
-    """The coefficients over all answers and inside each question, a table for each aspect."""
+    """Yield Spearman's rho over all answers and inside each question, a table for each aspect."""
     for aspect, people in rated.ratings.items():
         yield from (
             f"**{aspect}**",
             "",
-            "| scorer | Pearson, items | Spearman, items | Kendall, items | Spearman, questions "
-            "| answers | questions |",
-            "|---|---|---|---|---|---|---|",
+            "| scorer | Spearman, items | Spearman, questions | answers | questions |",
+            "|---|---|---|---|---|",
         )
         rows = []
         for scores in scored:
             table = np.column_stack((scores.values, people))
-            coefficients = [
-                stats.mean_agreement(of, [table], "ordinal", rated.groups, CONFIDENCE)
-                for of in (stats.pearson, stats.spearman, stats.kendall_tau_b)
-            ]
+            over_all = stats.mean_agreement(
+                stats.spearman, [table], "ordinal", rated.groups, CONFIDENCE
+            )
             inside = stats.mean_correlation(
                 stats.spearman, table, rated.groups, confidence=CONFIDENCE
             ).mean
             cells = [
-                *map(agreement_cell, coefficients),
+                agreement_cell(over_all),
                 agreement_cell(inside),
-                str(coefficients[0].n),
+                str(over_all.n),
                 str(inside.n),
             ]
-            rows.append((coefficients[1].value, f"| {scores.name} | {' | '.join(cells)} |"))
+            rows.append((over_all.value, f"| {scores.name} | {' | '.join(cells)} |"))
         yield from (*ranked(rows), "")
 
 
@@ -347,7 +345,8 @@ computation has no random step, and so no seed.
 - The sign is reversed for scores whose low values are better.
 - AUC and accuracy: 0.5 is chance. If the interval of a scorer includes chance, the set shows no
   agreement.
-- Correlations: `items` is over all answers. `questions` is the mean of the correlations within
+- Correlations are Spearman's rho; `ragbench calibrate --verbose` prints Pearson's r and Kendall's
+  tau-b too. `items` is over all answers. `questions` is the mean of the correlations within
   each question, without the questions in which all ratings or all scores are equal (see
   [calibration](calibration-details.md#correlation-level-by-level)).
 - `(MiniLM)` uses the weights of all-MiniLM-L6-v2, a far smaller model than the usual ones of
