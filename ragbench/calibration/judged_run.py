@@ -342,7 +342,11 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
                 rubrics.append(load_rubric(entry))
     except DataError as error:
         raise DataError(str(error), file=folder / CONFIG_FILE) from error
-    return [*rubrics, *(read_rubric(path) for path in paths if path.is_file())]
+    known_rubrics = [*rubrics]
+    for path in paths:
+        if path.is_file():
+            known_rubrics.append(read_rubric(path))
+    return known_rubrics
 
 
 def _entry(config: Json, key: str) -> Json:

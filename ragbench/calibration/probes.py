@@ -19,6 +19,7 @@ from ragbench.score.judge.sentences import cited_sentences
 from ragbench.score.judge.verdicts import count_alike, judge_all
 from ragbench.stats.agreement import mean_agreement, raw_agreement
 from ragbench.stats.mean import mean_interval
+from ragbench.types.display import list_counts
 from ragbench.types.scores import Verdict
 
 # Name of the probe in certificates.
@@ -140,7 +141,7 @@ def _compare(
         if None not in (a.score, b.score):
             both[k] = (a.score, b.score)
     if not both:
-        causes = ", ".join(f"{count} {cause}" for cause, count in unscored.items())
+        causes = list_counts(unscored)
         reason = f"no answer has a verdict both ways ({causes or 'nothing to change'})"
         return ProbeFound(status="not available", reason=reason)
     first, second = np.array(list(both.values()), dtype=np.float64).T

@@ -23,6 +23,7 @@ from ragbench.report.audit import audit_report, repair_lines, screen_report
 from ragbench.report.page.review import write_label_page
 from ragbench.report.text import counted
 from ragbench.types import Collection
+from ragbench.types.display import list_counts
 
 
 @output.command(
@@ -131,7 +132,7 @@ def _judge(config: ExperimentConfig, collection: Collection) -> JudgedLabels:
     with output.resumable(), output.stage("judge labels", None, "passages") as stage:
         labels = judge_labels(config, collection, audited_set(config, collection), stage.advance)
     judged = f"{counted(labels.judged, 'passages')} judged: {output.spent(labels.totals)}"
-    causes = ", ".join(f"{number} {cause}" for cause, number in labels.failed.items())
+    causes = list_counts(labels.failed)
     failed = [f"{sum(labels.failed.values())} could not be judged: {causes}"] if causes else []
     output.write_notes([judged, *failed])
     return labels

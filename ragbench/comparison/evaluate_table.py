@@ -75,6 +75,7 @@ from ragbench.types import (
     ScoreColumn,
     ScoredDocument,
 )
+from ragbench.types.display import list_counts
 from ragbench.types.documents import record_ids
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
@@ -754,7 +755,7 @@ def _missing_notes(evaluation: Evaluation, columns: str = "") -> list[str]:
         score = evaluation.summary[name]
         # unknown ids have a note of their own
         if score.failed or not (score.n or "unknown_ids" in causes.values()):
-            counts = ", ".join(f"{n} {cause}" for cause, n in Counter(causes.values()).items())
+            counts = list_counts(Counter(causes.values()))
             ending = "; the mean is over the others" if score.n else f": no value{read}"
             groups[f"{counts} of {len(evaluation.query_ids)} rows{ending}"].append(name)
     notes = []

@@ -427,7 +427,11 @@ def load(path: str | Path) -> Evaluation:
 
 def _joined(named_texts: Mapping[str, str]) -> str:
     """Return texts with their names, as `faithfulness: timeout; rouge1: no_reference`."""
-    return "; ".join(f"{name}: {text}" for name, text in named_texts.items() if text)
+    parts = []
+    for name, text in named_texts.items():
+        if text:
+            parts.append(f"{name}: {text}")
+    return "; ".join(parts)
 
 
 def csv_cell(value: Any) -> str | float | None:

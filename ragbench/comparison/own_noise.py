@@ -72,7 +72,9 @@ def differing_queries(base: Path, head: Path) -> Iterator[str]:
         pairs = zip(results_of(old, name, ids), results_of(new, name, ids), strict=True)
         for query, (first, second) in zip(ids, pairs, strict=True):
             differs[query] |= first != second
-    yield from (query for query, is_other in differs.items() if is_other)
+    for query, is_other in differs.items():
+        if is_other:
+            yield query
 
 
 def results_of(views: QueryViews, system: str, query_ids: Sequence[str]) -> Iterator[object]:

@@ -133,9 +133,11 @@ def document_changes(config: ExperimentConfig, places: Mapping[Path, Path]) -> s
         if new.get(name, text) != text:
             edited.append(name)
     groups = {"renamed": renamed, "removed": removed, "new": added, "edited": edited}
-    return ", ".join(
-        f"{len(names)} {word}{names_of_first(names)}" for word, names in groups.items() if names
-    )
+    parts = []
+    for word, names in groups.items():
+        if names:
+            parts.append(f"{len(names)} {word}{names_of_first(names)}")
+    return ", ".join(parts)
 
 
 def _documents(config: ExperimentConfig) -> dict[str, str]:

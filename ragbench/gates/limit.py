@@ -19,7 +19,7 @@ from ragbench.records.summary import Latency, TokenCounts
 from ragbench.registry import Option
 from ragbench.stats.mean import nan_if_none
 from ragbench.types import Cause, ScoreColumn
-from ragbench.types.display import counted
+from ragbench.types.display import counted, list_counts
 
 
 class Limit(base.MeasureGate):
@@ -250,6 +250,6 @@ class Failed(base.SystemGate):
         if not n:
             why = "the score applies to no query; gate another score"
             return Decision(verdict="undecided", why=why, facts=facts)
-        causes = ", ".join(f"{count} {cause}" for cause, count in failed.items())
+        causes = list_counts(failed)
         why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
         return Decision(verdict=base.within(n_failed / n, None, self.max), why=why, facts=facts)

@@ -47,7 +47,11 @@ class Family:
 
         A type of a package with the name of a built-in one is left out.
         """
-        return [*self.table, *(name for name in sorted(self._plugins()) if name not in self.table)]
+        names = [*self.table]
+        for name in sorted(self._plugins()):
+            if name not in self.table:
+                names.append(name)
+        return names
 
     def load(self, type_name: str, search: Sequence[Path] = ()) -> Any:
         """Import and return the component that a type names; a built-in type comes first.

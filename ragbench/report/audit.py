@@ -13,7 +13,7 @@ from ragbench.report.base import Chapter
 from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
 from ragbench.report.table import Block, Paragraph, TableReport, data_table, word_table
-from ragbench.types.display import printable
+from ragbench.types.display import list_counts, printable
 
 _LISTED = 5  # findings of a kind in the terminal
 _DETECT_HEADS = ("scores", "slice", "queries", "graded (ndcg)", "hits (0 or 1)")
@@ -68,7 +68,7 @@ def repair_lines(repair: Repair) -> Iterator[str]:
 
     Labels that were kept are counted alone.
     """
-    counts = ", ".join(f"{n} {status}" for status, n in repair.counts.items())
+    counts = list_counts(repair.counts)
     yield f"{fmt.counted(len(repair.labels), 'gold quotes')}: {counts}"
     for status, advice in LABEL_STATUSES.items():
         labels = [label for label in repair.labels if label.status == status != "kept"]

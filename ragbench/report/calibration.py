@@ -36,7 +36,7 @@ from ragbench.report.table import (
     number_table,
 )
 from ragbench.report.text import MISSING, counted, difference, with_interval
-from ragbench.types.display import printable
+from ragbench.types.display import list_counts, printable
 
 COLUMNS = (
     *("rubric", "judge", "model", "part", "name", "value", "low", "high", "n", "unit"),
@@ -389,7 +389,7 @@ def _flips(probe: records.ProbeFound) -> str:
     if probe.flip_rate is None:
         return ""
     rate = with_interval(probe.flip_rate, probe.flip_interval)
-    lost = ", ".join(f"{count} {cause}" for cause, count in (probe.unscored or {}).items())
+    lost = list_counts(probe.unscored or {})
     left_out = f"; left out: {lost}" if lost else ""
     return f"; {rate} of {counted(probe.n, 'answers')} got another {probe.unit}{left_out}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from reprlib import Repr
 from typing import Any
@@ -37,6 +38,16 @@ def short_repr(record: Any) -> str:
         if value != (field.default if make in (MISSING, msgspec.NODEFAULT) else make()):
             parts.append(f"{field.name}={_SHORTENER.repr(value)}")
     return f"{type(record).__name__}({', '.join(parts)})"
+
+
+def list_counts(counts: Mapping[str, int]) -> str:
+    """Return each count with its word, in the order of the counts; '' without any.
+
+    Example:
+        >>> list_counts({"timeout": 3, "refused": 1})
+        '3 timeout, 1 refused'
+    """
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
 
 
 def printable(text: object) -> str:

@@ -478,7 +478,11 @@ class Collection:
             "queries with gold answers": self.answers,
             "systems": self.recorded_answers,
         }
-        return f"<Collection: {', '.join(f'{len(p)} {name}' for name, p in parts.items() if p)}>"
+        texts = []
+        for name, part in parts.items():
+            if part:
+                texts.append(f"{len(part)} {name}")
+        return f"<Collection: {', '.join(texts)}>"
 
     def fingerprint(self, part: Part) -> str | None:
         """Return the content hash of a part; None if the data set lacks it."""

@@ -30,6 +30,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 from ragbench.types.conversation import turn_without_reasoning
+from ragbench.types.display import list_counts
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 
@@ -178,7 +179,7 @@ class TraceSet:
             kinds[span.kind] += 1
             if span.kind in names:
                 names[span.kind][span.name] += 1
-        listed = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+        listed = list_counts(dict(kinds.most_common()))
         total = len(self.traces) + sum(map(len, self.unclear.values()))
         spans = f"{counted(len(self.spans), 'span')} ({listed})"
         notes = [f"read as {self.format}: {counted(total, 'trace')}, {spans}"]

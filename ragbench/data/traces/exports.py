@@ -286,7 +286,10 @@ def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSp
         "status_message": next(iter(errors), None),
     }
     root = _span(entry, parts, _LANGFUSE)
-    return [root, *(replace(span, parent=span.parent or root.id) for span in spans)]
+    children = []
+    for span in spans:
+        children.append(replace(span, parent=span.parent or root.id))
+    return [root, *children]
 
 
 def read_langsmith(entries: Iterable[Entry]) -> Iterator[TraceSpan]:

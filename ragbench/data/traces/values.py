@@ -239,7 +239,9 @@ def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document])
 def _layers(value: Json) -> Iterator[tuple[str, Json]]:
     """Yield the (key, value) pairs of a passage, then those in `document`, `node` and `kwargs`."""
     # an id beside `kwargs` is the path of a class
-    yield from ((key, inner) for key, inner in value.items() if not isinstance(inner, list))
+    for key, inner in value.items():
+        if not isinstance(inner, list):
+            yield key, inner
     for key in ("document", "node", "kwargs"):
         if isinstance(value.get(key), Mapping):
             yield from _layers(value[key])

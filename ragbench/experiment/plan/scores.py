@@ -99,7 +99,11 @@ def choose_measures(
         _check_needs(measure, inputs, fills, no_fill)
     first = _found_measures(inputs, fills) if chosen else ()
     chosen_names = {measure.name for measure in chosen}
-    return (*(m for m in first if parse_measure(m).name not in chosen_names), *rules.measures)
+    names = []
+    for name in first:
+        if parse_measure(name).name not in chosen_names:
+            names.append(name)
+    return (*names, *rules.measures)
 
 
 def _default_measures(inputs: PlanInputs, fills: bool) -> Iterator[str]:

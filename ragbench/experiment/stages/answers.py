@@ -59,6 +59,7 @@ from ragbench.records.manifest import FailedAnswer
 from ragbench.retrieve.python import separate_chunks
 from ragbench.score.base import Advance
 from ragbench.types import Answered, Cause, Document, Prediction, Query, Retrieved, ScoredDocument
+from ragbench.types.display import list_counts
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 from ragbench.types.rows import Mapped
@@ -328,7 +329,7 @@ class AnswerQueries(Stage[Answers]):
         failed = without_value(answers.outcomes)
         causes = Counter(o.cause.word for _, o in failed if o.cause.failed)
         if causes:
-            counts = ", ".join(f"{count} {cause}" for cause, count in sorted(causes.items()))
+            counts = list_counts(dict(sorted(causes.items())))
             results.warnings.append(
                 f"{self.system.name}: {causes.total()} of {len(answers.outcomes)} answers failed "
                 f"({counts}); a query's score is the mean over its others"

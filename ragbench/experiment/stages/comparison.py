@@ -36,6 +36,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measure
 from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
 from ragbench.types import Qrels, ScoreColumn
+from ragbench.types.display import list_counts
 from ragbench.types.records import reasoning_notes
 
 # Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
@@ -201,7 +202,7 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
     """
     warnings = model_warnings(system, name, judge, results)
     for rubric, counts in results.failures.items():
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts.items())
+        causes = list_counts(counts)
         warnings.append(
             f"{system}: judge {name}: {sum(counts.values())} of {results.verdict_counts[rubric]} "
             f"verdicts on {rubric} failed ({causes}); kept in judgements/, the mean is over the "

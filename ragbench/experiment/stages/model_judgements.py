@@ -25,6 +25,7 @@ from ragbench.score.judge.model_judge import ModelJudge, rehearse
 from ragbench.score.judge.verdicts import JudgeResults, levels_note, mixed_rubrics
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Qrels, Verdict
+from ragbench.types.display import list_counts
 
 # Parts of a judge's signature that the fingerprint of the grades replaces.
 _REPLACED_PARTS = ("queries", "gold", "v")
@@ -85,7 +86,11 @@ def _qrels_source(
     for key, value in judged.columns[fill.rubric.name].signature.parts:
         if key not in _REPLACED_PARTS:
             parts[key] = value
-    details = ",".join(f"{key}={value}" for key, value in parts.items() if value is not None)
+    texts = []
+    for key, part in parts.items():
+        if part is not None:
+            texts.append(f"{key}={part}")
+    details = ",".join(texts)
     return f"{'' if people is None else 'people+'}model({fill.rubric.name},{details})"
 
 
@@ -93,7 +98,7 @@ def _fill_warnings(fill: PlannedFill, counts: FillCounts, people: Qrels | None) 
     """Return warnings on passages that stay unjudged, and on unequal scales of the grades."""
     warnings, failed = [], sum(counts.failed.values())
     if failed:
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts.failed.items())
+        causes = list_counts(counts.failed)
         warnings.append(
             f"fill: judge {fill.name}: {failed} of {failed + counts.model} passages could not "
             f"be graded ({causes}); they stay unjudged, which measures take for not relevant"

@@ -130,10 +130,14 @@ class Resources:
         totals = {}
         for name, judge in self.plan.all_judges.items():
             totals[f"judge '{name}'"] = judge_totals(judge)
-        return (
-            *(owner for owner, reached in self.reached.items() if reached == {False}),
-            *(name for name, t in totals.items() if 0 < t.unreachable == t.failed and not t.calls),
-        )
+        owners = []
+        for owner, reached in self.reached.items():
+            if reached == {False}:
+                owners.append(owner)
+        for owner, calls in totals.items():
+            if 0 < calls.unreachable == calls.failed and not calls.calls:
+                owners.append(owner)
+        return tuple(owners)
 
     def _refused(self) -> str | None:
         if not self.budget.time_is_up:
