@@ -251,6 +251,9 @@ def _certify_on(
     from ragbench.cli import certificate, published
 
     names = choices.keys() & {"form", "disagreements", "verbose"}
+    options = {}
+    for name in choices.keys() & {"good", "confidence"}:
+        options[name] = choices.pop(name)
     request = published.SetRequest(
         files=files,
         columns=output.parse_pairs("--column", choices.pop("columns", ())),
@@ -260,7 +263,7 @@ def _certify_on(
         seed=choices.pop("seed", None),
         scale=choices.pop("scale", None),
         by=choices.pop("by", ""),
-        options={name: choices.pop(name) for name in choices.keys() & {"good", "confidence"}},
+        options=options,
     )
     has_predictions = published.JUDGE in request.columns or ratings is not None
     output.refuse(
@@ -322,7 +325,9 @@ def _check_uses(is_used: Mapping[str, bool], run: Path | None, choices: Mapping[
     )
     from ragbench.report.text import listed
 
-    options = {str(option.name): option.opts[0] for option in command.params}
+    options = {}
+    for option in command.params:
+        options[str(option.name)] = option.opts[0]
     for names, allowed in _USES.items():
         for name in names:
             is_refused = name in choices and not any(is_used[use] for use in allowed)

@@ -172,7 +172,9 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
     if output is None:
         write_result(text, exact=True)
     elif output.suffix == ".html":
-        scales = {name: sheet.LabelScale.of_rubric(rubric) for name, (_, rubric) in draws.items()}
+        scales = {}
+        for name, (_, rubric) in draws.items():
+            scales[name] = sheet.LabelScale.of_rubric(rubric)
         with naming_unwritable(output):
             write_label_page(output, rows, scales)
     elif output.suffix == ".json":
@@ -287,7 +289,9 @@ def _change_lines(
     request: Request, changes: Sequence[ChangedAgreement], certificate: JudgeCertificate
 ) -> list[str]:
     """Return lines on the changes of the judges; without changes, since the old certificate."""
-    questions = {key: item.question or "" for key, item in request.run.answers.items()}
+    questions = {}
+    for key, item in request.run.answers.items():
+        questions[key] = item.question or ""
     lines: list[str] = []
     for change in changes:
         lines += change_lines(change, questions)
@@ -396,11 +400,16 @@ def _probe_judges(
     results: dict[str, dict[str, ProbeFound]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
-        judge_scores = [score for score in scores if score.judge == name]
+        judge_scores = []
+        for score in scores:
+            if score.judge == name:
+                judge_scores.append(score)
         keys = sample_answers(judge_scores, request.sample, seed)
         planned = build_judge(judges[name])
         # the same texts that the judge read in the run
-        items = {k: replace(run.answers[k], nuggets=planned.nuggets_of(k[1])) for k in keys}
+        items = {}
+        for k in keys:
+            items[k] = replace(run.answers[k], nuggets=planned.nuggets_of(k[1]))
         with resumable(), open_models({name: planned}):
             by_rubric = probe_position(
                 planned.judge,

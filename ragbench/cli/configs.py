@@ -177,7 +177,9 @@ def _validate(
     if isinstance(dataset.cls, type) and issubclass(dataset.cls, Previewed):
         rows = dataset.cls(**dataset.options).preview(_ROWS)
         for number, row in enumerate(rows, start=1):
-            lines = [f"{part}: {_format(value)}" for part, value in row.items()]
+            lines = []
+            for part, value in row.items():
+                lines.append(f"{part}: {_format(value)}")
             # an excerpt of the data is no longer than a line of a terminal
             _show(f"row {number}", [cut(line, width) for line in lines])
     if plan == earlier:
@@ -203,7 +205,10 @@ def _plan_lines(
 
     plan = make_plan(config, collection, Choices(judge=judge), LiveComponents(), calls=False)
     check_startup(config, plan.retrievers, plan.generators, plan.all_judges)
-    answering = [s.name for s in plan.answering_systems if s.type != "control"]
+    answering = []
+    for answering_system in plan.answering_systems:
+        if answering_system.type != "control":
+            answering.append(answering_system.name)
     judged = []
     for name, planned in plan.judges.items():
         for rubric in (*planned.rubrics, *planned.pairwise):
@@ -215,7 +220,8 @@ def _plan_lines(
         graded = f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
         lines.append(("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"]))
     metrics = [metric.name for metric in plan.metrics]
-    metrics += [entry.metric.name for entry in plan.pass_metrics()]
+    for entry in plan.pass_metrics():
+        metrics.append(entry.metric.name)
     lines += [("metrics", metrics), ("judged", judged)]
     for warning in plan.warnings:
         lines.append(("warning", [warning]))
@@ -242,7 +248,9 @@ def _sizes(collection: Collection) -> str:
             sizes[noun] = len(part)
     if collection.qrels is not None:
         sizes["judgements"] = sum(map(len, collection.qrels.to_dict().values()))
-    texts = [f"{n:,} {counted(n, noun).partition(' ')[2]}" for noun, n in sizes.items()]
+    texts = []
+    for noun, n in sizes.items():
+        texts.append(f"{n:,} {counted(n, noun).partition(' ')[2]}")
     if collection.answers:
         texts.append(f"{len(collection.answers):,} with a gold answer")
     return ", ".join(texts)

@@ -100,10 +100,14 @@ def _summary(rows: JudgedSet) -> str:
     text = f"{rows.form}: {counted(len(rows.rows), rows.unit)}{drawn}"
     for column in rows.label_columns[:1]:
         values = [row.entry.values.get(column) for row in rows.rows]
-        labels = ["" if value is None else str(value).strip() for value in values]
+        labels = []
+        for value in values:
+            labels.append("" if value is None else str(value).strip())
         numbers = Counter(labels)
         n_empty = numbers.pop("", 0)
-        counts = [f"{n:,} {label}" for label, n in sorted(numbers.items())]
+        counts = []
+        for label, n in sorted(numbers.items()):
+            counts.append(f"{n:,} {label}")
         if n_empty:
             counts.append(f"{n_empty:,} without a label")
         if len(counts) <= 6:
@@ -188,7 +192,10 @@ def _read_labels(
         if "good" in request.options:
             scale = request.scale or LabelScale.of_rubric(rubric)
             check_good(request.options["good"], scale)
-    return {name: labels_of_rows(rows, of, request.scale) for name, of in rubrics.items()}
+    labels = {}
+    for name, of in rubrics.items():
+        labels[name] = labels_of_rows(rows, of, request.scale)
+    return labels
 
 
 def _ask(settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet) -> SetVerdicts:
@@ -294,11 +301,17 @@ def _plan_lines(
         yield f"plan: {judge.name} judges {counted(len(rows.rows), rows.unit)} by {names}: {cost}"
         for reason, rubrics in judge.skipped.items():
             yield f"note: {judge.name} does not apply {', '.join(rubrics)}: {reason}"
-        blind = [rubric.name for rubric in judge.rubrics if "contexts" not in rubric.needs]
+        blind = []
+        for rubric in judge.rubrics:
+            if "contexts" not in rubric.needs:
+                blind.append(rubric.name)
         if blind and rows.are_pairs and rows.rows[0].contexts:
             advice = "a rubric with needs: [question, contexts, answer, other] does"
             yield f"note: {', '.join(blind)} does not read the passages of the pairs; {advice}"
-    costs = [judge.cost for judge in judges if judge.cost is not None]
+    costs = []
+    for judge in judges:
+        if judge.cost is not None:
+            costs.append(judge.cost)
     yield from output.short_budgets(config.budget, sum(costs, start=Estimate()))
 
 

@@ -171,7 +171,9 @@ def runs(folder: Path, score: str | None, verbose: bool, form: str) -> None:
 
     entries = list_runs(folder, score)
     if form == "json":
-        rows = [codec.to_json(entry) | {"path": place_of(entry, folder)} for entry in entries]
+        rows = []
+        for entry in entries:
+            rows.append(codec.to_json(entry) | {"path": place_of(entry, folder)})
         output.write_json(to_json({"schema": "ragbench.runs/1", "runs": rows}))
     elif form == "table" and not verbose and (screen := output.screen()).is_terminal:
         output.write_report(runs_screen(entries, folder, screen), form)
@@ -264,7 +266,9 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
     for name, by_query in causes.items():
         if system in (None, name):
             of_system = chain.from_iterable(by_query.values())
-            rows += [row for row in of_system if cause in (None, row.cause)]
+            for row in of_system:
+                if cause in (None, row.cause):
+                    rows.append(row)
     queries = {row.query_id for row in rows}
     questions = {query: views.question(query) for query in queries}
     labels = {query: views.label(query) for query in queries}

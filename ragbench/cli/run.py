@@ -153,7 +153,8 @@ def _run_collections(
         text = render(run_report(runs.record, verbose=verbose), "table", output.screen())
         cost = total_cost(experiment.record.cost for experiment in runs.experiments.values())
         pages = [cost_line(cost)] if cost is not None else []
-        pages += [f"{name}: {e.path / 'report.html'}" for name, e in runs.experiments.items()]
+        for name, experiment in runs.experiments.items():
+            pages.append(f"{name}: {experiment.path / 'report.html'}")
         pages.append(f"report: {runs.path / 'report.html'}")
         if quiet:
             # the first paragraph has the gates that did not pass, and the best systems
@@ -332,7 +333,9 @@ def _print_plan(title: str, nodes: Sequence[Step], lines: list[str], n_lines: in
 
     def report(stages: Iterable[tuple[str, str]], *more: str) -> TableReport:
         """Return the title, the stages as a table, and the lines."""
-        cells = [(TableCell(name), TableCell(state)) for name, state in stages]
+        cells = []
+        for name, state in stages:
+            cells.append((TableCell(name), TableCell(state)))
         table = Table((TableColumn(""), TableColumn("", "words")), tuple(cells), title)
         blocks = (table if cells else Paragraph((title,)), Paragraph((*lines, *more)))
         return TableReport(blocks, table)
@@ -377,7 +380,10 @@ def _merged(stages: Sequence[Step]) -> Step:
     from ragbench.llm.usage import Estimate
 
     units = {stage.unit for stage in stages}
-    costs = [stage.cost for stage in stages if stage.cost is not None]
+    costs = []
+    for stage in stages:
+        if stage.cost is not None:
+            costs.append(stage.cost)
     return Step(
         "",
         items=sum(stage.items for stage in stages),

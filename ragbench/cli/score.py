@@ -144,7 +144,10 @@ def command(
     from ragbench.registry import looking_in
 
     parts = {"per_query": per_query, "summary": not no_summary}
-    choices = {name: value for name, value in options.items() if value not in (None, (), False)}
+    choices = {}
+    for name, value in options.items():
+        if value not in (None, (), False):
+            choices[name] = value
     score = _predictions if "predictions" in choices or "references" in choices else _runs
     with looking_in([Path.cwd()]):  # `run` finds `python:` names there, too
         score(files, form, parts, choices)
@@ -159,7 +162,9 @@ def _runs(
     qrels, runs = options.pop("qrels", None), options.pop("runs", ())
     if files:
         qrels, *runs = files
-    paths = [run if run == "-" else os.path.realpath(run) for run in runs]
+    paths = []
+    for run in runs:
+        paths.append(run if run == "-" else os.path.realpath(run))
     repeated = "".join([run for n, run in enumerate(runs) if paths[n] in paths[:n]][:1])
     output.refuse(
         (not qrels, "no judgements: pass QRELS RUN..., or --qrels and --run"),

@@ -108,8 +108,14 @@ def score_runs(
 
 def _facts(names: Sequence[str], *, per_query: bool) -> list[str]:
     """Return the names that are facts of a run: `runid`, `num_q`, `relstring.20`."""
-    facts = [name for name in names if name in FACTS or _RELSTRING.fullmatch(name)]
-    strings = [name for name in facts if name.startswith("relstring")]
+    facts = []
+    for name in names:
+        if name in FACTS or _RELSTRING.fullmatch(name):
+            facts.append(name)
+    strings = []
+    for name in facts:
+        if name.startswith("relstring"):
+            strings.append(name)
     if strings and not per_query:
         allowed = "a measure; relstring is text of single queries: -q --format trec"
         raise OptionError("measure", "", strings[0], allowed)
@@ -138,7 +144,9 @@ def _score(
     workers: int | None,
 ) -> ScoredFile:
     """Score a run file; `-` is standard input."""
-    written_measures = [replace(measure, label=name) for name, measure in measures.items()]
+    written_measures = []
+    for name, measure in measures.items():
+        written_measures.append(replace(measure, label=name))
     with _reading_progress(run) as advance:
         ranked_file = evaluate.rank_run_file(
             run, qrels, written_measures, rules, workers=workers, on_bytes=advance
@@ -204,7 +212,9 @@ def _call_notes(source: str) -> list[str]:
     answers = read_predictions(source).values()
     n_complete = sum(answer.answer is not None for answer in answers)
     calls = Counter(call.name for answer in answers for call in answer.tool_calls or ())
-    per_answer = [f"{name} {n / len(answers):.2f}" for name, n in calls.items()]
+    per_answer = []
+    for name, n in calls.items():
+        per_answer.append(f"{name} {n / len(answers):.2f}")
     note = f"{n_complete} of {len(answers)} answers are complete"
     return [f"{note}; calls per answer: {', '.join(per_answer) or 'none'}"]
 

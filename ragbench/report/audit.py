@@ -71,7 +71,10 @@ def repair_lines(repair: Repair) -> Iterator[str]:
     counts = list_counts(repair.counts)
     yield f"{fmt.counted(len(repair.labels), 'gold quotes')}: {counts}"
     for status, advice in LABEL_STATUSES.items():
-        labels = [label for label in repair.labels if label.status == status != "kept"]
+        labels = []
+        for label in repair.labels:
+            if label.status == status != "kept":
+                labels.append(label)
         if labels:
             yield ""
             yield f"{status}: {len(labels)}{advice and f' ({advice})'}"
@@ -97,8 +100,13 @@ def audit_chapter(audit: Audit) -> Chapter:
     head += fmt.counted(audit.queries, "queries")
     grids = []
     for kind, (title, advice) in FINDING_KINDS.items():
-        findings = [finding for finding in audit.findings if finding.kind == kind]
-        rows = [(printable(finding.place), printable(finding.problem)) for finding in findings]
+        findings = []
+        for finding in audit.findings:
+            if finding.kind == kind:
+                findings.append(finding)
+        rows = []
+        for finding in findings:
+            rows.append((printable(finding.place), printable(finding.problem)))
         if rows:
             caption = f"{title}: {len(rows)} ({advice})"
             grids.append(word_table(("place", "finding"), rows, caption))

@@ -171,7 +171,9 @@ def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]
 
 def _statistic_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
     """Yield the values of agreements and correlations, from `part` on in `COLUMNS`."""
-    levels = {f"correlation of {n}s": of.coefficients for n, of in _levels(rubric).items()}
+    levels = {}
+    for n, of in _levels(rubric).items():
+        levels[f"correlation of {n}s"] = of.coefficients
     parts = {"agreement": rubric.agreement, "people and people": rubric.ceiling, **levels}
     for part, coefficients in parts.items():
         yield from statistic_rows(part, coefficients)
@@ -422,7 +424,9 @@ def _corrected_lines(rubric: records.CertifiedRubric) -> Iterator[str]:
             pair = f"{printable(name)} - {printable(correction.against)}"
             yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(correction)}"
     yield from _order(rubric)
-    reasons = {f"mean, {printable(name)}": of.reason for name, of in rubric.corrected.items()}
+    reasons = {}
+    for name, of in rubric.corrected.items():
+        reasons[f"mean, {printable(name)}"] = of.reason
     for name, correction in rubric.corrected_differences.items():
         reasons[f"difference, {printable(name)}"] = correction.reason
     # many systems may share a reason, which is printed once
@@ -435,7 +439,10 @@ def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
     pairs = rubric.corrected_order
     if not pairs:
         return
-    means = {name: of.mean for name, of in rubric.corrected.items() if of.mean is not None}
+    means = {}
+    for name, of in rubric.corrected.items():
+        if of.mean is not None:
+            means[name] = of.mean
     names = sorted(means, key=lambda name: (-means[name], name))
     yield f"order by corrected mean: {', '.join(map(printable, names))}"
     for text, differs in (("shown", True), ("not shown", False)):

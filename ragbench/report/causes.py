@@ -26,7 +26,10 @@ def judged_scores(systems: Iterable[SystemSummary]) -> dict[str, str]:
     """
     scores = {}
     for system in systems:
-        names = [name for name, score in system.scores.items() if score.kind == "judge"]
+        names = []
+        for name, score in system.scores.items():
+            if score.kind == "judge":
+                names.append(name)
         if names and present_causes([system]) == ["unknown"]:
             scores[system.name] = names[0]
     return scores
@@ -73,7 +76,9 @@ def present_causes(systems: Sequence[SystemSummary | ComparedSystem]) -> list[An
     """Return the causes that occur in some system, in the order of `CAUSES`."""
     present = set[str]()
     for system in systems:
-        present.update(cause for cause, n in system.causes.items() if n)
+        for cause, n in system.causes.items():
+            if n:
+                present.add(cause)
     return [cause for cause in CAUSES if cause in present]
 
 

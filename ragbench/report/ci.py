@@ -63,7 +63,9 @@ def render_error(code: int, text: str) -> str:
 def _write_suite(suite: ElementTree.Element, duration: Mapping[str, str]) -> str:
     """Return a suite as the text of a JUnit file, with a line end; adds its counts and duration."""
     parts = {"failures": "failure", "errors": "error", "skipped": "skipped"}
-    counts = {name: str(len(suite.findall(f"testcase/{tag}"))) for name, tag in parts.items()}
+    counts = {}
+    for name, tag in parts.items():
+        counts[name] = str(len(suite.findall(f"testcase/{tag}")))
     counts = {"tests": str(len(suite.findall("testcase"))), **counts}
     suite.attrib.update({**duration, **counts})
     del counts["skipped"]  # the root has no such attribute
@@ -230,7 +232,10 @@ def worst_line(query: WorseQuery) -> str:
         'q12 Who?  0.500 -> 0.00'
     """
     question = " ".join([query.query_id, *query.question.split()])
-    scores = [score for score in (query.baseline, query.score) if score is not None]
+    scores = []
+    for score in (query.baseline, query.score):
+        if score is not None:
+            scores.append(score)
     return f"{printable(question)}  {' -> '.join(map(significant, scores))}"
 
 

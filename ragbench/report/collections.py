@@ -152,7 +152,9 @@ def run_report(summary: CollectionsSummary, *, verbose: bool) -> TableReport:
     chapter = _lay_out(summary, brief=not verbose)
     if not verbose:
         # words tell the verdicts, and the signs need a legend
-        tables = [replace(table, rows=_without_marks(table.rows)) for table in chapter.grids]
+        tables = []
+        for table in chapter.grids:
+            tables.append(replace(table, rows=_without_marks(table.rows)))
         notes = fmt.labelled("note", summary.notes)
         ending = Paragraph((_BRIEF_METHOD, *notes))
         return TableReport((Paragraph(chapter.headlines), *tables, ending), _rows(summary))

@@ -97,7 +97,11 @@ class Explanation:
     @property
     def systems(self) -> list[SystemSummary]:
         """Return the selected systems in the order of the run; [] for an unknown name."""
-        return [s for s in self.summary.systems if self.system in (None, s.name)]
+        systems = []
+        for system in self.summary.systems:
+            if self.system in (None, system.name):
+                systems.append(system)
+        return systems
 
     @property
     def flows(self) -> list[CauseFlow]:
@@ -108,7 +112,10 @@ class Explanation:
     @cached_property
     def repeats(self) -> Mapping[str, int]:
         """System -> number of its repetitions; a system without any is absent."""
-        numbers = {row.system: 0 for row in self.rows if row.sample is not None}
+        numbers = {}
+        for row in self.rows:
+            if row.sample is not None:
+                numbers[row.system] = 0
         for row in self.rows:
             if row.sample is not None:
                 numbers[row.system] = max(numbers[row.system], row.sample + 1)
@@ -149,17 +156,19 @@ def explanation_report(explanation: Explanation, n_listed: int = _LISTED) -> Tab
     # names come from files, so that they may hold control codes
     title = f"{printable(explanation.summary.name)}: {TITLE}"
     # where no cause is known, the verdicts of the judge tell more
-    systems = [s for s in explanation.systems if s.name not in explanation.judged_systems]
+    systems = []
+    for system in explanation.systems:
+        if system.name not in explanation.judged_systems:
+            systems.append(system)
     blocks: list[Block] = [Paragraph((title,))] if systems else []
     blocks += [*_judged_blocks(explanation, n_listed), *cause_tables(systems)]
     for system in systems:
         if explanation.system is not None and system.cause_shares:
             # the shares need room: on a terminal, only for a selected system
             shares = []
-            for cause, s in system.cause_shares.items():
-                shares.append(
-                    (label(fmt.cause_words(cause)), _quantity(s.count), number(s.share, s.interval))
-                )
+            for cause, share in system.cause_shares.items():
+                words, count = label(fmt.cause_words(cause)), _quantity(share.count)
+                shares.append((words, count, number(share.share, share.interval)))
             blocks.append(number_table(("cause", "queries", "share"), shares))
         blocks += _slice_tables(system)
     for flow in explanation.flows:
@@ -267,8 +276,12 @@ def explanation_json(explanation: Explanation) -> dict[str, object]:
     """
     systems = []
     for system in explanation.systems:
-        shares = {cause: to_json(share) for cause, share in system.cause_shares.items()}
-        by_field = {name: dict(slices) for name, slices in system.causes_by.items()}
+        shares = {}
+        for cause, share in system.cause_shares.items():
+            shares[cause] = to_json(share)
+        by_field = {}
+        for name, slices in system.causes_by.items():
+            by_field[name] = dict(slices)
         content = {"name": system.name, "causes": dict(system.causes.items())}
         systems.append({**content, "cause_shares": shares, "causes_by": by_field})
     queries = []

@@ -32,9 +32,15 @@ def result_sentences(page: Layout, most: int = _MOST_SENTENCES) -> list[str]:
     a line of its own.
     """
     n_counts = 1 if page.gates else 0
-    results = [line for line in page.headlines[n_counts:] if line not in page.silent]
+    results = []
+    for line in page.headlines[n_counts:]:
+        if line not in page.silent:
+            results.append(line)
     first, further = results[:most], results[most:]
-    sure = [line for line in further if any(word in line for word in SURE)]
+    sure = []
+    for line in further:
+        if any(word in line for word in SURE):
+            sure.append(line)
     leads = filter(None, (page.lead, page.noise_sentence, page.purchase_sentence))
     is_brief = most < _MOST_SENTENCES
     has_counts = not is_brief or all(gate.verdict == "pass" for gate in page.gates)

@@ -223,7 +223,9 @@ def _loss_tables(fixes: FixList) -> Iterator[Table]:
 def _questions(queries: Sequence[str], fixes: FixList, repeats: int = 1) -> tuple[str, str]:
     """Return the number of questions, of which a repetition is a part, and the first 10 names."""
     ids = list(dict.fromkeys(queries))
-    names = [printable(fixes.labels.get(query, query)) for query in ids[:_LISTED]]
+    names = []
+    for query in ids[:_LISTED]:
+        names.append(printable(fixes.labels.get(query, query)))
     more = ", ..." if len(ids) > _LISTED else ""
     return questions(_parts(queries, repeats)), f"{', '.join(names)}{more}"
 

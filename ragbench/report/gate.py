@@ -211,7 +211,9 @@ def question_line(
     """
     if not views:
         return worst_line(query)
-    pages = [(view[query.query_id], name) for view, name in views]
+    pages = []
+    for view, name in views:
+        pages.append((view[query.query_id], name))
     sides = [side for view, name in pages if (side := view.system(name)) is not None]
     head = pages[-1][0]
     line = worst_line(structs.replace(query, query_id=head.label, question=head.question))
@@ -236,7 +238,9 @@ def _answers(sides: Sequence[SystemView]) -> str:
     """Return the first answers that differ between both sides, shortened; empty without any."""
     by_side = list[list[str]]()
     for side in sides:
-        texts = [" ".join((row.answer or "").split()) for row in side.answers]
+        texts = []
+        for row in side.answers:
+            texts.append(" ".join((row.answer or "").split()))
         by_side += [texts] if texts else []
     # a repeated system may lose in a later repetition
     for answers in zip(*by_side, strict=False):
@@ -477,7 +481,8 @@ def _changes(review: GateReview, blind: Sequence[str], facts: Sequence[str]) -> 
         news.append((0 if failed.is_sure else 5, failed.line))
     looks = filter(None, [review.looks])
     for place, lines in ((2, blind), (4, review.noise), (6, looks), (7, facts)):
-        news += [(place, line) for line in lines]
+        for line in lines:
+            news.append((place, line))
     unchanged = []
     for score in review.scores:
         place_of_score = _place(score)

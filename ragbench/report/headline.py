@@ -55,7 +55,10 @@ def lead(summary: Summary, comparisons: Comparisons) -> str:
     measure = lead_measure(summary, comparisons)
     if measure is not None:
         return headline(measure, summary, comparisons)
-    systems = [system for system in summary.systems if system.role != "control"]
+    systems = []
+    for system in summary.systems:
+        if system.role != "control":
+            systems.append(system)
     if any(score.mean is not None for system in systems for score in system.scores.values()):
         return ""
     systems.sort(key=lambda system: system.name not in summary.user_systems)
@@ -72,8 +75,14 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     nothing comes after others, unless it counts questions. There is no measure if nothing was
     scored, or if no retriever has retrieved any gold: then the reason says more.
     """
-    systems = [system for system in summary.systems if system.role != "control"]
-    of_user = [system for system in systems if system.name in summary.user_systems]
+    systems = []
+    for system in summary.systems:
+        if system.role != "control":
+            systems.append(system)
+    of_user = []
+    for system in systems:
+        if system.name in summary.user_systems:
+            of_user.append(system)
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
     for rivals in (of_user, systems):
         scored: dict[str, None] = {}
@@ -92,7 +101,10 @@ def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[
     """Return True if a measure is the count of hits, of which none has any gold."""
     if counted_cause(measure) != "found" or measure not in silent:
         return False
-    rivals = [system for system in systems if measure in system.scores]
+    rivals = []
+    for system in systems:
+        if measure in system.scores:
+            rivals.append(system)
     causes: set[str] = set()
     for system in rivals:
         causes |= {cause for cause, n in system.causes.items() if n}
@@ -141,7 +153,10 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
     place = _Standing.of(first, measure, family)
     is_users = first.name in summary.user_systems
-    peers = [s for s in rivals if (s.name in summary.user_systems) == is_users]
+    peers = []
+    for system in rivals:
+        if (system.name in summary.user_systems) == is_users:
+            peers.append(system)
     parts = [place.statement if peers else place.alone]
     for peer in peers:
         difference = family.between(first.name, peer.name)

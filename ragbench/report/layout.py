@@ -142,7 +142,10 @@ def _sections(
 def _gate_counts(gates: Sequence[Decision]) -> list[str]:
     """Return the sentence with the number of gates of each verdict; [] without gates."""
     counts = Counter(gate.verdict for gate in gates)
-    verdicts = [f"{counts[v]} {word}" for v, word in _VERDICTS.items() if counts[v]]
+    verdicts = []
+    for verdict, word in _VERDICTS.items():
+        if counts[verdict]:
+            verdicts.append(f"{counts[verdict]} {word}")
     return [f"gates: {', '.join(verdicts)}"] if verdicts else []
 
 
@@ -210,7 +213,10 @@ def _telling_measure(scores: Scores, silent: Set[str]) -> str | None:
     scored = _scored(scores)
     if RIGHT in scored:
         return RIGHT
-    telling = [name for name in scored if name not in silent]
+    telling = []
+    for name in scored:
+        if name not in silent:
+            telling.append(name)
     names = _names(scores)
     if telling or silent.isdisjoint(names):
         return (telling or names)[0]
@@ -376,7 +382,10 @@ def _slice_grids(
     summary: Summary, groups: Mapping[Group, Scores], *, narrow: bool
 ) -> Iterator[Table]:
     """Yield a table for each field: a row per slice and system with its scores and causes."""
-    systems = [s for s in summary.systems if s.causes_by and s.role != "control"]
+    systems = []
+    for system in summary.systems:
+        if system.causes_by and system.role != "control":
+            systems.append(system)
     has_causes = len(judged_scores(systems)) < len(systems)
     measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
     for field in dict.fromkeys(field for s in systems for field in s.causes_by):
@@ -421,7 +430,10 @@ def build_slices(comparisons: Comparisons, grids: tuple[Table, ...]) -> Chapter 
     the names of slices with too few queries for a test.
     """
     rows, lines = comparisons.slices, list[str]()
-    worse = [row for row in rows if row.worse and row.difference is not None]
+    worse = []
+    for row in rows:
+        if row.worse and row.difference is not None:
+            worse.append(row)
     # equal p-values by the size of the loss
     worse.sort(key=lambda row: (row.p_adjusted or 0.0, -abs(row.difference or 0.0)))
     if len(worse) > MOST_ROWS:
@@ -448,7 +460,10 @@ def build_slices(comparisons: Comparisons, grids: tuple[Table, ...]) -> Chapter 
 
 def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
     """Return a line on a field: the number of slices that got worse, 5 names of untested ones."""
-    tested = {row.slice for row in rows if row.worse is not None}
+    tested = set()
+    for row in rows:
+        if row.worse is not None:
+            tested.add(row.slice)
     worse = {row.slice for row in rows if row.worse}
     slices = dict.fromkeys(row.slice for row in rows)
     untested = []

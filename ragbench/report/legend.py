@@ -154,7 +154,8 @@ def _correction(comparisons: Comparisons) -> str:
     name = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     sizes: set[int] = set()
     for family in comparisons.measures:
-        sizes.update(row.n_comparisons or 0 for row in family.comparisons)
+        for row in family.comparisons:
+            sizes.add(row.n_comparisons or 0)
     counts = sorted(sizes - {0})
     # measures that some systems lack have fewer comparisons
     number = " to ".join(dict.fromkeys(str(n) for n in (*counts[:1], *counts[-1:])))

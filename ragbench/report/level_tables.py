@@ -48,7 +48,9 @@ def confusion_table(confusion: Mapping[str, Mapping[str, int]]) -> Table:
     """Return the number of labels by the level of people and of the judge."""
     rows = []
     for people in _LEVELS:
-        cells = [count(confusion[people][judge]) for judge in _LEVELS]
+        cells = []
+        for judge in _LEVELS:
+            cells.append(count(confusion[people][judge]))
         rows.append((label(f"people {people}"), *cells))
     return number_table(("labels", "judge pass", "judge fail"), rows)
 
@@ -97,7 +99,10 @@ def group_notes(rubric: records.CertifiedRubric) -> Iterator[str]:
     reasons: dict[str, None] = {}
     n_undefined = 0
     for name in ("tpr", "tnr"):
-        undefined = [of.agreement[name] for of in groups if of.agreement[name].value is None]
+        undefined = []
+        for of in groups:
+            if of.agreement[name].value is None:
+                undefined.append(of.agreement[name])
         n_undefined += bool(undefined)
         reasons |= dict.fromkeys(share.reason for share in undefined if share.reason)
     if n_undefined == 2:
@@ -110,9 +115,13 @@ def _rare_table(rubric: records.CertifiedRubric) -> Table:
     names = _names(rubric, ("precision", "f1", records.KAPPA))
     rows = []
     for group, of in rubric.groups.items():
-        counts = [count(of.confusion[people][judge]) for people, judge in _pairs()]
+        counts = []
+        for people, judge in _pairs():
+            counts.append(count(of.confusion[people][judge]))
         rows.append((label(group), *_cells(of.agreement, names), *counts))
-    heads = [f"{people}/{judge}" for people, judge in _pairs()]
+    heads = []
+    for people, judge in _pairs():
+        heads.append(f"{people}/{judge}")
     return number_table((f"{rubric.by}, people/judge", *names.values(), *heads), rows)
 
 

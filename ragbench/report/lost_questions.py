@@ -60,13 +60,21 @@ def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableRe
 def _count_table(explanation: Explanation) -> Table:
     """Return the number of questions of each cause, a row for each system."""
     with_causes = [system for system in explanation.systems if system.causes]
-    read = {system.retriever for system in with_causes if system.retriever != system.name}
-    systems = [system for system in with_causes if system.name not in read]
+    read = set()
+    for system in with_causes:
+        if system.retriever != system.name:
+            read.add(system.retriever)
+    systems = []
+    for system in with_causes:
+        if system.name not in read:
+            systems.append(system)
     causes = present_causes(systems)
     rows = []
     for system in systems:
         counts = [system.causes.get(cause, 0) for cause in causes]
-        cells = [TableCell(fmt.questions(n) if n else fmt.MISSING, n) for n in counts]
+        cells = []
+        for n in counts:
+            cells.append(TableCell(fmt.questions(n) if n else fmt.MISSING, n))
         rows.append((label(system.name), *cells))
     columns = (TableColumn(fmt.cause_words(cause), "number") for cause in causes)
     totals = sorted({fmt.total_of(system.causes) for system in systems})
@@ -79,7 +87,10 @@ def _first_system(explanation: Explanation) -> str:
     """Return the system of the first sentence of the run; '' if no system has lost a question."""
     measure = lead_measure(explanation.summary, explanation.comparisons)
     systems = [] if measure is None else leading_systems(measure, explanation.summary)
-    names = [system.name for system in (*systems, *explanation.systems) if system.causes]
+    names = []
+    for system in (*systems, *explanation.systems):
+        if system.causes:
+            names.append(system.name)
     return next(iter(names), "")
 
 

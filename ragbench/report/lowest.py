@@ -46,7 +46,9 @@ def read_lowest(views: QueryViews, scores: Mapping[str, str]) -> list[LowestAnsw
     lowest: list[LowestAnswer] = []
     for name, score in scores.items():
         sign = -1 if _best_score(summaries[name], score) == 0 else 1
-        answers = [LowestAnswer(name, *row) for row in read_scores(views.folder, name, score)]
+        answers = []
+        for row in read_scores(views.folder, name, score):
+            answers.append(LowestAnswer(name, *row))
         lowest += sorted(answers, key=lambda answer: sign * answer.score)
     return lowest
 

@@ -192,6 +192,9 @@ def _repeat_text(number: int, texts: Sequence[str | None]) -> str:
 
 def _flipping_score(system: SystemSummary) -> str | None:
     """Return `right` if questions flip by it, else the first such score."""
-    names = [name for name, noise in system.noise.items() if noise.flipping]
+    names = []
+    for name, noise in system.noise.items():
+        if noise.flipping:
+            names.append(name)
     names.sort(key=lambda name: name != RIGHT)
     return names[0] if names else None

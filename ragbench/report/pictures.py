@@ -160,7 +160,10 @@ def differences_by_query(
         for row in family.comparisons:
             scores = per_query[row.system][family.measure]
             base = per_query[row.baseline][family.measure]
-            common = [query for query in scores if query in base]
+            common = []
+            for query in scores:
+                if query in base:
+                    common.append(query)
             values = np.array([scores[query] - base[query] for query in common])
             entry = QueryDifferences(row.system, row.baseline, common, values)
             by_measure.setdefault(family.measure, []).append(entry)
@@ -201,7 +204,9 @@ def _draw_bars(
 ) -> str:
     """Draw a bar per query, largest difference first; return the counts of gains and losses."""
     values = row.values[np.isfinite(row.values)]
-    ids = [row.query_ids[n] for n in np.flatnonzero(np.isfinite(row.values)).tolist()]
+    ids = []
+    for n in np.flatnonzero(np.isfinite(row.values)).tolist():
+        ids.append(row.query_ids[n])
     order = np.argsort(-values, kind="stable")
     if len(order) > _MOST_BARS:
         order = order[np.linspace(0, len(order) - 1, _MOST_BARS).round().astype(int)]

@@ -35,14 +35,17 @@ _NAMES = {
 
 def pairs_report(certificate: PairCertificate) -> TableReport:
     """Return a certificate of pairs as a report: a sentence, and a table for each judge."""
-    sentences = [_sentence(name, of) for name, of in certificate.rubrics.items()]
+    sentences = []
+    for name, of in certificate.rubrics.items():
+        sentences.append(_sentence(name, of))
     blocks: list[Block] = [Paragraph(tuple(sentences), is_strong=True)]
     rows: list[tuple[Raw, ...]] = []
     for name, rubric in certificate.rubrics.items():
         head = f"{certificate.run}: {name} by judge {rubric.judge} ({rubric.model})"
         blocks.append(Paragraph((printable(head),), is_apart=True))
         blocks.append(_table(rubric))
-        rows += [(name, rubric.judge, rubric.model, *row) for row in _rows(rubric)]
+        for row in _rows(rubric):
+            rows.append((name, rubric.judge, rubric.model, *row))
     legend = f"[low, high]: {certificate.confidence * 100:g} % interval for other samples of rows"
     blocks.append(Paragraph((legend, "a tie is not right"), is_apart=True))
     return TableReport(tuple(blocks), data_table(COLUMNS, rows), printable(certificate.run))

@@ -61,7 +61,10 @@ def render_query(
         if not systems or system.name in systems:
             lines += ["", *page.system(system)]
     names = set(systems) or {system.name for system in view.systems}
-    pairs = [row for row in view.pairs if {row.system, row.other} & names]
+    pairs = []
+    for row in view.pairs:
+        if {row.system, row.other} & names:
+            pairs.append(row)
     for title, rows in (("which answer is better", pairs), ("graded by a judge", view.graded)):
         lines += ["", title] if rows else []
         for row in rows:
@@ -190,7 +193,10 @@ class _QueryText:
         elif source is not None and system.ranking:
             self.printed.add(source)
         yield from self.hit_lines(hits)
-        ranked = [hit for hit in hits if hit.rank is not None]
+        ranked = []
+        for hit in hits:
+            if hit.rank is not None:
+                ranked.append(hit)
         more = sum(hit.rank is not None for hit in system.ranking) - len(ranked)
         if ranked and more:
             yield f"{_INDENT}and {more} more hits"
@@ -390,7 +396,10 @@ def prompts_sent(
     for name, answer in zip(("answer", "other"), answers, strict=False):
         if answer is not None and answer.answer is not None:
             texts[name] = answer.answer
-    whole = {n: text for n, text in enumerate(passages, start=1) if text is not None}
+    whole = {}
+    for n, text in enumerate(passages, start=1):
+        if text is not None:
+            whole[n] = text
     texts |= {f"passage {n}": text for n, text in whole.items()}
     # all passages as one text only if none is missing
     if len(whole) == len(passages):

@@ -89,7 +89,10 @@ def select_scores(summary: Summary, measures: Sequence[str]) -> Summary:
             raise errors.OptionError("report", "-m", name, ", ".join(available))
     systems = []
     for system in summary.systems:
-        scores = {name: system.scores[name] for name in measures if name in system.scores}
+        scores = {}
+        for name in measures:
+            if name in system.scores:
+                scores[name] = system.scores[name]
         systems.append(structs.replace(system, scores=scores))
     return structs.replace(summary, systems=tuple(systems))
 
@@ -267,7 +270,10 @@ def _one_screen(
     if lost and run is not None:
         lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
     choices = _choice_notes(summary)
-    remarks = [note for note in page.notes if note not in choices]
+    remarks = []
+    for note in page.notes:
+        if note not in choices:
+            remarks.append(note)
     notes = fmt.labelled("note", (*choices, *remarks))
 
     def report(n_sentences: int, n_notes: int) -> TableReport:
@@ -309,7 +315,10 @@ def cost_line(cost: RunCost) -> str:
         >>> cost_line(RunCost(usd=None, by={"judge j": None}, unpriced={"m": "prices.m"}))
         'cost of this run: not known; m has no known price: write prices.m'
     """
-    priced = {name: usd for name, usd in cost.by.items() if usd is not None}
+    priced = {}
+    for name, usd in cost.by.items():
+        if usd is not None:
+            priced[name] = usd
     total = sum(priced.values()) if cost.usd is None else cost.usd
     line = f"cost: {_dollars(total)} USD paid by this run"
     if cost.usd is None:

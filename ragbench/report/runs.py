@@ -209,7 +209,9 @@ def _change(compared: ComparedRuns, measure: str, row: Difference) -> str:
         return " -> ".join(_means(compared, measure, row))
     systems = {system.name: system.scores for system in compared.systems}
     scores = [systems[name][measure] for name in (row.baseline, row.system)]
-    counts = [f"{round((score.mean or 0.0) * score.n)} of {score.n}" for score in scores]
+    counts = []
+    for score in scores:
+        counts.append(f"{round((score.mean or 0.0) * score.n)} of {score.n}")
     if scores[0].n == scores[1].n:
         counts[0] = counts[0].partition(" of ")[0]
     return " -> ".join(counts)
@@ -224,7 +226,9 @@ def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
 def _score_table(compared: ComparedRuns) -> Table:
     """Return the table of scores of common systems, before and after."""
     # only the measures with stored queries have counts
-    counts = {(m.measure, m.system): (m.up, m.down, m.same) for m in compared.moved}
+    counts = {}
+    for moves in compared.moved:
+        counts[(moves.measure, moves.system)] = (moves.up, moves.down, moves.same)
     rows = []
     for family in compared.firsts:
         for row in family.comparisons:
@@ -382,7 +386,9 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
     """Return the trend of the runs of an experiment, by the score of its newest run."""
     score = runs[-1].score or ""
     # a run whose first score is another one has no place in this trend
-    scores = [run.scores if run.score == score else {} for run in runs]
+    scores = []
+    for run in runs:
+        scores.append(run.scores if run.score == score else {})
     # newest first: a system that the newest run lacks has the position of its last run
     systems: dict[str, None] = {}
     for of_run in reversed(scores):
@@ -479,7 +485,10 @@ def _brief_runs(
     for trend in trends[len(trends) - n_trends :]:
         blocks.append(replace(trend.table(), most=n_systems, more="systems: --verbose"))
     counts = {"earlier runs": len(entries) - n_runs, "trends": len(trends) - n_trends}
-    more = [fmt.counted(n, noun) for noun, n in counts.items() if n > 0]
+    more = []
+    for noun, n in counts.items():
+        if n > 0:
+            more.append(fmt.counted(n, noun))
     if more:
         blocks.append(Paragraph((f"more with --verbose: {fmt.listed(more)}",)))
     return TableReport(tuple(blocks), data_table((), ()))

@@ -43,8 +43,13 @@ _ORDER = {family: position for position, family in enumerate(_PRINTED)}
 @cache
 def _families() -> dict[str, str]:
     """Return name of our measure -> name in trec_eval, as `ndcg@` -> `ndcg_cut`."""
-    names = [name for name in _PRINTED if name not in FACTS]
-    measures = [parse_measures([name], trec_eval_defaults=True)[0] for name in names]
+    names = []
+    for name in _PRINTED:
+        if name not in FACTS:
+            names.append(name)
+    measures = []
+    for name in names:
+        measures.append(parse_measures([name], trec_eval_defaults=True)[0])
     keys = (f"{m.spec.name}{'' if m.k is None else '@'}" for m in measures)
     return dict(zip(keys, names, strict=True))
 
@@ -76,7 +81,9 @@ class ScoredFile:
         the order of the scores.
         """
         columns = self.evaluation.columns
-        values = {name: column.values.tolist() for name, column in columns.items()}
+        values = {}
+        for name, column in columns.items():
+            values[name] = column.values.tolist()
         causes = [column.causes.tolist() for column in columns.values()]
         queries = self.evaluation.query_ids
         for row in sorted(range(len(queries)), key=lambda row: id_bytes(queries[row])):
@@ -220,7 +227,11 @@ def _counts(systems: Sequence[ScoredFile]) -> list[str]:
         by_system[scored.name] = count_lines({scored.name: scores}, list(scores))
     if len(set(map(tuple, by_system.values()))) == 1:
         return by_system[systems[0].name]
-    return [f"{printable(name)}: {line}" for name, lines in by_system.items() for line in lines]
+    counts = []
+    for name, lines in by_system.items():
+        for line in lines:
+            counts.append(f"{printable(name)}: {line}")
+    return counts
 
 
 def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, TableCell]:
@@ -315,7 +326,9 @@ def render_trec(
         read = scored.evaluation.input_counts
         n = read.scored if isinstance(read, RunCounts) else len(scored.evaluation.query_ids)
         values = {"runid": scored.name, "num_q": str(n)}
-        lines += (_line(fact, ALL, value) for fact, value in values.items() if fact in printed)
+        for fact, value in values.items():
+            if fact in printed:
+                lines.append(_line(fact, ALL, value))
         lines += _summary_lines(scored, places, totals) if summary else ()
     return "".join(lines)
 

@@ -283,7 +283,10 @@ def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
 def _headline(entry: Ranked, confidence: str) -> str:
     """Return the sentence on the system that ranks first, and which systems it beats."""
     name = printable(entry.name)
-    first = [system for system in entry.systems if system.rank == 1]
+    first = []
+    for system in entry.systems:
+        if system.rank == 1:
+            first.append(system)
     if not first:
         return f"no system has a rank by {name}"
     if len(first) > 1:

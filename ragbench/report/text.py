@@ -217,7 +217,10 @@ def sparkline(values: Sequence[float | None]) -> str:
         >>> sparkline([0.1, 0.2, None, 0.4])
         '▁▃ █'
     """
-    finite = [value for value in values if value is not None and math.isfinite(value)]
+    finite = []
+    for value in values:
+        if value is not None and math.isfinite(value):
+            finite.append(value)
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     # halves before the subtraction: the span of two huge numbers would overflow
     span = high / 2 - low / 2
@@ -285,8 +288,13 @@ def cause_bar(causes: Mapping[AnswerCause, Quantity], width: int = _BAR) -> str:
     total = sum(causes.values())
     if not total:
         return ""
-    present = [cause for cause in CAUSES if causes.get(cause)]
-    cells = {cause: max(1, round(width * causes[cause] / total)) for cause in present}
+    present = []
+    for cause in CAUSES:
+        if causes.get(cause):
+            present.append(cause)
+    cells = {}
+    for cause in present:
+        cells[cause] = max(1, round(width * causes[cause] / total))
     # the largest share absorbs the rounding errors
     largest = max(present, key=lambda cause: causes[cause])
     cells[largest] = max(1, cells[largest] + width - sum(cells.values()))

@@ -78,7 +78,10 @@ class Latex:
         lines, number = [], 0
         for title, full_table in tables:
             table = _without_intervals(full_table) if self.plain else full_table
-            signs = [entry for entry in signs_of(table, report.blocks) if entry[0] != SIGNS["best"]]
+            signs = []
+            for entry in signs_of(table, report.blocks):
+                if entry[0] != SIGNS["best"]:
+                    signs.append(entry)
             legend = [f"{sign}: {text}." for sign, text in signs]
             head = ": ".join(filter(None, (title, report.subject)))
             sentences = []
@@ -86,7 +89,8 @@ class Latex:
                 sentences.append(line if line.endswith(":") else f"{line}.")
             caption, short = " ".join([*sentences, *legend]), title or report.subject
             if self.caption:
-                lines += [f"% {line}" for line in (*sentences, *legend)]
+                for line in (*sentences, *legend):
+                    lines.append(f"% {line}")
                 short = f"{self.caption} ({title})" if len(tables) > 1 else self.caption
                 caption = short
             for place, part in enumerate(_parts(table, self.columns)):
@@ -130,13 +134,22 @@ def escape_latex(text: str) -> str:
 def _parts(table: Table, most: int | None) -> Iterator[list[int]]:
     """Yield the numbers of the columns of each table, of at most `most` groups of columns."""
     columns = table.columns
-    places = [n for n, column in enumerate(columns) if column.kind != "bar"]
+    places = []
+    for n, column in enumerate(columns):
+        if column.kind != "bar":
+            places.append(n)
     # a group begins at a column that may break; columns before the first group repeat
-    starts = [n for n in places if columns[n].breaks]
+    starts = []
+    for n in places:
+        if columns[n].breaks:
+            starts.append(n)
     if most is None or len(starts) <= most:
         yield places
         return
-    repeated = [n for n in places if n < starts[0]]
+    repeated = []
+    for n in places:
+        if n < starts[0]:
+            repeated.append(n)
     for start, end in pairwise([*starts[::most], len(columns)]):
         yield [*repeated, *(n for n in places if start <= n < end)]
 
@@ -146,7 +159,9 @@ def _width(table: Table, place: int) -> float:
     if table.columns[place].kind == "words":
         return _NARROWEST + 2
     cells = (row[place] for row in table.rows)
-    texts = [len(cell.text + cell.letters) + _SMALL * len(cell.interval) for cell in cells]
+    texts = []
+    for cell in cells:
+        texts.append(len(cell.text + cell.letters) + _SMALL * len(cell.interval))
     return max([len(table.columns[place].head), *texts]) + 2
 
 
@@ -169,7 +184,10 @@ def _table_lines(table: Table, places: Sequence[int], caption: str, label: str) 
 
 def _alignments(table: Table, places: Sequence[int]) -> Iterator[str]:
     """Yield the letter of each column: numbers at the right, sentences in lines of some width."""
-    words = [n for n in places if table.columns[n].kind == "words"]
+    words = []
+    for n in places:
+        if table.columns[n].kind == "words":
+            words.append(n)
     used_width = sum(_width(table, n) for n in places if n not in words)
     for n in places:
         kind = table.columns[n].kind

@@ -155,7 +155,10 @@ def _column(table: Table, place: int, screen: Screen) -> list[str]:
 
 def _parts(table: Table, widths: Sequence[int], room: int) -> list[list[int]]:
     """Return the numbers of the columns of each table that fits, where columns break."""
-    starts = [n for n, column in enumerate(table.columns) if column.breaks]
+    starts = []
+    for n, column in enumerate(table.columns):
+        if column.breaks:
+            starts.append(n)
     # sentences need no table of their own: they are wrapped
     pairs = zip(widths, table.columns, strict=True)
     widths = [min(w, _NARROWEST) if column.kind == "words" else w for w, column in pairs]
@@ -193,7 +196,10 @@ def _fit(
     from rich.text import Text
 
     widths = _shrink(columns, kinds, width)
-    sentences = [w for w, kind in zip(widths, kinds, strict=True) if kind == "words"]
+    sentences = []
+    for column_width, kind in zip(widths, kinds, strict=True):
+        if kind == "words":
+            sentences.append(column_width)
     if "bar" in kinds and min(sentences, default=0) < _NARROWEST:
         columns = [c for c, kind in zip(columns, kinds, strict=True) if kind != "bar"]
         kinds = [kind for kind in kinds if kind != "bar"]
@@ -250,7 +256,10 @@ def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width
                 pieces = chain.from_iterable(re.split(breaks, cell) for cell in columns[n])
                 least[n] = min(widths[n], max([narrowest, *map(display_width, pieces)]))
         while excess > 0:
-            shrinkable = [n for n in least if widths[n] > least[n]]
+            shrinkable = []
+            for n in least:
+                if widths[n] > least[n]:
+                    shrinkable.append(n)
             if not shrinkable:
                 break
             widths[max(shrinkable, key=widths.__getitem__)] -= 1

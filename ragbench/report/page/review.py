@@ -33,9 +33,12 @@ def write_review_page(path: Path, entries: Sequence[Entry], documents: Sequence[
         OSError: The page cannot be written.
     """
     corpus = QuotedDocuments(documents)
+    rows = []
+    for entry in entries:
+        rows.append([*entry.values.values()])
     data = {
         "columns": [*entries[0].values],
-        "rows": [[*entry.values.values()] for entry in entries],
+        "rows": rows,
         "passages": [_excerpt(entry, *corpus.find(entry)) for entry in entries],
     }
     name = f"{Path(entries[0].file).stem}.reviewed.csv"
@@ -67,7 +70,9 @@ def write_label_page(
     parts = ("question", "answer", "passages", "reference", "queries")
     texts, passages, levels = [], [], []
     for row in rows:
-        cells = ["" if cell is None else str(cell) for cell in row]
+        cells = []
+        for cell in row:
+            cells.append("" if cell is None else str(cell))
         answer = dict(zip(COLUMNS, cells, strict=True))
         texts.append(cells)
         passages.append([(part, visible(answer[part])) for part in parts if answer[part]])
