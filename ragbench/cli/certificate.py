@@ -60,8 +60,7 @@ from ragbench.report.judge_sentences import (
     change_lines,
     disagreement_rows,
 )
-from ragbench.report.page.disagreements import write_disagreement_page
-from ragbench.report.page.review import write_label_page
+from ragbench.report.page.review import write_disagreement_page, write_label_page
 from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
 from ragbench.types import Collection

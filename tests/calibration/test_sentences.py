@@ -13,7 +13,7 @@ from ragbench.calibration.sheet import LabelScale
 from ragbench.report.calibration import certificate_report
 from ragbench.report.formats import render
 from ragbench.report.judge_sentences import COLUMNS, disagreement_rows
-from ragbench.report.page.disagreements import write_disagreement_page
+from ragbench.report.page.review import write_disagreement_page
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
 
 KEYS = [("one", f"q{n:02}") for n in range(60)]

@@ -1,14 +1,17 @@
-"""`review.html`: questions that a person keeps, edits or drops with keys, or answers to label."""
+"""Pages for people: questions to keep, edit or drop, answers to label, disagreements of judges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ragbench.calibration.disagreements import Disagreement
 from ragbench.calibration.sheet import COLUMNS, LabelScale
 from ragbench.data.files.rows import Entry
 from ragbench.errors import visible
 from ragbench.questions.review import QuotedDocuments
+from ragbench.records.certificate import JudgeCertificate
+from ragbench.report.judge_sentences import certificate_sentences
 from ragbench.report.page.html import render_page, write_text
 from ragbench.signature import fingerprint_json
 from ragbench.types import Document
@@ -104,3 +107,23 @@ def _excerpt(entry: Entry, document: Document | None, quote: str) -> list[tuple[
     text = "… " * (start > 0) + document.text[start:end] + " …" * (end < len(document.text))
     title = f"{document.id}: {document.title}" if document.title else document.id
     return [(visible(title), visible(text))]
+
+
+def write_disagreement_page(
+    path: Path,
+    disagreements: Sequence[Disagreement],
+    certificate: JudgeCertificate,
+    changes: Sequence[str] = (),
+) -> None:
+    """Write the page of disagreements and flipped answers; it makes no request.
+
+    The sentences on the judges stand first, then `changes`, the lines on judges that changed.
+
+    Raises:
+        OSError: The page cannot be written.
+    """
+    sentences = [*certificate_sentences(certificate), *changes]
+    page = render_page(
+        "disagreements", name=certificate.run, sentences=sentences, disagreements=disagreements
+    )
+    write_text(path, page)
