@@ -107,7 +107,7 @@ def command(
     """
     from ragbench.data.runs.run_folder import to_json
     from ragbench.report.formats import render
-    from ragbench.report.gate import brief_review, review_json, review_screen
+    from ragbench.report.gate import review_json
 
     tables = {name: flags.pop(name) for name in ("qrels", "measures", "max_drop")}
     of_runs = {
@@ -144,19 +144,24 @@ def command(
     if flags["as_json"] or form == "json":
         output.write_json(to_json(review_json(report, summary, exit_code)))
     else:
-        screen = output.screen()
-        if flags["quiet"]:
-            text = brief_review(report)
-        elif form == "table" and screen.is_terminal and not flags["verbose"]:
-            text = review_screen(report, screen)
-        else:
-            text = report
-        output.write_report(text, form)
+        _write_review(report, form, quiet=flags["quiet"], verbose=flags["verbose"])
     if flags["comment"]:  # first, since it raises no error
         _comment(subject, report)
     page = partial(render, report, "markdown")
     output.report_gates(page, summary, None if new else config, junit, strict=strict)
     ctx.exit(exit_code)
+
+
+def _write_review(report: TableReport, form: str, *, quiet: bool, verbose: bool) -> None:
+    """Print a review: its first lines if `quiet`, on a terminal one screen unless `verbose`."""
+    from ragbench.report.gate import brief_review, review_screen
+
+    screen = output.screen()
+    if quiet:
+        report = brief_review(report)
+    elif form == "table" and screen.is_terminal and not verbose:
+        report = review_screen(report, screen)
+    output.write_report(report, form)
 
 
 def _compare_tables(

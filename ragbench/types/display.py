@@ -41,7 +41,7 @@ def short_repr(record: Any) -> str:
 
 
 def list_counts(counts: Mapping[str, int]) -> str:
-    """Return each count with its word, in the order of the counts; '' without any.
+    """Return the counts with their words, in their order; the text is empty without counts.
 
     Example:
         >>> list_counts({"timeout": 3, "refused": 1})
@@ -73,7 +73,7 @@ def quoted_start(text: object, most: int = 60) -> str:
     r"""Return a text in quotes for a message, on one line and cut at `most` characters.
 
     Example:
-        >>> print(quoted_start("Who is\\nIo?"), quoted_start("Which moon is hot?", 14))
+        >>> print(quoted_start("Who is\nIo?"), quoted_start("Which moon is hot?", 14))
         'Who is Io?' 'Which moon ...'
     """
     return f"'{shorten_line(text, most)}'"
