@@ -14,7 +14,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.decisions import Limits, decide
+from ragbench.comparison.decisions import Excludes, decide
 from ragbench.comparison.method import FamilyResult, Method, adjust_families, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_columns, systems_with
 from ragbench.comparison.signatures import unlike_parts
@@ -69,7 +69,7 @@ def decide_pairs(
         # without common queries the sums are 0: no test, whatever p-value they give
         if difference.n:
             p, adjusted, test = result.p[place], result.adjusted[place], result.tests[place]
-            decision = decide(p, adjusted, difference.interval, alpha, _limits_of(pair, method))
+            decision = decide(p, adjusted, difference.interval, alpha, _excludes_zero(pair, method))
             difference = structs.replace(
                 difference,
                 interval=decision.interval,
@@ -88,15 +88,14 @@ def decide_pairs(
     return differences
 
 
-def _limits_of(pair: PairedScores, method: Method) -> Limits:
-    """Return a function from a confidence to the limits of the interval of a pair."""
+def _excludes_zero(pair: PairedScores, method: Method) -> Excludes:
+    """Return a function from a confidence to True if the interval of a pair excludes 0."""
 
-    def limits(confidence: float) -> tuple[float, float]:
-        """Return the limits of the mean difference at a confidence."""
-        interval = pair.interval(pair.differences, replace(method, confidence=confidence))
-        return interval.lower, interval.upper
+    def excludes(confidence: float) -> bool:
+        """Return True if the interval at a confidence excludes 0."""
+        return pair.excludes_zero(pair.differences, replace(method, confidence=confidence))
 
-    return limits
+    return excludes
 
 
 def careful_interval(

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench import stats
-from ragbench.comparison.decisions import decide, is_shown
+from ragbench.comparison.decisions import decide, is_shown, leaves_out
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.comparison.pairs import PairedScores, pair_columns, pair_systems
 from ragbench.comparison.signatures import unlike_measures
@@ -271,16 +271,13 @@ def _differences(
     for place, key in enumerate(keys):
         paired = [of[key] for of in pairs]
 
-        def limits(
-            confidence: float, paired: Sequence[PairedScores] = paired
-        ) -> tuple[float, float]:
-            """Return the limits of the macro difference at a confidence."""
-            low, high = _macro_interval(paired, replace(method, confidence=confidence))
-            return nan_if_none(low), nan_if_none(high)
+        def excludes(confidence: float, paired: Sequence[PairedScores] = paired) -> bool:
+            """Return True if the interval of the macro difference at a confidence excludes 0."""
+            return leaves_out(_macro_interval(paired, replace(method, confidence=confidence)))
 
         interval = _macro_interval(paired, method)
         p, adjusted = result.p[place], result.adjusted[place]
-        decision = decide(p, adjusted, interval, 1 - method.confidence, limits)
+        decision = decide(p, adjusted, interval, 1 - method.confidence, excludes)
         yield Difference(
             system=key[1],
             baseline=key[2],

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragbench import stats
 from ragbench.records.score import Ends
+from ragbench.stats.interval_p import smallest_error_rate
 
-# Confidence -> lower and upper limit; NaN for no limit.
-Limits = Callable[[float], tuple[float, float]]
+# Confidence -> True if the interval of a pair leaves out the value of no difference.
+Excludes = Callable[[float], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def decide(
     p_adjusted: float,
     interval: Ends | None,
     alpha: float,
-    limits: Limits,
+    excludes: Excludes,
     value: float = 0.0,
 ) -> PairDecision:
     """Return the decision on a pair; test and interval that disagree give way to the careful one.
@@ -74,12 +74,12 @@ def decide(
         p_adjusted: P-value adjusted for its family.
         interval: Confidence limits at 1 - `alpha`.
         alpha: Error rate.
-        limits: Limits of the interval at any confidence; read only where p is small beside an
-            interval with 0 in it.
+        excludes: Function that tells at any confidence whether the interval leaves out the value;
+            called only where p is small beside an interval with 0 in it.
         value: Value of no difference.
 
     Example:
-        >>> decide(0.3, 0.3, (0.01, 0.2), 0.05, lambda confidence: (0.0, 0.0))
+        >>> decide(0.3, 0.3, (0.01, 0.2), 0.05, lambda confidence: False)
         PairDecision(p=0.3, p_adjusted=0.3, interval=(0.0, 0.2), differs=False)
     """
     if np.isnan(p):
@@ -89,7 +89,7 @@ def decide(
         # too few changes for a score without a bound: nothing tells what p leaves open
         return PairDecision(None, None, interval, False)
     if p <= alpha and not is_outside:
-        p = stats.interval_p_value(limits, least=alpha, value=value)
+        p = smallest_error_rate(excludes, least=alpha)
     elif p > alpha and is_outside and interval is not None:
         # the nearer limit moves to the value
         low, high = interval

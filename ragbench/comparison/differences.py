@@ -216,16 +216,16 @@ def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Diffe
     differences = []
     for pair, sample, interval, p in zip(family, samples, intervals, adjusted, strict=True):
 
-        def limits(
+        def excludes(
             confidence: float, sample: Sequence[FloatArray] = sample, pair: PairedScores = pair
-        ) -> tuple[float, float]:
-            """Return the limits of the difference of two means at a confidence."""
+        ) -> bool:
+            """Return True if the interval of two means at a confidence excludes 0."""
             wider = replace(method, confidence=confidence)
             other = _unpaired_interval(sample, pair.range, wider)
-            return other.lower, other.upper
+            return other.lower > 0 or other.upper < 0
 
         ends = (finite(interval.lower), finite(interval.upper))
-        decision = decide(interval.p, p, ends, 1 - method.confidence, limits)
+        decision = decide(interval.p, p, ends, 1 - method.confidence, excludes)
         has_values = min(map(len, sample)) > 0
         too_few = has_values and has_too_few(sample[0], sample[1], pair.range)
         differences.append(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench import stats
-from ragbench.comparison.decisions import decide
+from ragbench.comparison.decisions import decide, leaves_out
 from ragbench.comparison.matching import LEAST_COMMON, QueryChanges, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.signatures import unlike_measures
@@ -25,7 +25,7 @@ from ragbench.records.summary import PreferredSystem
 from ragbench.stats import paired_differences
 from ragbench.stats.bradley_terry import win_matrix
 from ragbench.stats.difference import PairedUnits, paired_units
-from ragbench.stats.mean import finite, nan_if_none
+from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
 from ragbench.types.display import counted
 from ragbench.types.rows import BoolArray
@@ -439,14 +439,14 @@ def _comparisons(
     p_values = stats.randomization_p_values(2 * table - 1, resamples=resamples, seed=method.seed)
     for pair, p, adjusted in zip(pairs, p_values, stats.holm_p_values(p_values), strict=True):
 
-        def limits(confidence: float, column: ScoreColumn = pair.column) -> tuple[float, float]:
-            """Return the limits of the win rate at a confidence."""
-            low, high = summarize(column, confidence=confidence).interval or (None, None)
-            return nan_if_none(low), nan_if_none(high)
+        def excludes(confidence: float, column: ScoreColumn = pair.column) -> bool:
+            """Return True if the interval of the win rate at a confidence leaves out a half."""
+            score = summarize(column, confidence=confidence)
+            return leaves_out(score.interval, _NO_PREFERENCE)
 
         score = summarize(pair.column, confidence=method.confidence)
         ends = score.interval or (None, None)
-        decision = decide(p, adjusted, ends, alpha, limits, _NO_PREFERENCE)
+        decision = decide(p, adjusted, ends, alpha, excludes, _NO_PREFERENCE)
         values = Counter(pair.column.values.tolist())
         yield PreferredPair(
             system=pair.system,

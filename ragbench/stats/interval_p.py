@@ -35,11 +35,30 @@ def interval_p_value(
         >>> round(interval_p_value(lambda c: (1 - 2 * c, 1 + 2 * c), least=0.05), 4)
         0.5
     """
-    low, high = arguments.probability("interval_p_value", "least", least), 1.0
+    arguments.probability("interval_p_value", "least", least)
+
+    def excludes(confidence: float) -> bool:
+        """Return True if the interval at a confidence leaves out the value."""
+        lower, upper = limits(confidence)
+        return lower > value or upper < value
+
+    return smallest_error_rate(excludes, least=least)
+
+
+def smallest_error_rate(excludes: Callable[[float], bool], *, least: float) -> float:
+    """Return the smallest error rate above `least` at which an interval leaves out a value.
+
+    It is `interval_p_value` for an interval that tells this in less time than its limits. The
+    result is 1 if the interval holds the value at any confidence.
+
+    Args:
+        excludes: Function from a confidence to True if the interval leaves out the value.
+        least: Error rate in (0, 1) at which the interval still holds the value.
+    """
+    low, high = least, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        lower, upper = limits(1 - middle)
-        if lower > value or upper < value:
+        if excludes(1 - middle):
             high = middle
         else:
             low = middle

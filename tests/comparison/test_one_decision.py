@@ -366,7 +366,7 @@ def test_300_questions_that_gain_a_hundredth_are_shown_by_letter_and_verdict_ali
 )
 def test_decisions_by_hand(p, adjusted, interval, expected):
     # The interval is 1 +- 2 confidence: it leaves out 0 from an error rate of 0.5 on
-    decision = decide(p, adjusted, interval, ALPHA, lambda c: (1 - 2 * c, 1 + 2 * c))
+    decision = decide(p, adjusted, interval, ALPHA, lambda confidence: 1 - 2 * confidence > 0)
 
     numbers = (decision.p, decision.p_adjusted)
     assert numbers == pytest.approx(expected[:2], abs=1e-5) if None not in numbers else True
