@@ -41,7 +41,12 @@ def test_stages_go_to_stderr_in_plain_lines_if_verbose(repository, finished_quic
 
     assert any(line.startswith("retrieve bm25") for line in done.stderr.splitlines())
     assert "\r" not in done.stderr
-    assert finished_quickstart.done.stderr == "", "short stages need no line"
+    # on a busy machine a stage may take the ten seconds after which it has lines
+    seconds = re.findall(
+        r" (?:in|after) ([\d.]+) s$", finished_quickstart.done.stderr, re.MULTILINE
+    )
+    assert [n for n in seconds if float(n) < 10] == [], "short stages need no line"
+    assert len(seconds) == len(finished_quickstart.done.stderr.splitlines())
 
 
 SLOW = """

@@ -42,7 +42,7 @@ ITEMS = 150  # each of the faults falls on some
 def test_every_fault_among_many_items(serve):
     # Each item ends with the cause of its fault; no item is lost, or scored twice
     script = Faults(GOOD, share=0.5)
-    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=1.5)})
+    server, engine = serve(script, engine={"limits": Limits(concurrency=32, timeout=8)})
 
     async def judge(request):
         try:

@@ -28,7 +28,7 @@ def _fault(judge, item):
 @pytest.mark.slow
 def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
     with ChatServer(SCRIPT) as server, Replies(tmp_path / "replies.sqlite") as replies:
-        judge = OpenAIJudge(model="m", base_url=server.url, concurrency=32, timeout=4)
+        judge = OpenAIJudge(model="m", base_url=server.url, concurrency=32, timeout=8)
         judge.keep_replies(replies)
         kinds = [_fault(judge, item) for item in ITEMS]
         assert set(kinds) == {*FAULTS, None}, "each fault is met"
