@@ -18,9 +18,10 @@ from ragbench.experiment.runner import run_experiment
 
 DOCS = Path(__file__).resolve().parent
 CONFIG = DOCS.parent / "configs" / "quickstart.yaml"
-# name of the picture -> fragment of the address, height in pixels
-PICTURES = {"report": ("", 860), "query": ("#queries&q=q47", 1000)}
-WIDTH = 1280
+# name of the picture -> fragment of the address, window in pixels
+PICTURES = {"report": ("", (1280, 860)), "query": ("#queries&q=q47", (1500, 1200))}
+# the part of the question that is shown, in pixels below its first line
+SHOWN, EDGE = 640, 12
 
 
 def main() -> None:
@@ -30,11 +31,19 @@ def main() -> None:
         places = {"output": f"{folder}/runs", "cache": f"{folder}/cache"}
         page_file = run_experiment(CONFIG, places).path / "report.html"
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, (fragment, height) in PICTURES.items():
-            page = browser.new_page(viewport={"width": WIDTH, "height": height})
+        for name, (fragment, (width, height)) in PICTURES.items():
+            page = browser.new_page(viewport={"width": width, "height": height})
             page.goto(f"{page_file.as_uri()}{fragment}")
             page.wait_for_selector("#list li" if fragment else "#failing")
-            page.screenshot(path=DOCS / f"{name}.png")
+            path = DOCS / f"{name}.png"
+            # of a question the texts alone: on a page of the docs, its list and filters are tiny
+            box = page.locator("#detail").bounding_box() if fragment else None
+            if box is None:
+                page.screenshot(path=path)
+                continue
+            left, width = box["x"] - EDGE, box["width"] + 2 * EDGE
+            clip = {"x": left, "y": box["y"], "width": width, "height": SHOWN}
+            page.screenshot(path=path, clip=clip)
         browser.close()
 
 
