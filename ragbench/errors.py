@@ -61,6 +61,7 @@ EXIT_MEANINGS: Mapping[int, str] = {
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 _EXCERPT = 110  # columns of a quoted source line; longer lines are cut around the caret
+_LONGEST_ALLOWED = 150  # characters of a list of allowed names that stands as a whole
 _LONGEST_LINE = 800  # characters of a line of a message; longer lines lose their middle
 # Control characters are shown by their pictures (U+2400 on), so that a text cannot move the cursor.
 _UNSEEN = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
@@ -216,9 +217,8 @@ class Problem:
         if self.nearest:
             parts.append(f"did you mean '{self.nearest}'?")
         if self.allowed:
-            parts.append(
-                f"allowed: {shorten_names(self.allowed) if self.nearest else self.allowed}"
-            )
+            is_cut = self.nearest is not None or len(self.allowed) > _LONGEST_ALLOWED
+            parts.append(f"allowed: {shorten_names(self.allowed) if is_cut else self.allowed}")
         hint = " ".join(parts)
         if self.source is None or self.line is None or self.column is None:
             return f"{head}; {hint}" if hint else head
@@ -275,8 +275,13 @@ def shorten_names(allowed: str) -> str:
     within a name, is returned as it is.
     """
     names = allowed.split(", ")
-    if len(names) <= _MOST_NAMES or any(" " in name for name in names):
-        return allowed
+    return allowed if any(" " in name for name in names) else list_names(names)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Join names by ', '; of more than 12, the first 6 and the number of others."""
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
     return f"{', '.join(names[:_FEW_NAMES])}, ... ({len(names) - _FEW_NAMES} more)"
 
 
@@ -396,7 +401,7 @@ class OptionError(RagbenchError, ValueError):
             nearest = None
             allowed = f"{allowed}, without quotes"
         hint = f"; did you mean '{nearest}'?" if nearest else ""
-        names = shorten_names(allowed) if nearest else allowed
+        names = shorten_names(allowed) if nearest or len(allowed) > _LONGEST_ALLOWED else allowed
         super().__init__(f"{place}: found {found!r}, allowed: {names}{hint}")
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     "--comment",
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
-@output.flag("--quiet", "-q", help="No progress; print the first three lines only.")
+@output.flag("--quiet", "-q", help="No progress; print the first three lines and the verdicts.")
 @output.flag("--verbose", help="Print all lines on a terminal, as in a pipe.")
 @output.format_option("json", help="csv has a row for each decision; json has the whole decision.")
 @output.json_option(help="The same as --format json.")

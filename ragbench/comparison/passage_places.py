@@ -167,10 +167,10 @@ def unplaced_warning(system: str, query_ids: Sequence[str], placed: PlacedRankin
     n_passages = sum(map(len, placed.documents))
     n_queries = len({row for row, _, _ in placed.unplaced})
     return [
-        f"{system}: {len(placed.unplaced)} of {n_passages} passages cannot be placed in a document "
-        f"of the corpus, such as '{name}' of query '{query_ids[row]}': {n_queries} of "
-        f"{sum(map(bool, placed.spans.gold))} queries with gold spans have no value by measures of "
-        "spans whose k reaches one (unplaced_passage)"
+        f"{system}: {len(placed.unplaced)} of {n_passages} passages stand in no document of the "
+        f"corpus, such as '{name}' of '{query_ids[row]}': {n_queries} of "
+        f"{sum(map(bool, placed.spans.gold))} queries have no value by measures of spans that "
+        "reach one (unplaced_passage)"
     ]
 
 

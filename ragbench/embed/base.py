@@ -229,8 +229,8 @@ class Checkpoint:
             raise self._model_error(error) from error
         except Exception as error:  # by version an OSError, or one of requests or httpx
             raise DataError(
-                f"{self.owner}: model '{self.name}' is not in the cache of the Hugging Face hub, "
-                f"and the hub cannot be reached ({_first_line(error)})",
+                f"{self.owner}: model '{self.name}' is not in the cache, and the Hugging Face hub "
+                f"cannot be reached ({_first_line(error)})",
                 allowed="a network, or the folder of a model",
             ) from error
 

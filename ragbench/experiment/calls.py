@@ -23,16 +23,18 @@ from ragbench.llm import CallFailure
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.limits import Backoff
 from ragbench.records.codec import as_json, from_line
-from ragbench.records.manifest import FailedAnswer, FailedCall
+from ragbench.records.manifest import FailedAnswer, FailedCall, query_label
 from ragbench.types import (
     Cause,
     Document,
     Prediction,
+    Query,
     Retrieved,
     Run,
     ScoredDocument,
     ToolCall,
 )
+from ragbench.types.display import quoted_start
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -377,14 +379,20 @@ def call_on(
 
 
 def name_queries(
-    query_ids: Sequence[str], outcomes: Iterable[tuple[int, Outcome[Value]]]
+    queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
 ) -> Iterator[tuple[int, Outcome[Value]]]:
     """Yield the outcomes as they come, with ` (query 'q1')` at the end of a detail.
 
-    An outcome without a detail stays without one.
+    A query of a table without ids has its row and its question: ` (row 2 'Which moon is hot?')`. An
+    outcome without a detail stays without one.
     """
     for position, outcome in outcomes:
-        detail = f"{outcome.detail} (query {query_ids[position]!r})" if outcome.detail else ""
+        query, detail = queries[position], ""
+        if outcome.detail:
+            name = f"query {query.id!r}"
+            if query.row is not None:
+                name = f"{query_label(query.id, query.row)} {quoted_start(query.text)}"
+            detail = f"{outcome.detail} ({name})"
         yield position, replace(outcome, detail=detail)
 
 

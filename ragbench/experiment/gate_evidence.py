@@ -46,20 +46,21 @@ class LookEvidence:
         Scores are means of all looks at it; the line says how many of them changed as they did.
         """
         if not self.first:
-            return worst_line(_with_text(query, self.questions))
+            return worst_line(_with_text(query, self.questions), self.measure)
         looks = []
         for of_look in self.later:
             if query.query_id in of_look[0][0].ids:
                 looks.append(of_look)
         if not looks:
-            return question_line(self.first, query)
+            return question_line(self.first, query, measure=self.measure)
         looks = [self.first, *looks]
         agreeing = []
         for of_look in looks:
             if self._agrees(of_look, query):
                 agreeing.append(of_look)
         views = agreeing[0] if agreeing else self.first
-        return question_line(views, query, f"in {len(agreeing)} of {len(looks)} looks")
+        note = f"in {len(agreeing)} of {len(looks)} looks"
+        return question_line(views, query, note, self.measure)
 
     def _agrees(self, views: Views, query: WorseQuery) -> bool:
         """Return True if the score of a look changed in the direction of the mean."""

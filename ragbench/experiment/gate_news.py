@@ -64,8 +64,11 @@ def answers_line(
     return f"{name}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
 
 
-def failure_lines(head: ScoredSystems) -> Iterator[str]:
-    """Yield a line for each system with failed questions: `ours: 7 of 60 questions failed`."""
+def failure_lines(head: ScoredSystems, label: Callable[[str], str]) -> Iterator[str]:
+    """Yield a line for each system with failed questions: `ours: 7 of 60 questions failed`.
+
+    `label` returns the name of a query for a reader.
+    """
     if head.folder is None:
         return
     causes = read_cause_rows(head.folder / CAUSES_FILE)
@@ -74,7 +77,7 @@ def failure_lines(head: ScoredSystems) -> Iterator[str]:
         failed = []
         for query, repeats in rows.items():
             if any(row.cause == "failed" for row in repeats):
-                failed.append(query)
+                failed.append(label(query))
         if failed:
             questions = counted(len(rows), "questions")
             names = names_of_first(failed)

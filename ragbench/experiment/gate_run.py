@@ -336,7 +336,7 @@ def review_scored(
         facts=[
             "" if noisy or has_unseen else own_noise(base.folder, head.folder),
             *_right_answer_lines(rows, label, has_looks=bool(head.looks)),
-            *failure_lines(head),
+            *failure_lines(head, label),
         ],
         new_questions=list(
             new_question_lines(head, matching.changes[1].new, matching.measures, label)

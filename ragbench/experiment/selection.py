@@ -168,9 +168,9 @@ def sweep_notes(config: ExperimentConfig, folds: Sequence[FoldChoice]) -> Iterat
         # after a choice the sweep has one member, and a note only if it was made on this split
         if len(sweep.members) > 1 or name in own_split:
             yield (
-                f"{name}: the best of its combinations is decided on the queries that report it, "
-                "so that its score is too high; select: {on: train, measure: ndcg@10} decides on "
-                "another split, select: {folds: 5, measure: ndcg@10} on the other folds"
+                f"{name}: its best combination is decided on the queries that report it, so that "
+                "its score is too high; write select: {on: train, measure: ndcg@10} or "
+                "{folds: 5, measure: ndcg@10}"
             )
 
 

@@ -37,7 +37,7 @@ _MIN_IDENTICAL = 4
 # ends a year at a lower quality than the mean alone, and 0.018 has too many false alarms
 NOT_WORSE_MARGIN = 0.019
 # Another rule, for teams that must decide with the queries that they have
-_BY_MEAN = "a gate with max_drop and decide: mean, for exactly these queries"
+_BY_MEAN = "max_drop with decide: mean"
 # With fewer clusters, their variance is too uncertain to decide
 MIN_CLUSTERS = 10
 Identical = Annotated[
@@ -331,11 +331,10 @@ def _power_text(power: Power, n_units: int, unit: str) -> str:
     equal = never if needed.equal is None else str(needed.equal)
     observed = never if needed.as_observed is None else str(needed.as_observed)
     smallest = power.detectable
-    detected = "no drop" if smallest is None else f"a true drop of {smallest:.3g} or more"
+    detected = "no drop" if smallest is None else f"a drop of {smallest:.3g} or more"
     return (
-        f"to decide (power 0.8): {observed} {unit} if the difference is as observed, "
-        f"{equal} {unit} if the systems are equal, or {_BY_MEAN}; the estimate is {power.estimate} "
-        f"the margin; with {n_units} {unit}, {detected} fails in 4 of 5 runs"
+        f"to decide (power 0.8): {observed} {unit} as observed, {equal} if equal, or {_BY_MEAN}; "
+        f"now {detected} fails in 4 of 5 runs"
     )
 
 

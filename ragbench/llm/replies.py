@@ -219,26 +219,26 @@ class Replies:
     def missing(self, request: ChatRequest, key: str) -> DataError:
         """Return (not raise) the error for a missing reply of a read-only store.
 
-        It quotes the first 60 characters of the last message, and says what to do.
+        It quotes the first 40 characters of the last message, and says what to do.
 
         Args:
             request: Request without a stored reply.
             key: Storage key of the request.
         """
-        unpaid = "and no call is paid whose reply cannot be stored"
         if self.replay:
-            allowed = "replay needs every reply; run once with the server to store it"
-        elif self._closed:
-            allowed = f"the store is closed, {unpaid}: create a new Judge or Replies with this file"
-        else:
-            allowed = (
-                f"the file is read-only, {unpaid}: give write permission, or use another cache "
-                "with this one in cache_also"
+            problem, allowed = (
+                "",
+                "a run with the server, which stores every reply, before a replay",
             )
+        elif self._closed:
+            problem, allowed = ", and the store is closed", "a new Judge or Replies with this file"
+        else:
+            problem = ", and the file is read-only: nothing unstored is paid"
+            allowed = "write permission, or another cache with this one in cache_also"
         text = " ".join(request.messages[-1].content.split()) if request.messages else ""
-        question = text if len(text) <= 60 else f"{text[:60]}..."
+        question = text if len(text) <= 40 else f"{text[:40]}..."
         source = f"{request.model!r} to {question!r} (sample {request.sample}, key {key[:12]})"
-        return DataError(f"no reply from {source}", file=self.path, allowed=allowed)
+        return DataError(f"no reply from {source}{problem}", file=self.path, allowed=allowed)
 
     def __len__(self) -> int:
         return self._store.count(REPLIES, "")

@@ -224,19 +224,23 @@ def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:
     return f"{start.rpartition(chr(10))[0]}{_CUT}"
 
 
-def worst_line(query: WorseQuery) -> str:
+def worst_line(query: WorseQuery, measure: str = "") -> str:
     """Return a query with its question, if it is known, and its scores, the baseline first.
 
+    `measure` is the name of the scores, where no gate beside the line has it.
+
     Example:
-        >>> worst_line(WorseQuery(query_id="q12", score=0.0, baseline=0.5, question="Who?"))
-        'q12 Who?  0.500 -> 0.00'
+        >>> query = WorseQuery(query_id="q12", score=0.0, baseline=0.5, question="Who?")
+        >>> worst_line(query), worst_line(query, "mrr")
+        ('q12 Who?  0.500 -> 0.00', 'q12 Who?  mrr 0.500 -> 0.00')
     """
     question = " ".join([query.query_id, *query.question.split()])
     scores = []
     for score in (query.baseline, query.score):
         if score is not None:
             scores.append(score)
-    return f"{printable(question)}  {' -> '.join(map(significant, scores))}"
+    change = " -> ".join(map(significant, scores))
+    return f"{printable(question)}  {f'{printable(measure)} ' if measure else ''}{change}"
 
 
 def gate_text(gate: Decision, why: str) -> str:

@@ -197,7 +197,10 @@ def _change_text(measure: str, means: Sequence[float], facts: Facts) -> str:
 
 
 def question_line(
-    views: Sequence[tuple[QueryViews, str]], query: WorseQuery, note: str = ""
+    views: Sequence[tuple[QueryViews, str]],
+    query: WorseQuery,
+    note: str = "",
+    measure: str = "",
 ) -> str:
     """Return a question with its scores, and the answers or else the ranks of its gold document.
 
@@ -208,15 +211,17 @@ def question_line(
             the head, if it is a run. Without any, the line has no answers and ranks.
         query: Query with the score of the system, and that of the base if there is one.
         note: Text behind the scores, where there are views; empty for none.
+        measure: Name of the scores; empty leaves it out.
     """
     if not views:
-        return worst_line(query)
+        return worst_line(query, measure)
     pages = []
     for view, name in views:
         pages.append((view[query.query_id], name))
     sides = [side for view, name in pages if (side := view.system(name)) is not None]
     head = pages[-1][0]
-    line = worst_line(structs.replace(query, query_id=head.label, question=head.question))
+    named = structs.replace(query, query_id=head.label, question=head.question)
+    line = worst_line(named, measure)
     return "  ".join(filter(None, (line, note, printable(_answers(sides) or _ranks(head, sides)))))
 
 
@@ -325,7 +330,8 @@ def review_report(review: GateReview) -> TableReport:
 
     The news are at most eight lines; the details have the questions that lost most, changes of the
     config, causes and gates. Of equal rankings and answers there are no questions, causes and
-    gates. A terminal shows the gates that did not pass. The rows for programs are the decisions.
+    gates. A terminal shows the gates that did not pass. The last line has the verdicts of the gates
+    with their numbers. The rows for programs are the decisions.
     """
     lines = list(_review_lines(review))
     blocks: list[Block] = list(review_blocks(lines))
@@ -340,7 +346,7 @@ def review_report(review: GateReview) -> TableReport:
         table = word_table(GATE_HEADS, rows, "gates")
         blocks.append(replace(table, terminal=Paragraph(tuple(sentences))))
     skipped = (printable(f"{name} was skipped: {why}") for name, why in review.skipped.items())
-    blocks.append(SentenceList(tuple(skipped)))
+    blocks += [SentenceList(tuple(skipped)), Paragraph((_result_line(review),))]
     return TableReport(tuple(blocks), data_table(COLUMNS, map(_values, decisions)), lines[0])
 
 
@@ -385,8 +391,8 @@ def _first_lines_of(lines: Sequence[str], most: int) -> tuple[str, ...]:
 
 
 def brief_review(report: TableReport) -> TableReport:
-    """Return the first three lines of a review."""
-    return replace(report, blocks=report.blocks[: _paragraphs(report)])
+    """Return the first three lines of a review, and its result line."""
+    return replace(report, blocks=(*report.blocks[: _paragraphs(report)], report.blocks[-1]))
 
 
 def review_json(report: TableReport, summary: Summary, exit_code: int) -> dict[str, object]:
@@ -396,7 +402,7 @@ def review_json(report: TableReport, summary: Summary, exit_code: int) -> dict[s
     form of `summary.json`.
     """
     lines = list[str]()
-    for block in report.blocks[: _paragraphs(report) + 1]:
+    for block in (*report.blocks[: _paragraphs(report) + 1], report.blocks[-1]):
         if isinstance(block, (Paragraph, SentenceList)):
             lines += block.lines
     verdicts = {gate.verdict for gate in summary.gates}
@@ -454,8 +460,17 @@ def _review_lines(review: GateReview) -> Iterator[str]:
             yield f"{counted(len(ids), f'{word} questions')}: {printable(list_ids(ids, _MAX_IDS))}"
     if not review.is_same:
         yield from moved_causes(review.compared)
-        verdicts = Counter(gate.verdict for gate in review.decisions)
-        yield f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items()) or 'none'}"
+
+
+def _result_line(review: GateReview) -> str:
+    """Return the last line of every review: the verdicts of its gates, with their numbers."""
+    decisions = review.blind if review.is_same else review.decisions
+    verdicts = Counter(gate.verdict for gate in decisions)
+    if verdicts:
+        return f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items())}"
+    if why_incomplete(review.summary):
+        return "gates: none decided, as the run is incomplete"
+    return "gates: pass, as nothing changed" if review.is_same else "gates: none"
 
 
 def _news(review: GateReview) -> Iterator[str]:
@@ -528,7 +543,8 @@ def first_report(summary: Summary, comparisons: Comparisons, base: str) -> Table
     """
     lines = list(_first_lines(summary, comparisons, base))
     rows = data_table(COLUMNS, map(_values, summary.gates))
-    return TableReport(tuple(review_blocks(lines)), rows, lines[0])
+    result = Paragraph(("gates: none decided, as there is no base yet",))
+    return TableReport((*review_blocks(lines), result), rows, lines[0])
 
 
 def _first_lines(summary: Summary, comparisons: Comparisons, base: str) -> Iterator[str]:

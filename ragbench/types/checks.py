@@ -189,8 +189,8 @@ def _grade(grade: Any, query_id: str, document: object) -> int:
         raise _bad_grade(problem, query_id, document)
     number = grade if isinstance(grade, numbers.Integral) else float(grade)
     if isinstance(number, float) and not number.is_integer():
-        scale = "write {document: round(10 * grade)}, and measures with rel=10 times the grade"
-        raise _bad_grade(f"{problem}; {scale}", query_id, document)
+        scale = "integers: {document: round(10 * grade)}, and measures with 10 times the rel"
+        raise _bad_grade(problem, query_id, document, scale)
     return int(number)
 
 
@@ -203,12 +203,17 @@ def plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "size", 1) == 1 else value
 
 
-def _bad_grade(problem: str, query_id: str, document: object) -> DataError:
+def _bad_grade(
+    problem: str,
+    query_id: str,
+    document: object,
+    allowed: str = f"an integer from -{LARGEST_GRADE} to {LARGEST_GRADE}",
+) -> DataError:
     """Return the error for a grade; an empty query id leaves the query out of its place."""
     return DataError(
         problem,
         record=f"qrels: query '{query_id}', document '{document}'" if query_id else f"'{document}'",
-        allowed=f"an integer from -{LARGEST_GRADE} to {LARGEST_GRADE}",
+        allowed=allowed,
     )
 
 

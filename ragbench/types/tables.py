@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard
 import msgspec
 from msgspec import structs
 
-from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
+from ragbench.errors import DataError, MissingExtra, OptionError, Phrase, list_names
 from ragbench.types.checks import checked_score
 
 QUERY = ("query_id", "qid", "q_id", "query-id", "query")
@@ -99,7 +99,7 @@ def _rows(frame: Frame, value_names: Sequence[str], noun: str) -> Iterator[tuple
     for names in (QUERY, DOCUMENT, value_names):
         column = next(filter(present.__contains__, names), None)
         if column is None:
-            problem = f"{noun}: no column {names[0]} (columns: {', '.join(present)})"
+            problem = f"{noun}: no column {names[0]} (columns: {list_names(present)})"
             raise DataError(problem, allowed=f"one of {', '.join(names)}")
         chosen.append(_cells(frame[column]))
     query, document, number = chosen
@@ -350,7 +350,7 @@ def columns_by_part(
         if part not in parts:
             raise OptionError(owner, "columns", part, ", ".join(parts))
         if column not in present:
-            problem = f"no column '{column}' (columns: {', '.join(present)})"
+            problem = f"no column '{column}' (columns: {list_names(present)})"
             raise DataError(problem, record=f"columns.{part}")
     free = []
     for column in present:
@@ -386,7 +386,7 @@ def texts_of_table(
     for part in ("answer", "reference"):
         if part not in by_part:
             names = ", ".join((*PARTS[part].sure, *PARTS[part].likely[:2]))
-            problem = f"no column with the {part} (columns: {', '.join(present) or 'none'})"
+            problem = f"no column with the {part} (columns: {list_names(present) or 'none'})"
             raise DataError(problem, allowed=f"one of {names}, or columns={{'{part}': NAME}}")
     answers = [row.get(by_part["answer"]) for row in rows]
     references = [row.get(by_part["reference"]) for row in rows]

@@ -85,7 +85,7 @@ def test_questions_of_a_table_without_ids_are_named_by_their_rows(tmp_path, gate
     _, lines, _ = gate("old.jsonl", "new.jsonl")
 
     assert lines[1].endswith("0 became right, 2 no longer right (row 1, row 2)")
-    assert lines[2].startswith("row 1 what is 0  1.00 -> 0.00")
+    assert lines[2].startswith("row 1 what is 0  right 1.00 -> 0.00")
 
 
 @pytest.mark.parametrize(("margin", "exit_code"), [("0.05", 1), ("0.4", 0)])

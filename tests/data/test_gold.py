@@ -350,3 +350,14 @@ def test_flags_of_gold_objects_are_grades(key, values):
     rows = [{"question": "Which?", "retrieved": ["a", "b"], "relevant": relevant}]
 
     assert rb.evaluate(rows, ["mrr"]).mean["mrr"] == 0.5
+
+
+@pytest.mark.parametrize("part", ["relevant", "retrieved"])
+def test_an_empty_object_in_a_list_is_no_empty_list(part, assert_message):
+    row = {"question": "q", "retrieved": ["d1"], "relevant": ["d1"]}
+
+    with pytest.raises(rb.DataError) as caught:
+        rb.evaluate([row, {**row, "question": "r", part: [{}]}], ["mrr"])
+
+    assert_message(caught.value, f"dataset: row 2: column '{part}'")
+    assert rb.evaluate([row, {**row, "question": "r", part: []}], ["mrr"]).summary["mrr"].n > 0

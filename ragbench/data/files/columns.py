@@ -16,7 +16,7 @@ from typing import Any
 from ragbench.data.files.column_contents import ColumnContents
 from ragbench.data.files.document_columns import DOCUMENT_PARTS, DocumentColumns
 from ragbench.data.files.rows import Entry, parse_json
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, list_names
 from ragbench.registry import check_allowed, nearest
 from ragbench.types.column_words import (
     names_answer,
@@ -137,8 +137,8 @@ def _several_columns(part: str, candidates: Sequence[str], file: object) -> Data
 def _no_question_error(present: Sequence[str], file: object) -> DataError:
     """Return the error on a table without a column for the question."""
     names = ", ".join((*PARTS["question"].sure, PARTS["question"].likely[0]))
-    option = "columns: {question: NAME} (with ragbench init: --column question=NAME)"
-    problem = f"no column with the question (columns: {', '.join(present)})"
+    option = "columns: {question: NAME} (init: --column question=NAME)"
+    problem = f"no column with the question (columns: {list_names(present)})"
     return UnclearColumns(problem, file=file, allowed=f"one of {names}, or {option}")
 
 
@@ -150,9 +150,9 @@ def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> No
     if chosen.get("answer", "").casefold() == "answer" and lacks_output:
         problem = "cannot tell whether the column 'answer' is gold or generated"
         answer, question = chosen["answer"], chosen.get("question", "NAME")
-        gold = f"columns: {{question: {question}, reference: {answer}}} where it is gold"
-        output = f"columns: {{question: {question}, answer: {answer}}} where a system wrote it"
-        error = UnclearAnswer(problem, file=file, allowed=f"{gold}, {output}")
+        gold = f"columns: {{question: {question}, reference: {answer}}} (gold)"
+        output = f"columns: {{question: {question}, answer: {answer}}} (of a system)"
+        error = UnclearAnswer(problem, file=file, allowed=f"{gold} or {output}")
         _report_ambiguity(error, doubts)
 
 
@@ -231,7 +231,7 @@ def _place_context(chosen: dict[str, str], free: Sequence[str], option: PartMap)
 def _check_present(column: str, present: Sequence[str], part: str, file: object) -> None:
     """Raise a `DataError` with the nearest name unless a named column is in the table."""
     if column not in present:
-        problem = f"no column '{column}' (columns: {', '.join(present)})"
+        problem = f"no column '{column}' (columns: {list_names(present)})"
         close = nearest(column, present)
         raise DataError(problem, file=file, record=f"columns.{part}", nearest=close)
 

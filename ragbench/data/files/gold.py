@@ -303,7 +303,7 @@ class GoldIds:
         try:
             return id_text(value)
         except ValueError as error:
-            hint = f"columns: {{{self.part}: null}} if '{column}' holds no {self.content}"
+            hint = f"columns: {{{self.part}: null}} if it holds no {self.content}"
             problem = f"{value} {error}" if isinstance(value, float) else kind(value)
             raise self._error(entry, column, problem, f"; {hint}") from error
 
@@ -319,7 +319,8 @@ class GoldIds:
         is_nested = any(isinstance(item, _NO_ITEMS) for item in values)
         if self.has_grades and is_nested and all(map(_is_group, values)):
             return [*chain.from_iterable(self._of_list(entry, column, group) for group in values)]
-        if len(are_objects) > 1 or is_nested:
+        # an empty object in a list has lost its id: `[{}]` is not the empty list
+        if len(are_objects) > 1 or is_nested or {} in values:
             raise self._error(entry, column, shown(list(values)))
         pairs: list[tuple[str, int | None]] = []
         for item in values:

@@ -15,8 +15,7 @@ from ragbench.types.ids import id_text
 from ragbench.types.spans import locate_quote
 
 _FORMS = (
-    "a list of {document, start, end} or {document, quote}; positions are characters in the text "
-    "of the document, the end is exclusive"
+    "a list of {document, start, end} or {document, quote}, in characters from start to before end"
 )
 
 

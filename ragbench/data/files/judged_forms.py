@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragbench.data.files.forms import Content, Form, Values, is_true, parsed
+from ragbench.errors import list_names
 
 SUPPORTED, UNSUPPORTED = "supported", "unsupported"
 # Severity of a label of FaithBench -> word; misspelt ones are in the published files.
@@ -90,7 +91,7 @@ def _words(labels: Any) -> Iterable[str]:
     """Yield the word of each label of an annotation."""
     for label in [labels] if isinstance(labels, str) else labels:
         if label not in _FAITHBENCH_LABELS:
-            raise ValueError(f"label {label!r}, not one of {', '.join(_FAITHBENCH_LABELS)}")
+            raise ValueError(f"label {label!r}, not one of {list_names([*_FAITHBENCH_LABELS])}")
         yield _FAITHBENCH_LABELS[label]
 
 

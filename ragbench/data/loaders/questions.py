@@ -629,8 +629,8 @@ class GoldColumns:
             )
         if self._ambiguous:
             warnings.append(
-                f"{len(self._ambiguous)} of {total} gold passages stand in several documents, and "
-                "their questions have no gold document (ambiguous_quote): name it in a column "
+                f"{len(self._ambiguous)} of {total} gold passages stand in several documents, so "
+                "that their questions have no gold (ambiguous_quote); name it in a column "
                 f"`relevant`: {_listed(self._ambiguous.values())}"
             )
         return warnings

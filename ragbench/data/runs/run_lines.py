@@ -478,7 +478,7 @@ def checked_fingerprints(
     wrong = [query for query, row in table.items() if len(row) != len(parts)]
     if wrong or len({*parts} & {*PARTS}) < len(parts):
         place = f"cells of query '{wrong[0]}'" if wrong else f"parts {', '.join(parts)}"
-        allowed = f"a cell for each part, and each part once, of {', '.join(PARTS)}"
+        allowed = f"one cell for each of {', '.join(PARTS)}"
         raise DataError(f"fingerprints with the {place}", file=file, allowed=allowed)
     return {
         part: {query: cell for query, row in table.items() if (cell := row[place])}

@@ -620,7 +620,6 @@ class AskApp(AnswerQueries):
         queries = []
         for row in order:
             queries.append(self.plan.queries[row % len(self.plan.queries)])
-        names = [query.id for query in queries]
         app, corpus = self.plan.apps[name], self.plan.corpus
         calls = self._resources.calls("app", name)
 
@@ -633,7 +632,7 @@ class AskApp(AnswerQueries):
             return structs.replace(prediction, contexts=contexts)
 
         answers = ((row, with_latency(outcome)) for row, outcome in calling(ask, queries, calls))
-        keep_all(name_queries(names, answers), order, keep, advance)
+        keep_all(name_queries(queries, answers), order, keep, advance)
 
     def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers to the results, with a note where none of them has passages."""

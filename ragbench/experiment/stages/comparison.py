@@ -226,10 +226,7 @@ def model_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
 
 
 # The options of a judge are in the keys of its verdicts
-_JUDGE_AGAIN = (
-    "; another option of the judge judges all answers again, stored ones too, such as the name of "
-    "one snapshot: --set metrics.judge.model=NAME"
-)
+_JUDGE_AGAIN = "; to judge all answers again by one snapshot: --set metrics.judge.model=NAME"
 
 
 def unlike_warnings(systems: Sequence[SystemScores]) -> list[str]:

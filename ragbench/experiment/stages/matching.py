@@ -18,7 +18,7 @@ from ragbench.comparison.slices import keys_of
 from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
-from ragbench.errors import DataError
+from ragbench.errors import DataError, list_names
 from ragbench.experiment.calls import FileRankings, Outcome, values_of
 from ragbench.experiment.plan.queries import document_id
 from ragbench.experiment.plan.records import Plan
@@ -385,7 +385,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     example = next(iter(judged))
     if plan.collection.documents and not is_app:
         document = plan.collection.documents[0].id
-        ids = f"ids of the judgements, such as '{example}', or of documents: '{document}'"
+        ids = f"ids such as '{example}' (judged) or '{document}' (corpus)"
         raise UnknownIds(problem, record=ranking.name, allowed=f"{ids}; {_id_remedies(hits)}")
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(_has_own_id, hits)):
@@ -410,11 +410,11 @@ def _metadata_keys(hits: Sequence[ScoredDocument]) -> list[str]:
 
 def _id_remedies(hits: Sequence[ScoredDocument]) -> str:
     """Return the settings by which hits with other ids than the judgements can be matched."""
-    metadata = ", ".join(_metadata_keys(hits)) or "the hits have no metadata"
-    remedies = f"id_field names a metadata key with the id ({metadata})"
+    keys = _metadata_keys(hits)
+    remedies = [f"id_field: one of {list_names(keys)}"] if keys else []
     if any(hit.text for hit in hits):
-        remedies += "; metrics.retrieval.match: {level: text} compares the texts of the hits"
-    return remedies
+        remedies.append("metrics.retrieval.match: {level: text} to compare texts")
+    return "; ".join(remedies) or "the hits have no metadata for an id_field"
 
 
 def _judged_part(hits: Sequence[ScoredDocument], judged: Container[str]) -> tuple[str, str] | None:

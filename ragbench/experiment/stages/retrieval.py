@@ -346,13 +346,12 @@ class Retrieve(base.Stage[HitOutcomes]):
         """Retrieve hits for the queries of some slots, in their order."""
         _, rankings = self._source_hits(inputs)
         queries = [self.plan.queries[row] for row in todo]
-        names = [query.id for query in queries]
         calls = self._resources.calls("retriever", self.name)
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
         executor, pools = self._resources.executor, PoolFilter(self.plan.collection.documents)
         answered = retrieve(self.retriever, queries, self.top_k, calls, hits, executor, pools)
         outcomes = ((row, _with_remedy(outcome, self.top_k)) for row, outcome in answered)
-        base.keep_all(name_queries(names, outcomes), todo, keep, advance)
+        base.keep_all(name_queries(queries, outcomes), todo, keep, advance)
 
     def notes(self) -> Sequence[str]:
         """Return the notes of the retriever on all hits that it returned so far."""

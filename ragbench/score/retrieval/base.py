@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, g
 import numpy as np
 from numpy.typing import NDArray
 
-from ragbench.errors import AdapterError, OptionError
+from ragbench.errors import AdapterError, OptionError, list_names
 from ragbench.registry import checked, plain_signature, source_print
 from ragbench.score.base import check_range
 from ragbench.score.retrieval.options import Cutoff as Cutoff
@@ -459,7 +459,7 @@ def no_average(name: str) -> OptionError:
     from ragbench.score.retrieval import MEASURES
 
     specs = ((other, spec_of(MEASURES.load(other))) for other in MEASURES.table)
-    having = ", ".join(other for other, spec in specs if spec and spec.averages_ties)
+    having = list_names([other for other, spec in specs if spec and spec.averages_ties])
     return OptionError(name, "ties", "average", f"docid, stable; average only with {having}")
 
 

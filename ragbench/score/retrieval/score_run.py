@@ -33,8 +33,8 @@ from ragbench.types.spans import spans_fingerprint
 
 # Forms of judgements with subtopics.
 SUBTOPICS_ALLOWED = (
-    "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels (query subtopic document "
-    "grade), or {query: {document: {subtopic: grade}}}"
+    "a fourth column 'subtopic' in BEIR qrels, TREC diversity qrels, or "
+    "{query: {document: {subtopic: grade}}}"
 )
 
 Missing = Literal["zero", "skip"]
