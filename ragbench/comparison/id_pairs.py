@@ -83,10 +83,10 @@ class IdPairs(NamedTuple):
         remedy = "write each id in one spelling"
         if separator := self.unclear[0].separator:
             rule = f'{{level: document, separator: "{separator}"}}'
-            remedy = f"metrics.retrieval: match: {rule} joins chunks"
+            remedy = f"metrics.retrieval.match: {rule} joins chunks"
         return [
-            f"{count} may have another spelling in the hits, such as {gold} and hit {hit}, and "
-            f"count as other documents; {remedy}"
+            f"{count} may be spelled otherwise in the hits, such as {gold} and {hit}, and count as "
+            f"other documents; {remedy}"
         ]
 
 

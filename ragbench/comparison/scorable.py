@@ -43,15 +43,15 @@ def nothing_to_score(
 def _missing(collection: Collection) -> str:
     """Return the parts that a score needs and the data lack, as a phrase."""
     if _are_of_track(collection):
-        return "no qrels, support or assigned nuggets, and no judge"
+        return "no qrels, support or nuggets, and no judge"
     if collection.qrels is not None:
-        return "gold documents, but no retrieved ids and no passages"
+        return "gold documents, but nothing retrieved"
     if not collection.answers:
         return "no gold and no judge"
     for record in chain.from_iterable(collection.recorded_answers.values()):
         if record.answer is not None or any(hit.full_text for hit in record.contexts or ()):
-            return "gold answers that no score of the config reads"
-    return "gold answers, but no answers and no passages"
+            return "gold answers that no score reads"
+    return "gold answers, but no answers or passages"
 
 
 def _are_of_track(collection: Collection) -> bool:

@@ -226,18 +226,15 @@ class Replies:
             key: Storage key of the request.
         """
         if self.replay:
-            problem, allowed = (
-                "",
-                "a run with the server, which stores every reply, before a replay",
-            )
+            problem, allowed = "", "a run with the server before the replay"
         elif self._closed:
-            problem, allowed = ", and the store is closed", "a new Judge or Replies with this file"
+            problem, allowed = ": the store is closed", "a new Judge or Replies with this file"
         else:
-            problem = ", and the file is read-only: nothing unstored is paid"
-            allowed = "write permission, or another cache with this one in cache_also"
+            problem = ": the file is read-only"
+            allowed = "write permission, or another cache with this as cache_also"
         text = " ".join(request.messages[-1].content.split()) if request.messages else ""
         question = text if len(text) <= 40 else f"{text[:40]}..."
-        source = f"{request.model!r} to {question!r} (sample {request.sample}, key {key[:12]})"
+        source = f"{request.model!r} to {question!r} (key {key[:12]})"
         return DataError(f"no reply from {source}{problem}", file=self.path, allowed=allowed)
 
     def __len__(self) -> int:

@@ -17,6 +17,7 @@ from ragbench.embed.component import SearchComponent
 from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Query, ScoredDocument
+from ragbench.types.display import quoted_start
 
 # The hits of each query, best first.
 HitLists = Sequence[Sequence[ScoredDocument]]
@@ -59,8 +60,8 @@ def hit_texts(query: Query, hits: Sequence[ScoredDocument], owner: str) -> list[
     for hit in hits:
         if hit.text is None:
             raise AdapterError(
-                f"{owner}: hit '{hit.id}' of query '{query.id}' has no text, allowed: documents of "
-                "the corpus, or hits with a text"
+                f"{owner}: hit '{hit.id}' of query '{query.id}' {quoted_start(query.text)} has no "
+                "text, allowed: documents of the corpus, or hits with a text"
             )
     return [hit.to_document().full_text for hit in hits]
 

@@ -16,6 +16,7 @@ from ragbench.errors import AdapterError
 from ragbench.registry import Option
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import FloatArray, Query, ScoredDocument
+from ragbench.types.display import quoted_start
 
 
 class MMROptions(EmbedderOptions):
@@ -155,8 +156,8 @@ def _scaled_scores(query: Query, hits: Sequence[ScoredDocument]) -> FloatArray:
     for hit in hits:
         if hit.score is None or not np.isfinite(hit.score):
             raise AdapterError(
-                f"mmr: hit '{hit.id}' of query '{query.id}' has the score {hit.score}, allowed "
-                "with relevance: scores: a number"
+                f"mmr: hit '{hit.id}' of query '{query.id}' {quoted_start(query.text)} has the "
+                f"score {hit.score}, allowed with relevance: scores: a number"
             )
     scores = np.array([hit.score for hit in hits], dtype=np.float64)
     low, high = scores.min(initial=np.inf), scores.max(initial=-np.inf)

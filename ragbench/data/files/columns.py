@@ -148,10 +148,10 @@ def _check_answer(chosen: Columns, file: object, doubts: list[str] | None) -> No
     outputs = {"contexts", "retrieved", "queries", "system", "standalone_question", "tool_calls"}
     lacks_output = not chosen.keys() & {"reference", *outputs}
     if chosen.get("answer", "").casefold() == "answer" and lacks_output:
-        problem = "cannot tell whether the column 'answer' is gold or generated"
+        problem = "cannot tell if 'answer' is gold or generated"
         answer, question = chosen["answer"], chosen.get("question", "NAME")
         gold = f"columns: {{question: {question}, reference: {answer}}} (gold)"
-        output = f"columns: {{question: {question}, answer: {answer}}} (of a system)"
+        output = f"{{question: {question}, answer: {answer}}} (generated)"
         error = UnclearAnswer(problem, file=file, allowed=f"{gold} or {output}")
         _report_ambiguity(error, doubts)
 
