@@ -14,7 +14,8 @@ _SURELY = 1.25  # estimated tokens per reported token from which one reply alone
 # size to the smallest that shows a limit of the server. Sizes of whole prompts differ by some 10 %.
 _SPREADS = {2: 1.5, 3: 1.25}
 _ADVICE = (
-    "raise its context length (Ollama: num_ctx; llama.cpp: --ctx-size), or lower window or top_k"
+    "raise its context (Ollama: OLLAMA_CONTEXT_LENGTH; llama.cpp: --ctx-size), or lower window or "
+    "top_k"
 )
 
 

@@ -241,8 +241,7 @@ class Hits:
         (
             lambda name: ScoredDocument(f"id {name}", metadata={"page": 1}),
             "mine: none of its 12 hits is known to the judgements, such as 'id%20d0'; allowed: ids "
-            "of the judgements, such as 'd0.md', or of documents: 'd0.md'; id_field names a "
-            "metadata key with the id (page)",
+            "such as 'd0.md' (judged) or 'd0.md' (corpus); id_field: one of page",
         ),
     ],
 )
