@@ -331,10 +331,10 @@ def _power_text(power: Power, n_units: int, unit: str) -> str:
     equal = never if needed.equal is None else str(needed.equal)
     observed = never if needed.as_observed is None else str(needed.as_observed)
     smallest = power.detectable
-    detected = "no drop" if smallest is None else f"a drop of {smallest:.3g} or more"
+    detected = "no drop" if smallest is None else f"a drop of {smallest:.3g}"
     return (
-        f"to decide (power 0.8): {observed} {unit} as observed, {equal} if equal, or {_BY_MEAN}; "
-        f"now {detected} fails in 4 of 5 runs"
+        f"to decide: {observed} {unit} as observed, {equal} if equal, or {_BY_MEAN}; now {detected} "
+        "fails in 4 of 5 runs"
     )
 
 

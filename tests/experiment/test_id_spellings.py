@@ -90,9 +90,9 @@ def test_ids_that_are_not_one_to_one_are_told_before_the_tables(tmp_path, monkey
     done = CliRunner().invoke(run_command, ["c.yaml"], catch_exceptions=False)
 
     sentence = (
-        f"warning: given: 1 gold id {OTHER_SPELLING}, such as gold 'a.md' and hit 'a.md#1', "
-        "which count as different documents; "
-        'metrics.retrieval: match: {level: document, separator: "#"}'
+        f"warning: given: 1 gold id {OTHER_SPELLING}, such as 'a.md' and 'a.md#1', "
+        "and count as other documents; "
+        'metrics.retrieval.match: {level: document, separator: "#"}'
     )
     assert 0 <= done.stdout.replace("\n", " ").find(sentence) < done.stdout.index("\n\n")
     # the line that the warning names

@@ -200,7 +200,7 @@ def test_evaluate_scores_places_of_contexts(assert_message):
         {"id": "q3", "question": "???", "contexts": [], "reference_spans": gold},
     ]
 
-    with pytest.warns(UserWarning, match="cannot be placed") as warned:
+    with pytest.warns(UserWarning, match="stand in no document") as warned:
         result = rb.evaluate(rows, ["span_precision@2", "span_recall@1"])
     assert_message([warning.message for warning in warned])
 

@@ -157,7 +157,6 @@ class GoldIds:
 
     Attributes:
         part: Part of the record that the column holds.
-        content: Content of the column in words, for messages.
         forms: Allowed values of a cell, for messages.
         names: Names of the corpus; without a corpus None, and ids are taken as they are written.
         listed: Ids that stand in lists of the table: a cell with the same text is one id.
@@ -170,7 +169,6 @@ class GoldIds:
     """
 
     part: ClassVar[str] = "relevant"
-    content: ClassVar[str] = "gold documents"
     forms: ClassVar[str] = "an id, a JSON list of ids, ids between ;, or an object {id: grade}"
     has_grades: ClassVar[bool] = True
 
@@ -303,7 +301,7 @@ class GoldIds:
         try:
             return id_text(value)
         except ValueError as error:
-            hint = f"columns: {{{self.part}: null}} if it holds no {self.content}"
+            hint = f"columns: {{{self.part}: null}} if it holds none"
             problem = f"{value} {error}" if isinstance(value, float) else kind(value)
             raise self._error(entry, column, problem, f"; {hint}") from error
 
@@ -451,7 +449,7 @@ class RankedIds(GoldIds):
     missing value, and raises a DataError for a cell of another form.
     """
 
-    part, content = "retrieved", "ids"
+    part = "retrieved"
     forms = "an id, a JSON list of ids, or ids between ;, best first; hits with texts: `contexts`"
     has_grades = False
 

@@ -630,7 +630,7 @@ class GoldColumns:
         if self._ambiguous:
             warnings.append(
                 f"{len(self._ambiguous)} of {total} gold passages stand in several documents, so "
-                "that their questions have no gold (ambiguous_quote); name it in a column "
+                "that their questions have no gold (ambiguous_quote); name it in "
                 f"`relevant`: {_listed(self._ambiguous.values())}"
             )
         return warnings
