@@ -333,8 +333,8 @@ def _power_text(power: Power, n_units: int, unit: str) -> str:
     smallest = power.detectable
     detected = "no drop" if smallest is None else f"a drop of {smallest:.3g}"
     return (
-        f"to decide: {observed} {unit} as observed, {equal} if equal, or {_BY_MEAN}; now {detected} "
-        "fails in 4 of 5 runs"
+        f"to decide: {observed} {unit} as observed, {equal} if equal, or {_BY_MEAN}; "
+        f"now {detected} fails in 4 of 5 runs"
     )
 
 
