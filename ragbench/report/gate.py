@@ -220,8 +220,8 @@ def question_line(
         pages.append((view[query.query_id], name))
     sides = [side for view, name in pages if (side := view.system(name)) is not None]
     head = pages[-1][0]
-    named = structs.replace(query, query_id=head.label, question=head.question)
-    line = worst_line(named, measure)
+    query = structs.replace(query, query_id=head.label, question=head.question)
+    line = worst_line(query, measure)
     return "  ".join(filter(None, (line, note, printable(_answers(sides) or _ranks(head, sides)))))
 
 

@@ -15,7 +15,7 @@ from ragbench.comparison.id_pairs import IdPair, QuestionIds, pair_ids
 from ragbench.types.byte_ids import TextIds
 from ragbench.types.spellings import are_plain
 
-HAS_SPELLING = "may be spelled otherwise in the hits"
+HAS_SPELLING = "may have another spelling in the hits"
 MATCHED = "matched one to one with hits of another spelling"
 
 

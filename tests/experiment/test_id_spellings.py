@@ -9,7 +9,7 @@ import ragbench as rb
 from ragbench.cli.run import command as run_command
 
 METRICS = {"retrieval": {"measures": ["mrr", "recall@1"]}}
-OTHER_SPELLING = "may be spelled otherwise in the hits"
+OTHER_SPELLING = "may have another spelling in the hits"
 
 
 def table(tmp_path, rows, **config):
