@@ -85,8 +85,8 @@ class IdPairs(NamedTuple):
             rule = f'{{level: document, separator: "{separator}"}}'
             remedy = f"metrics.retrieval.match: {rule} joins chunks"
         return [
-            f"{count} may have another spelling in the hits, such as {gold} and {hit}, and count as "
-            f"other documents; {remedy}"
+            f"{count} may have another spelling in the hits, such as {gold} and {hit}, and count "
+            f"as other documents; {remedy}"
         ]
 
 
