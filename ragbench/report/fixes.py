@@ -20,8 +20,7 @@ from ragbench.report.table import (
     data_table,
     label,
 )
-from ragbench.report.text import counted, labelled, questions
-from ragbench.report.text import listed as listed_words
+from ragbench.report.text import action_words, counted, labelled, questions
 from ragbench.types.display import printable
 
 _CHANGES = (
@@ -174,15 +173,16 @@ def question_groups(fixes: FixList) -> Iterator[QuestionGroup]:
                 names.setdefault(query, []).append(printable(change.text))
     moves: dict[str, list[str]] = {}
     for query in {**rescues, **losses}:
-        parts = (("found", rescues.get(query)), ("lost", losses.get(query)))
-        words = [f"{verb} by {_some(names)}" for verb, names in parts if names]
-        moves.setdefault(" and ".join(words), []).append(query)
+        parts = (("rescued", rescues.get(query)), ("lost", losses.get(query)))
+        words = [f"{verb} by: {_some(names)}" for verb, names in parts if names]
+        moves.setdefault("; ".join(words), []).append(query)
     for move, moved in moves.items():
         yield QuestionGroup(f"{counted(len(moved), 'questions')} {move}", tuple(moved[:_ROWS]))
     for loss in fixes.remaining:
         ids = list(dict.fromkeys(loss.queries))
         system, reason, advice = map(printable, (loss.system, loss.reason, loss.advice))
-        title = f"{counted(len(ids), 'questions')} of {system}, {reason}: change {advice}"
+        action = action_words(advice)
+        title = f"{counted(len(ids), 'questions')} of {system}, {reason}: {action}"
         yield QuestionGroup(title, tuple(ids[:_ROWS]))
     if (groups := fixes.groups) is not None and groups.groups:
         for group, sentence in zip(groups.groups, groups.sentences, strict=True):
@@ -193,7 +193,7 @@ def _some(names: Sequence[str]) -> str:
     """Return the first three names of changes, and the number of the others."""
     n_more = len(names) - _MOST_NAMES
     more = [f"{n_more} more"] if n_more > 0 else []
-    return listed_words([*names[:_MOST_NAMES], *more])
+    return "; ".join([*names[:_MOST_NAMES], *more])
 
 
 def _change_tables(fixes: FixList) -> Iterator[Table]:

@@ -240,6 +240,20 @@ def cause_words(cause: AnswerCause) -> str:
     return cause.replace("_", " ")
 
 
+def action_words(part: str) -> str:
+    """Return a part that can help lost questions, with its verb.
+
+    Example:
+        >>> action_words("the prompt, or the model"), action_words("a reranker")
+        ('change the prompt, or the model', 'add a reranker')
+        >>> action_words("what failed: see unscored.jsonl")
+        'mend what failed'
+    """
+    if part.startswith("what failed"):
+        return "mend what failed"
+    return f"add {part}" if part.startswith("a ") else f"change {part}"
+
+
 def move_words(move: CauseMove) -> str:
     """Return the causes before and after a move: `not retrieved -> right`."""
     return f"{cause_words(move.before)} -> {cause_words(move.after)}"

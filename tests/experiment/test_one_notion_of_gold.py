@@ -255,7 +255,7 @@ def check_changes(page, experiment, counts):
     losses = {cause_words(cause): cause for cause in CAUSES}
     text = (experiment.path / "report.html").read_text(encoding="utf-8")
     groups = re.findall(
-        r"<summary>(\d+) questions? of (\S+), (.*?): change .*?</details>", text, re.S
+        r"<summary>(\d+) questions? of (\S+), (.*?): (?:change|add|mend) .*?</details>", text, re.S
     )
     parts = re.split(r"<summary>\d+ questions? of ", text)[1:]
     assert len(groups) == len(parts) > 0

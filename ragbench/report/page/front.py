@@ -422,7 +422,7 @@ def _parts_to_change(causes: Mapping[AnswerCause, Quantity]) -> Iterator[Change]
         words = fmt.listed(counts) if len(counts) > 1 else fmt.cause_words(of_part[0])
         questions = "question" if n == 1 else "questions"
         effect = f"may help up to {fmt.questions(n)} {questions} ({words})"
-        yield Change(_capital(f"change {part}"), effect, False, n)
+        yield Change(_capital(fmt.action_words(part)), effect, False, n)
 
 
 def _capital(text: str) -> str:
