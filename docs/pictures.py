@@ -41,9 +41,10 @@ def main() -> None:
             if box is None:
                 page.screenshot(path=path)
                 continue
-            left, width = box["x"] - EDGE, box["width"] + 2 * EDGE
-            clip = {"x": left, "y": box["y"], "width": width, "height": SHOWN}
-            page.screenshot(path=path, clip=clip)
+            left, full = box["x"] - EDGE, box["width"] + 2 * EDGE
+            page.screenshot(
+                path=path, clip={"x": left, "y": box["y"], "width": full, "height": SHOWN}
+            )
         browser.close()
 
 
