@@ -61,7 +61,7 @@ def command(
     from ragbench.experiment.best_config import write_best
     from ragbench.experiment.fix import RunReader, list_fixes
     from ragbench.records import codec
-    from ragbench.report.fixes import fix_report
+    from ragbench.report.fixes import fix_report, fix_screen
 
     reader = RunReader(resolve_run_folder(run), system)
     fixes = list_fixes(reader, passages)
@@ -70,7 +70,10 @@ def command(
     if as_json or form == "json":
         output.write_json(to_json(codec.to_json(fixes)))
     else:
-        report = fix_report(fixes, words, verbose=verbose or form != "table")
+        if form == "table" and not verbose:
+            report = fix_screen(fixes, words, output.screen())
+        else:
+            report = fix_report(fixes, words)
         output.write_report(report, form)
     promise = fixes.best
     if write is None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from ragbench.records.causes import Quantity, quantity
 from ragbench.records.fixes import FixList, PricedChange
 from ragbench.report.base import AFTER_CORRECTION, Chapter
+from ragbench.report.formats import fit_screen
+from ragbench.report.formats.base import Screen
 from ragbench.report.table import (
     Block,
     Paragraph,
@@ -42,8 +45,19 @@ _MOST_NAMES = 3  # changes in the title of a group
 _ROWS = 200  # questions of a group on the page
 
 
+def fix_screen(fixes: FixList, arguments: str, screen: Screen) -> TableReport:
+    """Return a fix list on one screen: the five best changes, or fewer."""
+    report = partial(fix_report, fixes, arguments, verbose=False)
+    return fit_screen((report(most=n) for n in range(_ON_SCREEN, 0, -1)), screen)
+
+
 def fix_report(
-    fixes: FixList, arguments: str, *, brief: bool = False, verbose: bool = True
+    fixes: FixList,
+    arguments: str,
+    *,
+    brief: bool = False,
+    verbose: bool = True,
+    most: int = _ON_SCREEN,
 ) -> TableReport:
     """Return a fix list as a report.
 
@@ -52,6 +66,7 @@ def fix_report(
         arguments: Arguments of `ragbench fix`, as the user wrote them.
         brief: Leave out all but the changes and the next step.
         verbose: Print all changes, with the questions that none helps. False prints one screen.
+        most: Changes of one screen, and reasons of losses that none helps.
     """
     n_lost = questions(fixes.of - fixes.found)
     head = f"{_headline(fixes)}; what stored results say about the other {n_lost}:"
@@ -62,19 +77,19 @@ def fix_report(
         if verbose:
             blocks.append(table)
         elif table.columns == _CHANGES:
-            blocks.append(replace(table, caption="", most=_ON_SCREEN, more="changes: --verbose"))
+            blocks.append(replace(table, caption="", most=most, more="changes: --verbose"))
     if not verbose:
-        blocks += _remaining_lines(fixes)
+        blocks += _remaining_lines(fixes, most)
     notes = () if brief else labelled("note", map(printable, fixes.notes))
     lines = (*notes, *_next_steps(fixes, arguments))
     blocks.append(Paragraph(lines, is_apart=True))
     return TableReport(tuple(blocks), data_table(COLUMNS, map(_values, fixes.changes)))
 
 
-def _remaining_lines(fixes: FixList) -> Iterator[Block]:
+def _remaining_lines(fixes: FixList, most: int) -> Iterator[Block]:
     """Yield the reasons of losses that no change helps, and what lost questions have in common."""
     lines = []
-    for loss in fixes.remaining[:_ON_SCREEN]:
+    for loss in fixes.remaining[:most]:
         n_questions = questions(_parts(loss.queries, loss.repeats))
         system, reason, advice = map(printable, (loss.system, loss.reason, loss.advice))
         lines.append(f"{system}: {n_questions} {reason} ({advice})")

@@ -219,7 +219,9 @@ def _fit(
     )
     with console.capture() as capture:
         console.print(drawn)
-    return [line.rstrip() for line in capture.get().splitlines()]
+    # blanks at the end of a line may stand before the end of a style
+    ends = re.compile(r" *((?:\x1b\[[0-9;]*m)*) *$")
+    return [ends.sub(r"\1", line, count=1) for line in capture.get().splitlines()]
 
 
 def _interval_below(cells: Sequence[str], kind: ColumnKind, width: int) -> Sequence[str]:

@@ -1,0 +1,282 @@
+"""One screen of each command, on terminals of three widths: lines fit, and few are printed.
+
+All commands read the same finished runs, in processes whose standard output is a terminal.
+"""
+
+import csv
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+
+from ragbench.types.display import display_width
+from tests.conftest import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.costly]
+
+WIDTHS = (60, 80, 120)
+EXAMPLE = REPOSITORY / "datasets" / "example"
+LONG_NAME = "the-retriever-of-the-production-system-with-a-very-long-name"
+LONG_ID = "an-identifier-of-a-question-" + "x" * 90
+JUDGE = {
+    "type": "python:tests.words:Words",
+    "rubrics": ["faithfulness", "answer_relevancy"],
+}
+WORDS = [
+    "orbit",
+    "planet",
+    "moon",
+    "crater",
+    "comet",
+    "ring",
+    "asteroid",
+    "gravity",
+    "solar",
+    "wind",
+    "probe",
+    "lander",
+    "dust",
+]
+APP = """
+def answer(question):
+    if len(question) % 3 == 0:
+        raise ValueError("x" * 90)
+    return question[:30]
+"""
+# Codes that style a text; all others would move the cursor.
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def beir(names, limit=None, **blocks):
+    """Return a config with BM25 retrievers of these names and a generator on each."""
+    retrievers = {
+        name: {"type": "bm25", "b": 0.1 * n, "stemmer": "none" if n % 2 else "porter"}
+        for n, name in enumerate(names)
+    }
+    return {
+        "dataset": {"type": "beir", "path": str(EXAMPLE), "split": "test"},
+        "retrievers": retrievers,
+        "generators": {"extractive": {"type": "extractive", "sentences": 2}},
+        "metrics": {"generation": ["contains", "token_f1", "rougeL"]},
+        "statistics": {"baseline": names[0]},
+        **blocks,
+    }
+
+
+def table_rows(prefix, share):
+    """Return rows of answered questions, of which a share are right; some texts are wide."""
+    numbers, rows = random.Random(5), []
+    for n in range(40):
+        gold = " ".join(numbers.sample(WORDS, 3))
+        answer = f"It is {gold}." if numbers.random() < share else "It is the dust."
+        question = f"Which {' '.join(numbers.sample(WORDS, 9))} is number {n}?"
+        rows.append(
+            {
+                "id": f"{prefix}{n}",
+                "question": "東京タワー" * 30 if n % 7 == 3 else question,
+                "reference": gold,
+                "answer": answer,
+                "contexts": [f"{gold} stands in passage {place}" for place in range(3)],
+            }
+        )
+    return rows
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_inputs(folder):
+    """Write a config for each kind of run into a folder, with the files that it names."""
+    for name, prefix, share in (("one", "q", 0.6), ("new", "q", 0.3), ("ids", LONG_ID, 0.6)):
+        write_rows(folder / f"{name}.jsonl", table_rows(prefix, share))
+    (folder / "app.py").write_text(APP, encoding="utf-8")
+    data = {"type": "beir", "path": str(EXAMPLE), "split": "test"}
+    gate = {"measure": "ndcg@10", "max_drop": 0.05, "system": ["b"], "against": "a"}
+    scores = {"generation": ["token_f1"], "judge": JUDGE}
+    configs = {
+        "one": {
+            "dataset": {"type": "records", "path": "one.jsonl"},
+            "metrics": {"generation": ["token_f1", "rougeL"]},
+            "gates": [{"measure": "token_f1", "min": 0.9}],
+        },
+        "ids": {
+            "dataset": {"type": "records", "path": "ids.jsonl"},
+            "metrics": {"generation": ["token_f1"]},
+        },
+        "two": beir(["a", "b"], metrics=scores, gates=[gate]),
+        "three": beir(["a", "b", "c"]),
+        "eight": beir([f"variant{n}" for n in range(8)]),
+        "names": beir([f"{LONG_NAME}-{word}" for word in ("old", "new", "newest")]),
+        "failed": {
+            "dataset": data,
+            "retrievers": {"bm25": {"type": "bm25"}},
+            "apps": {"mine": {"type": "python:app:answer"}},
+            "metrics": {"generation": ["token_f1"]},
+            "max_failed": 0.9,
+        },
+        "several": {
+            "datasets": {"first": data, "second": data},
+            "retrievers": {"a": {"type": "bm25"}, "b": {"type": "bm25", "stemmer": "none"}},
+            "statistics": {"baseline": "a"},
+        },
+    }
+    for name, config in configs.items():
+        text = json.dumps({"name": name, **config, "seed": 1})
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return configs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, warm):
+    """Return a folder with a finished run of each config, and a labelled sheet of the judge."""
+    folder = tmp_path_factory.mktemp("screens")
+    environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+
+    def run(*arguments):
+        done = subprocess.run(
+            [warm.folder / "ragbench", *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode in (0, 1), done.stderr
+
+    for name in write_inputs(folder):
+        run("run", f"{name}.yaml", "--quiet")
+    run("run", "three.yaml", "--quiet", "--set", "output=old", "--set", "retrievers.a.b=0.9")
+    run("run", "one.yaml", "--quiet", "--set", "output=old", "--set", "dataset.path=new.jsonl")
+    run("calibrate", "runs/two", "--draw", "40", "-o", "drawn.csv")
+    with (folder / "drawn.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    for n, row in enumerate(rows):
+        row["label"] = str(n % 2 if row["rubric"] == "faithfulness" else 1 + n % 5)
+    with (folder / "sheet.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def on_terminal(folder, warm):
+    """Run a command on a terminal of a width; return its exit code and what it shows."""
+
+    def run(line, width, **variables):
+        host, client = pty.openpty()
+        fcntl.ioctl(client, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+        environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
+        for name in ("NO_COLOR", "COLUMNS", "LINES"):
+            environment.pop(name, None)
+        process = subprocess.Popen(
+            [warm.folder / "ragbench", *line.split()],
+            cwd=folder,
+            env={**environment, "TERM": "xterm-256color", **variables},
+            stdin=client,
+            stdout=client,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(client)
+        output = b""
+        while True:
+            try:
+                data = os.read(host, 65_536)
+            except OSError:  # Linux reports the end of a terminal as an error
+                break
+            if not data:
+                break
+            output += data
+        os.close(host)
+        return process.wait(), output.decode("utf-8").replace("\r\n", "\n")
+
+    return run
+
+
+RUNS = ("one", "ids", "two", "three", "eight", "names", "failed")
+LINES = [
+    *(f"run {name}.yaml" for name in RUNS),
+    *(f"explain runs/{name}" for name in RUNS),
+    *(f"plan {name}.yaml" for name in ("two", "eight", "names")),
+    *(f"validate {name}.yaml" for name in ("ids", "eight", "names")),
+    *(f"audit {name}.yaml" for name in ("one", "two", "names")),
+    *(f"fix runs/{name}" for name in ("two", "eight", "names")),
+    *(f"compare runs/{name}" for name in ("two", "three", "eight", "names")),
+    "run several.yaml", "plan several.yaml", "validate several.yaml",
+    "compare old/three runs/three", "gate three.yaml --base old/three",
+    "gate one.yaml --base old/one", "gate two.yaml --base runs/two", "gate new.jsonl one.jsonl",
+    "show runs/eight q01", "show runs/names q01", "show runs/one q3", "show runs/failed q02",
+    "runs", "runs runs/three", "demo", "baseline runs/names -o b.json", "report runs/names",
+    "calibrate runs/two --labels sheet.csv -o judge.json",
+]  # fmt: skip
+# More lines at 60 columns than at 80, since sentences wrap.
+MOST_LINES = {60: 40, 80: 24, 120: 24}
+# Runs of two or three systems with short names and without gates.
+SHORT_RUNS = ("run three.yaml", "run failed.yaml")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_fits_terminals_of_three_widths(on_terminal, line):
+    for width in WIDTHS:
+        code, text = on_terminal(line, width)
+
+        assert code in (0, 1), (width, text)
+        lines = STYLE.sub("", text).splitlines()
+        assert lines, width
+        assert "\x1b" not in "".join(lines), "styles alone"
+        assert max(map(display_width, lines)) <= width, (width, text)
+        most = 14 if line in SHORT_RUNS and width >= 80 else MOST_LINES[width]
+        assert len(lines) <= most, (width, text)
+
+
+@pytest.mark.parametrize("line", ["explain runs/three", "explain runs/ids", "explain runs/failed"])
+def test_a_lost_question_has_at_most_five_lines(on_terminal, line):
+    for width in WIDTHS:
+        text = STYLE.sub("", on_terminal(line, width)[1])
+        _, questions, _ = re.split(r"\n\n", text)
+        blocks = re.split(r"\n(?! )", questions)
+
+        assert 1 <= len(blocks) <= 4, text
+        assert max(len(block.splitlines()) for block in blocks) <= 5, text
+
+
+@pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+@pytest.mark.parametrize("line", ["run three.yaml", "explain runs/three", "compare runs/eight"])
+def test_a_terminal_without_colours_shows_the_same_text(on_terminal, line, variables):
+    colored, plain = on_terminal(line, 80)[1], on_terminal(line, 80, **variables)[1]
+
+    assert "\x1b[" in colored
+    assert "\x1b" not in plain
+    of_run = re.compile(r"\d{8}-\d{6}-\w{4}")
+    assert of_run.sub("RUN", plain) == of_run.sub("RUN", STYLE.sub("", colored))
+
+
+@pytest.mark.parametrize("line", ["gate three.yaml --base old/three", "runs runs/three"])
+def test_a_terminal_has_everything_with_verbose(on_terminal, line):
+    brief, whole = (on_terminal(words, 80)[1] for words in (line, f"{line} --verbose"))
+
+    assert len(whole.splitlines()) >= len(brief.splitlines())
+
+
+def test_a_decision_of_a_gate_is_json(on_terminal):
+    code, text = on_terminal("gate new.jsonl one.jsonl --json", 60)
+
+    decision = json.loads(text)
+    assert (decision["exit_code"], decision["verdict"]) == (code, "pass" if code == 0 else "fail")
+    assert decision["gates"]
+
+
+def test_every_command_that_prints_results_is_here():
+    names = {line.split()[0] for line in LINES}
+
+    assert names >= {
+        *("run", "explain", "compare", "fix", "gate", "audit", "calibrate", "validate", "plan"),
+        *("runs", "demo", "baseline", "show", "report"),
+    }
