@@ -133,11 +133,13 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
     from rich.cells import chop_cells
 
     width = max(width, 20)
-    body, lines = text.lstrip(), list[str]()
+    lines = list[str]()
     # at most half a line is indented, so that words have room
-    line = start = text[: len(text) - len(body)][: width // 2]
+    line = start = text[: len(text) - len(text.lstrip())][: width // 2]
     indent = indent[: width // 2]
-    for blanks, word in re.findall(r"(\s*)(\S+)", body):
+    # words, each after the blanks before it
+    parts = ["", *re.split(r"(\s+)", text.strip())]
+    for blanks, word in zip(parts[::2], parts[1::2], strict=True):
         if display_width(line + blanks + word) <= width:
             line += blanks + word
             continue

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import chain, pairwise
+from typing import Literal, TypeAlias
 
 from ragbench.report.formats.base import Screen
 from ragbench.report.table import (
@@ -37,6 +37,8 @@ _RESET = "\x1b[0m"
 STYLES = (_RESET, *dict.fromkeys(_STYLES.values()))
 # between two columns
 _GAP = "  "
+# what is kept whole where a column is wrapped
+Unit: TypeAlias = Literal["word", "value", "letter"]
 # narrowest column of sentences, unless even names are wrapped
 _NARROWEST = 24
 
@@ -219,31 +221,46 @@ def _fit(
     )
     with console.capture() as capture:
         console.print(drawn)
-    # blanks at the end of a line may stand before the end of a style
-    ends = re.compile(r" *((?:\x1b\[[0-9;]*m)*) *$")
-    return [ends.sub(r"\1", line, count=1) for line in capture.get().splitlines()]
+    return list(map(_without_end_blanks, capture.get().splitlines()))
+
+
+def _without_end_blanks(line: str) -> str:
+    """Return a line without blanks at its end, which may stand before the end of a style."""
+    line = line.rstrip()
+    return f"{line[: -len(_RESET)].rstrip()}{_RESET}" if line.endswith(_RESET) else line
 
 
 def _interval_below(cells: Sequence[str], kind: ColumnKind, width: int) -> Sequence[str]:
     """Return cells whose intervals stand below their values if they do not fit beside them."""
     if kind != "number" or max(map(display_width, cells)) <= width:
         return cells
-    return [re.sub(r" +(?=\[)", "\n", cell) for cell in cells]
+    lines = []
+    for cell in cells:
+        value, bracket, interval = cell.partition(" [")
+        lines.append(f"{value.rstrip()}\n[{interval}" if bracket else cell)
+    return lines
 
 
-# What may be wrapped to make a table narrower, in turns: columns of a kind, down to a width, at
-# the breaks of a pattern; the empty pattern cuts words.
-_TURNS: tuple[tuple[ColumnKind, int, str], ...] = (
-    ("words", _NARROWEST, r"\s+"),
-    ("name", 0, r"\s+"),
-    ("words", 0, r"\s+"),
-    # words of a head, and an interval below its value
-    ("number", 0, r"\s+(?=\[)|(?<=[a-z])\s+(?=[a-z])"),
-    ("name", 12, ""),
-    ("words", 12, ""),
-    ("number", 0, r"\s+"),
-    ("name", 4, ""),
-    ("words", 4, ""),
+def _pieces(cell: str, unit: Unit) -> list[str]:
+    """Return the parts of a cell that a wrapped column keeps whole."""
+    value, bracket, interval = cell.partition(" [")
+    if unit == "value" and bracket:
+        return [value.rstrip(), f"[{interval}"]
+    return [] if unit == "letter" else cell.split()
+
+
+# What may be wrapped to make a table narrower, in turns: columns of a kind, down to a width,
+# between words, between a value and its interval, or within a word.
+_TURNS: tuple[tuple[ColumnKind, int, Unit], ...] = (
+    ("words", _NARROWEST, "word"),
+    ("name", 0, "word"),
+    ("words", 0, "word"),
+    ("number", 0, "value"),
+    ("name", 12, "letter"),
+    ("words", 12, "letter"),
+    ("number", 0, "word"),
+    ("name", 4, "letter"),
+    ("words", 4, "letter"),
 )
 
 
@@ -251,11 +268,11 @@ def _shrink(columns: Sequence[Sequence[str]], kinds: Sequence[ColumnKind], width
     """Return widths of columns that fit, if sentences, names and numbers can be wrapped so far."""
     widths = [max(map(display_width, cells)) for cells in columns]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    for kind, narrowest, breaks in _TURNS:
+    for kind, narrowest, unit in _TURNS:
         least = {}
         for n in range(len(columns)):
             if excess > 0 and kinds[n] == kind:
-                pieces = chain.from_iterable(re.split(breaks, cell) for cell in columns[n])
+                pieces = chain.from_iterable(_pieces(cell, unit) for cell in columns[n])
                 least[n] = min(widths[n], max([narrowest, *map(display_width, pieces)]))
         while excess > 0:
             shrinkable = []
