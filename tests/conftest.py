@@ -328,7 +328,11 @@ def free_handlers() -> None:
 
     A library that a test imports first makes its handler of the stream that captures this test.
     That is closed when the test ends, and later records would print `--- Logging error ---`.
+    Handlers that `logging.basicConfig` makes are removed: later tests would see all records.
     """
+    for handler in [*logging.root.handlers]:
+        if type(handler) is logging.StreamHandler:
+            logging.root.removeHandler(handler)
     for logger in (logging.root, *list(logging.root.manager.loggerDict.values())):
         for handler in getattr(logger, "handlers", ()):
             if type(handler) is logging.StreamHandler and handler.stream is not sys.__stderr__:
@@ -339,7 +343,8 @@ def free_handlers() -> None:
 
 @pytest.fixture(autouse=True)
 def own_handlers() -> Iterator[None]:
-    """Free the handlers of libraries from the streams of each test."""
+    """Free the handlers of libraries from the streams of each test, and of its fixtures."""
+    free_handlers()
     yield
     free_handlers()
 

@@ -181,7 +181,9 @@ def test_a_library_that_a_command_imports_keeps_no_stream_of_it(tmp_path, monkey
     assert (end.value.code, handler.stream) == (0, stream)
     # the tests free the handler in their turn, though the stream is closed by now
     handler.flush = stream.flush
+    logging.root.addHandler(root_handler := logging.StreamHandler(stream))
     stream.close()
     free_handlers()
+    assert root_handler not in logging.root.handlers
     logging.getLogger("made by a command").warning("a late record")
     assert capfd.readouterr().err == "a late record\n"
