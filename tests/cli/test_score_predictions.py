@@ -228,7 +228,7 @@ def test_texts_that_rouge_cannot_see_are_noted(workplace, score, assert_message)
         ("--predictions p.txt --references r.txt -n", "-n without -q"),
         ("--predictions p.txt --references r.txt -m rogue1", "did you mean 'rouge1'?"),
         ("--predictions p.jsonl --references r.txt", "p.jsonl is a table and r.txt is a text file"),
-        ("--predictions p.txt --references short.txt", "short.txt: 1 lines, but p.txt has 2"),
+        ("--predictions p.txt --references short.txt", "short.txt: 1 line, but p.txt has 2"),
         ("--predictions none.txt --references r.txt", "none.txt: no such file"),
         ("--predictions bad.jsonl --references r.jsonl", "bad.jsonl:1: "),
         ("--predictions p.jsonl --references p.jsonl", "p.jsonl:1: no gold answer"),

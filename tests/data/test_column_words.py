@@ -243,7 +243,7 @@ def test_more_ids_than_passages():
 
     assert result.mean["mrr"] == 0.25
     assert read == [["Io is hot.", "Europa has ice."]]
-    with pytest.raises(rb.DataError, match="1 ids of 2 passages"):
+    with pytest.raises(rb.DataError, match="1 id of 2 passages"):
         rb.evaluate([{**row, "retrieved_ids": ["a"]}])
 
 
