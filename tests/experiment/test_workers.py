@@ -11,7 +11,7 @@ import yaml
 
 from ragbench.executors.base import LostItem
 from ragbench.executors.local import Local, WorkerProcess
-from ragbench.experiment.calls import Calls, name_queries
+from ragbench.experiment.calls import Calls, Outcome, name_queries
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.retrieve.bm25 import BM25, RM3
@@ -222,12 +222,11 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     queries = [Query("q1", "fox"), Query("q2", "hen"), Query("q3", "sea")]
     first = [[[ScoredDocument("d1", 1.0)], [ScoredDocument("d9", 1.0)], []]]
     calls = Calls("retriever 'rm3'")
-    names = ["q1", "q2", "q3"]
-    local = dict(name_queries(names, retrieve(rm3, queries, 2, calls, first)))
+    local = dict(name_queries(queries, retrieve(rm3, queries, 2, calls, first)))
 
     with closing(Local(workers=1)) as executor:
         outcomes = retrieve(rm3, queries, 2, calls, first, executor)
-        remote = dict(name_queries(names, outcomes))
+        remote = dict(name_queries(queries, outcomes))
 
     assert {n: (outcome.value, outcome.cause, outcome.detail) for n, outcome in remote.items()} == {
         n: (outcome.value, outcome.cause, outcome.detail) for n, outcome in local.items()
@@ -235,3 +234,12 @@ def test_a_query_that_cannot_be_expanded_fails_alone_as_without_workers(tmp_path
     assert "no document 'd9'" in remote[1].detail
     assert "(query 'q2')" in remote[1].detail
     assert remote[0].value.queries == ["fox^0.7500 red^0.2500"]
+
+
+def test_a_failed_query_of_a_table_without_ids_has_its_row_and_question():
+    queries = [Query("q1", "fox"), Query("1a0139a2236f", "Where is the hen?", row=2)]
+    outcomes = [(0, Outcome(None, detail="down")), (1, Outcome(None, detail="down"))]
+
+    details = [outcome.detail for _, outcome in name_queries(queries, outcomes)]
+
+    assert details == ["down (query 'q1')", "down (row 2 'Where is the hen?')"]
