@@ -56,6 +56,17 @@ def test_an_unknown_command_gives_the_nearest_one(typed, nearest):
     assert nearest is None or f"'{nearest}'" in refused.value.message
 
 
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_an_unknown_option_gives_the_nearest_one(name):
+    command = group.get_command(click.Context(group), name)
+    options = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
+    for option in (text for text in options if text.startswith("--") and len(text) > 6):
+        with pytest.raises(click.NoSuchOption) as refused:
+            command.make_context(name, [f"{option[:-2]}x{option[-2:]}"])
+
+        assert option in refused.value.possibilities, option
+
+
 @pytest.mark.parametrize(
     "arguments", ["fix --help", "cache prune --help", "list gates", "schema summary"]
 )
