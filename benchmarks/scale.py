@@ -7,8 +7,9 @@
     python benchmarks/scale.py systems [--systems N ...] [--folders N]
     python benchmarks/scale.py questions [--questions N] [--million]
 
-The first is an experiment over run files, beside `ragbench compare` on the same files. Bar: twice
-of what `compare` takes, for the first run and for one that has everything stored. The others
+The first is an experiment over run files, beside `ragbench compare` on the same files, for the
+first run and for one that has everything stored. Bars: twice of what `compare` takes with its own
+four measures, and 1.8 times of what it takes with the measures of the experiment. The others
 are in `scale_parts.py`: they print one line of JSON for each size; with `--keep`, the lines go to
 `scale.jsonl`, of which `docs/scale.md` is made. Two have bars of memory. Systems: 600 MB for 200
 systems over 200 queries, 1 GB for a page of 50 run folders of 10 systems each. Questions: 800 MB
@@ -31,7 +32,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-BAR = 2.0
+BAR, BAR_OF_SAME_MEASURES = 2.0, 1.8
+# the default of an experiment, but for `found@5`, which counts its causes
+MEASURES = (
+    "ndcg@10",
+    "recall@10",
+    "mrr@10",
+    "map",
+    "hit_rate@1",
+    "hit_rate@5",
+    "precision@5",
+    "f1@5",
+)
 
 
 class Took(NamedTuple):
@@ -117,22 +129,31 @@ def main() -> None:
         comparison = ["compare", *runs, "--qrels", "qrels.txt"]
         compile_modules(comparison, folder, systems)
         compared = took(comparison, folder)
-        first, again = (took(["run", "run.yaml", "--quiet"], folder) for _ in range(2))
+        measures = [part for name in MEASURES for part in ("-m", name)]
+        compared_alike = took([*comparison, *measures], folder)
+        runs_took = {
+            label: took(["run", "run.yaml", "--quiet"], folder) for label in ("run", "run again")
+        }
         print(
             f"{systems} run files of {queries} queries x {hits} hits, "
             f"{sum((folder / run).stat().st_size for run in runs) / 1e6:.0f} MB; the cache takes "
             f"{size_mb(folder / 'cache'):.0f} MB, a run folder {size_mb(folder / 'runs') / 2:.0f}"
         )
-        print(f"compare     {compared.cpu_s:6.1f} CPU s {compared.peak_mb:6.0f} MB")
-        for label, run in (("run", first), ("run again", again)):
-            ratios = run.cpu_s / compared.cpu_s, run.peak_mb / compared.peak_mb
+    is_missed = False
+    for label, base, bar in (
+        ("compare", compared, BAR),
+        (f"compare, {len(MEASURES)} measures", compared_alike, BAR_OF_SAME_MEASURES),
+    ):
+        print(f"{label:<20} {base.cpu_s:6.1f} CPU s {base.peak_mb:6.0f} MB")
+        for name, run in runs_took.items():
+            ratios = run.cpu_s / base.cpu_s, run.peak_mb / base.peak_mb
             print(
-                f"{label:<11} {run.cpu_s:6.1f} CPU s {run.peak_mb:6.0f} MB: {ratios[0]:.2f} and "
-                f"{ratios[1]:.2f} times (bar {BAR:g})"
+                f"  {name:<18} {run.cpu_s:6.1f} CPU s {run.peak_mb:6.0f} MB: {ratios[0]:.2f} and "
+                f"{ratios[1]:.2f} times (bar {bar:g})"
             )
-    worst = max(max(a / b for a, b in zip(run, compared, strict=True)) for run in (first, again))
-    if worst > BAR:
-        sys.exit(f"{worst:.2f} times is beyond the bar of {BAR:g}")
+            is_missed |= max(ratios) > bar
+    if is_missed:
+        sys.exit("beyond a bar")
 
 
 if __name__ == "__main__":
