@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import starmap, zip_longest
+from itertools import starmap
 
+from ragbench.data.runs.query_view import in_turn
 from ragbench.records.causes import CauseRow
 from ragbench.report import text as fmt
 from ragbench.report.causes import present_causes
@@ -97,18 +98,6 @@ def _first_system(explanation: Explanation) -> str:
 def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
     """Return the lost questions of a system, one of each cause in turn, large causes first."""
     return in_turn(rows for system, _, rows in explanation.groups() if system == name)
-
-
-def in_turn(groups: Iterable[Sequence[CauseRow]]) -> Iterator[CauseRow]:
-    """Yield the lost questions of each cause, one of each in turn, large causes first."""
-    by_size = sorted(groups, key=len, reverse=True)
-    queries = set[str]()
-    for turn in zip_longest(*by_size):
-        for row in turn:
-            # a repeated question has a row for each of its repetitions
-            if row is not None and row.query_id not in queries:
-                queries.add(row.query_id)
-                yield row
 
 
 def _question_lines(explanation: Explanation, row: CauseRow, screen: Screen) -> Iterator[str]:

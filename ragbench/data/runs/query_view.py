@@ -7,10 +7,10 @@ questions, gold and the texts near the top of the rankings are in `questions.jso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, zip_longest
 from math import isnan
 from pathlib import Path
 from typing import cast
@@ -582,3 +582,15 @@ def _numbered(
         if row.sample is not None:
             numbers.setdefault(row.cause, []).append(row.sample)
     return numbers
+
+
+def in_turn(groups: Iterable[Sequence[CauseRow]]) -> Iterator[CauseRow]:
+    """Yield the lost questions of each cause, one of each in turn, large causes first."""
+    by_size = sorted(groups, key=len, reverse=True)
+    queries = set[str]()
+    for turn in zip_longest(*by_size):
+        for row in turn:
+            # a repeated question has a row for each of its repetitions
+            if row is not None and row.query_id not in queries:
+                queries.add(row.query_id)
+                yield row

@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import structs
 
-from ragbench.data.runs.query_view import QueryView, QueryViews
+from ragbench.data.runs.query_view import QueryView, QueryViews, in_turn
 from ragbench.data.runs.run_folder import read_manifest
 from ragbench.records.causes import (
     CAUSE_CHANGES,
@@ -36,7 +36,6 @@ from ragbench.report.fixes import listed
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.layout import lay_out
-from ragbench.report.lost_questions import in_turn
 from ragbench.report.lowest import below_best, read_lowest
 from ragbench.report.pictures import CAUSE_COLOURS
 from ragbench.report.table import TableCell
