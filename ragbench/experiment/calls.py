@@ -23,18 +23,16 @@ from ragbench.llm import CallFailure
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.limits import Backoff
 from ragbench.records.codec import as_json, from_line
-from ragbench.records.manifest import FailedAnswer, FailedCall, query_label
+from ragbench.records.manifest import FailedAnswer, FailedCall
 from ragbench.types import (
     Cause,
     Document,
     Prediction,
-    Query,
     Retrieved,
     Run,
     ScoredDocument,
     ToolCall,
 )
-from ragbench.types.display import quoted_start
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -376,24 +374,6 @@ def call_on(
             position += 1
     for row in range(position, len(items)):
         yield row, Outcome(None, Cause.OVER_BUDGET, f"{calls.owner}: {calls.refused()}")
-
-
-def name_queries(
-    queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
-) -> Iterator[tuple[int, Outcome[Value]]]:
-    """Yield the outcomes as they come, with ` (query 'q1')` at the end of a detail.
-
-    A query of a table without ids has its row and its question: ` (row 2 'Which moon is hot?')`. An
-    outcome without a detail stays without one.
-    """
-    for position, outcome in outcomes:
-        query, detail = queries[position], ""
-        if outcome.detail:
-            name = f"query {query.id!r}"
-            if query.row is not None:
-                name = f"{query_label(query.id, query.row)} {quoted_start(query.text)}"
-            detail = f"{outcome.detail} ({name})"
-        yield position, replace(outcome, detail=detail)
 
 
 def with_latency(outcome: Outcome[Any]) -> Outcome[Any]:

@@ -11,9 +11,9 @@ import yaml
 
 from ragbench.executors.base import LostItem
 from ragbench.executors.local import Local, WorkerProcess
-from ragbench.experiment.calls import Calls, Outcome, name_queries
+from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.stages.retrieval import retrieve
+from ragbench.experiment.stages.retrieval import name_queries, retrieve
 from ragbench.retrieve.bm25 import BM25, RM3
 from ragbench.score.text.columns import TextScorer
 from ragbench.types import Document, Query, ScoredDocument

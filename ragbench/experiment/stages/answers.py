@@ -23,7 +23,6 @@ from ragbench.experiment.calls import (
     call_on,
     call_once,
     calling,
-    name_queries,
     read_outcome,
     with_latency,
     without_value,
@@ -49,7 +48,7 @@ from ragbench.experiment.stages.keys import (
 )
 from ragbench.experiment.stages.matching import document_of, passages_of
 from ragbench.experiment.stages.resources import Resources
-from ragbench.experiment.stages.retrieval import HitOutcomes, Retrieve
+from ragbench.experiment.stages.retrieval import HitOutcomes, Retrieve, name_queries
 from ragbench.generate import GENERATORS
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.generate.chat import ChatGenerator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -18,11 +18,11 @@ from ragbench.experiment.calls import (
     Calls,
     FileRankings,
     Outcome,
+    Value,
     call_on,
     call_once,
     calling,
     failed_row,
-    name_queries,
     read_outcome,
     rounded_ms,
     with_plain_metadata,
@@ -46,7 +46,7 @@ from ragbench.experiment.stages.pools import (
 )
 from ragbench.experiment.stages.resources import Resources
 from ragbench.files import cache_folder
-from ragbench.records.manifest import FailedCall, RetrievedRow
+from ragbench.records.manifest import FailedCall, RetrievedRow, query_label
 from ragbench.rerank.base import with_tail
 from ragbench.retrieve.base import IndexSearch, Rankings, Retriever
 from ragbench.retrieve.python import PoolParameter, first_documents, read_hits
@@ -54,7 +54,7 @@ from ragbench.score.base import Advance
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.signature import fingerprint
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
-from ragbench.types.display import counted
+from ragbench.types.display import counted, quoted_start
 from ragbench.types.json_fields import Record
 from ragbench.types.rows import Mapped
 
@@ -556,3 +556,21 @@ def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance:
         message = f"retriever '{name}': index: {type(error).__name__}: {error}"
         raise AdapterError(message) from error
     advance(len(corpus) - n_reported)  # most retrievers report no progress
+
+
+def name_queries(
+    queries: Sequence[Query], outcomes: Iterable[tuple[int, Outcome[Value]]]
+) -> Iterator[tuple[int, Outcome[Value]]]:
+    """Yield the outcomes as they come, with ` (query 'q1')` at the end of a detail.
+
+    A query of a table without ids has its row and its question: ` (row 2 'Which moon is hot?')`. An
+    outcome without a detail stays without one.
+    """
+    for position, outcome in outcomes:
+        query, detail = queries[position], ""
+        if outcome.detail:
+            name = f"query {query.id!r}"
+            if query.row is not None:
+                name = f"{query_label(query.id, query.row)} {quoted_start(query.text)}"
+            detail = f"{outcome.detail} ({name})"
+        yield position, replace(outcome, detail=detail)
