@@ -31,9 +31,10 @@ lint:  ## check style and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types:  ## check types, strictly, and those of the programs of docs/
+types:  ## check types, strictly, and those of the programs of docs/ and of users
 	$(BIN)/mypy
 	$(BIN)/python -m tests.notebook
+	$(BIN)/python -m tests.typed_programs
 
 imports:  ## check the direction of imports, and that none go round in a circle
 	$(BIN)/lint-imports --no-cache

@@ -103,7 +103,7 @@ def grows_faster(use, hostile, length, most):
 
 def sample(use, texts):
     """Return some of the texts, over all parts of a pattern; a long pattern has thousands."""
-    n = 150 if len(use.pattern.pattern) < 1000 else 25
+    n = 80 if len(use.pattern.pattern) < 1000 else 25
     return texts[:: 1 + len(texts) // n]
 
 
