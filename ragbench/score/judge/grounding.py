@@ -120,8 +120,11 @@ def _pair_share(grounding: Grounding, counts: Callable[[bool, bool], bool]) -> f
 
 def _claim_f1(grounding: Grounding) -> float | None:
     precision, recall = _share(grounding.right), _share(grounding.recalled)
-    if precision is None or recall is None:
+    if recall is None:
         return None
+    # an answer without claims, such as a refusal, has none of the claims of the reference
+    if precision is None:
+        return 0.0
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 

@@ -53,6 +53,11 @@ def test_without_claims_nothing_applies(formula):
     assert apply_formula(formula, Grounding()) is Cause.NO_CLAIMS
 
 
+def test_an_answer_without_claims_has_an_f1_of_0_if_the_reference_has_claims():
+    assert apply_formula("claim_f1", Grounding(reference_answer=[N, N])) == 0
+    assert apply_formula("claim_f1", Grounding(answer_reference=[N])) is Cause.NO_CLAIMS
+
+
 def test_why_a_number_does_not_apply():
     bare = Grounding(
         answer_passages=[[S]],
