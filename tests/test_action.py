@@ -174,7 +174,7 @@ def test_a_fork_is_decided_by_its_retrieval_gates_and_has_one_comment(
     assert_message(worst)
     # the first of the worst questions stands above; four more are listed
     assert sum("what is word" in line for line in lines) == 4
-    assert "- gates: 2 fail" in lines
+    assert "gates: 2 fail" in lines
     assert_message(lines[1])
     assert verdict in html.unescape((tmp_path / "summary.md").read_text())
 
@@ -255,9 +255,10 @@ def test_an_expired_key_names_its_variable_once(tmp_path, origin, ragbench, serv
         done = runner.run("Compare with the base")
 
     assert done.returncode == 7, done.stderr
-    reason, same = done.stdout.splitlines()
+    reason, same, verdicts = done.stdout.splitlines()
     assert_message(reason)
     assert same.startswith("nothing changed")
+    assert verdicts.startswith("gates: none decided")
 
 
 def test_a_renamed_document_is_named(tmp_path, origin, ragbench, server, assert_message):
