@@ -307,7 +307,7 @@ def test_a_page_says_how_many_queries_it_leaves_out(tmp_path, visit):
 
     # of the answers to q2 one failed, and has no difference
     listed(page, "q0", "q1", *(f"q{row}" for row in range(3, 9)))
-    left_out = "8 queries on which the systems differ most. The other 4 queries are in"
+    left_out = "then those on which the systems differ most. The other 4 queries are in"
     expect(page.get_by_text(left_out)).to_be_visible()
     page.goto(f"{path.as_uri()}#queries&q=q9")
     expect(page.get_by_text("This page has no query q9.")).to_be_visible()

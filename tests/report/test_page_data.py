@@ -3,23 +3,32 @@
 import gzip
 import json
 import random
+import re
+from base64 import b64decode
 from collections import Counter
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import read_comparisons, read_summary
+from ragbench.data.runs.run_lines import format_causes
 from ragbench.experiment import records
 from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.runner import run_experiment
+from ragbench.records.causes import Loss
+from ragbench.records.codec import to_json
+from ragbench.records.fixes import FixList, RemainingLoss
+from ragbench.records.gate import Decision, WorseQuery
 from ragbench.report.page import data
 from ragbench.report.page.data import SHOWN_HITS, pack_queries
-from ragbench.report.page.html import write_page
+from ragbench.report.page.html import render_html, write_page
 from ragbench.retrieve import run_file
 from ragbench.score.retrieval import score_run
-from tests.report.asked import run_folder
+from tests.report.asked import results, run_folder
 
 
 def unpacked(folder, **limits):
@@ -158,6 +167,43 @@ def test_queries_on_which_systems_differ_most_are_on_the_page(tmp_path, limit):
     assert [query["id"] for query in queries] == first
     assert packed.queries + packed.left_out == 70
     assert 20 < packed.queries < 60
+
+
+def test_each_link_to_a_query_of_a_large_run_leads_to_one(tmp_path):
+    # Only the last queries, on which the systems differ least, are lost or named by the gate.
+    n, named = 2_120, [f"q{row}" for row in range(2_110, 2_120)]
+    folder = run_folder(tmp_path, n)
+    losses = [Loss("right" if row < 2_110 else "not_retrieved", "") for row in range(n)]
+    ids = [f"q{row}" for row in range(n)]
+    (folder / "causes.csv").write_text("".join(format_causes({"bm25/gpt": [losses]}, ids)))
+    summary, comparisons = results()
+    systems = [
+        structs.replace(system, causes={"right": 2_110, "not_retrieved": 10})
+        if system.name == "bm25/gpt"
+        else system
+        for system in summary.systems
+    ]
+    worst = tuple(WorseQuery(query_id=query, score=0) for query in [*named[-5:], "of another run"])
+    gate = Decision(gate="g", system="bm25/gpt", verdict="fail", why="w", worst_queries=worst)
+    summary = structs.replace(summary, systems=tuple(systems), gates=(gate,))
+    (folder / "summary.json").write_text(json.dumps(to_json(summary)))
+    remaining = RemainingLoss(
+        system="bm25/gpt", reason="r", advice="corpus", queries=(*ids[2_080:],)
+    )
+    fixes = FixList(
+        name="made", run_id="", system="bm25", read=2, of=n, found=n - 10, confidence=0.95,
+        changes=(), remaining=(remaining,),
+    )  # fmt: skip
+
+    page = render_html(summary, comparisons, QueryViews(folder, bare=True), fixes)
+
+    packed = re.search(r'id="data">([^<]+)<', page)[1]
+    on_page = {query["id"] for query in json.loads(gzip.decompress(b64decode(packed)))["queries"]}
+    assert len(on_page) == 2_000
+    links = set(map(unquote, re.findall(r'href="#queries&amp;q=([^"&]*)', page)))
+    assert links <= on_page
+    assert links >= {*named[:3], *named[-5:]}, "the front and the gate"
+    assert "of another run" in page
 
 
 @pytest.mark.costly

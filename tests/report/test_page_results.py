@@ -19,6 +19,14 @@ from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
 
+# for each element, the number of lines of each of its texts
+LINES_OF_TEXTS = """elements => elements.map(element => [...element.childNodes]
+  .filter(node => node.nodeType === 3).map(node => {
+    const range = document.createRange();
+    range.selectNode(node);
+    return new Set([...range.getClientRects()].map(box => box.top)).size;
+  }))"""
+
 
 def grown(n):
     """Return the results of the example with further retrievers, n in all."""
@@ -253,3 +261,17 @@ def test_a_brief_page_is_one_sheet_of_paper(tmp_path, window, n):
     if n:
         assert f"two main numbers of 5 of {n + 5} systems" in words
         assert re.search(r"\band \d+ more$", text, re.M), "doubts that have no room"
+
+
+def test_a_long_name_of_a_system_breaks_after_its_slash(tmp_path, visit):
+    names = ("sentences/extractive", "paragraphs/extractive")
+    systems = [example.system(n, {"rouge1": example.score((0.4, 0.3, 0.5), "r")}) for n in names]
+    summary = {"name": "made", "baseline": names[0], "systems": systems}
+    html.write_page(tmp_path / "r.html", *records(summary, {"baseline": names[0]}))
+    page = visit(tmp_path / "r.html", viewport={"width": 400, "height": 900})
+
+    heads = page.locator(".numbers tbody th")
+    expect(heads).to_have_text(names)
+    # each part of a name is a text of its own, which stands on one line
+    lines = heads.evaluate_all(LINES_OF_TEXTS)
+    assert lines == [[1, 1]] * 2

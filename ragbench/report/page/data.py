@@ -1,8 +1,8 @@
 """Data of the queries on the page of a run: JSON in gzip, which the browser unpacks.
 
-The page has the queries on which the systems differ most, as many as the limits below allow, and
-shows the number of the others. Each passage is stored once and referred to by its number; a passage
-without stored text and title is referred to by its id.
+The page has the queries that its results name, then those on which the systems differ most, as many
+as the limits below allow, and shows the number of the others. Each passage is stored once and
+referred to by its number; a passage without stored text and title is referred to by its id.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import gzip
 import io
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -75,22 +75,29 @@ class PageData(NamedTuple):
         packed: JSON object in gzip, as UTF-8; the same run folder gives the same bytes.
         queries: Number of queries on the page.
         left_out: Number of further queries of the run.
+        ids: Ids of the queries on the page, to which links may lead; a cut id is not among them.
     """
 
     packed: bytes
     queries: int
     left_out: int
+    ids: frozenset[str]
 
 
 def pack_queries(
-    views: QueryViews, *, queries: int = MOST_QUERIES, characters: int = MOST_CHARACTERS
+    views: QueryViews,
+    result_ids: Iterable[str] = (),
+    *,
+    queries: int = MOST_QUERIES,
+    characters: int = MOST_CHARACTERS,
 ) -> PageData:
-    """Return the queries on which systems differ most, in the order of the data set.
+    """Return some queries and those on which systems differ most, in the order of the data.
 
     Verdicts, answers and passages are cut at the limits of this module.
 
     Args:
         views: The run.
+        result_ids: Ids of queries that come first; ids of no query of the run are left out.
         queries: Largest number of queries.
         characters: Largest number of characters of their JSON; at least one query is included.
 
@@ -100,7 +107,9 @@ def pack_queries(
     ids, summary, packer = views.ids, views.summary, _Packer(views)
     texts, size = dict[int, str](), 0
     metadata: dict[int, Mapping[str, object]] = {}
-    for row in _by_difference(views)[:queries]:
+    row_of = {query: row for row, query in enumerate(ids)}
+    first = [row_of[query] for query in result_ids if query in row_of]
+    for row in [*dict.fromkeys([*first, *_by_difference(views)])][:queries]:
         view = views[ids[row]]
         text = to_line(packer.query(view))
         size += len(text)
@@ -141,7 +150,8 @@ def pack_queries(
         for place, row in enumerate(rows):
             stream.write(_encoded(("," if place else '{"queries":[') + texts.pop(row)))
         stream.write(_encoded(("]," if rows else '{"queries":[],') + to_line(index)[1:]))
-    return PageData(packed.getvalue(), len(rows), len(ids) - len(rows))
+    on_page = frozenset(ids[row] for row in rows if _shortened(ids[row], "word") == ids[row])
+    return PageData(packed.getvalue(), len(rows), len(ids) - len(rows), on_page)
 
 
 def _encoded(text: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 def render_html(
     summary: Summary,
     comparisons: Comparisons,
-    data: PageData | None = None,
-    fixes: FixList | None = None,
     views: QueryViews | None = None,
+    fixes: FixList | None = None,
+    **limits: int,
 ) -> str:
-    """Return the page of a run as HTML; without its queries or its fix list, these are left out.
+    """Return the page of a run as HTML; the arguments are those of `write_page`.
 
-    `views` adds the texts of questions and answers. The page is the same for equal arguments.
+    The page is the same for equal arguments.
     """
     page = lay_out(summary, comparisons)
     if views is not None:
@@ -54,6 +54,7 @@ def render_html(
     # several runs have changes in place of one result
     is_one = page.runs is None
     front = build_front(summary, comparisons, page, views, fixes) if is_one else None
+    data = None if views is None else pack_queries(views, _named_queries(page, front), **limits)
     drawn = pictures(summary, comparisons)
     firsts = _first_pictures(page, summary, comparisons)
     return _render(page, drawn, data, front=front, groups=groups, views=views, firsts=firsts)
@@ -104,8 +105,7 @@ def write_page(
         DataError: A file of the run folder is damaged.
         OSError: The page cannot be written.
     """
-    data = None if views is None else pack_queries(views, **limits)
-    write_text(path, render_html(summary, comparisons, data, fixes, views))
+    write_text(path, render_html(summary, comparisons, views, fixes, **limits))
 
 
 def write_runs_page(path: Path, page: Layout) -> None:
@@ -159,6 +159,19 @@ def _render(
         signs=SIGNS,
         worst_line=worst_line,
     )
+
+
+def _named_queries(page: Layout, front: Front | None) -> Iterator[str]:
+    """Yield the ids of the queries that the results name outside the groups of the fix list."""
+    for lost in () if front is None else front.questions:
+        yield lost.query_id
+    for gate in page.gates:
+        for query in gate.worst_queries:
+            yield query.query_id
+    for chapter in (page.lowest, page.noise):
+        for grid in () if chapter is None else chapter.grids:
+            for name, *_ in grid.rows if grid.has_queries else ():
+                yield name.text
 
 
 def _further_sentences(page: Layout, front: Front | None) -> list[str]:
@@ -248,7 +261,15 @@ def _template(name: str) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["breakable"] = _breakable
     return environment.from_string(_asset(f"{name}.html.j2"))
+
+
+def _breakable(text: object) -> str:
+    """Return a text as HTML in which a line may break after each `/`."""
+    from markupsafe import Markup, escape
+
+    return escape(text).replace("/", Markup("/<wbr>"))
 
 
 # scores in one table; more go into further tables, so that all are visible on screen and paper
