@@ -400,8 +400,10 @@ def _near_constant(d: FloatArray, confidence: float) -> tuple[float, float, floa
     # t and every bootstrap know the spread of the sample alone: equal differences have none, and
     # their interval would have no width. Distances from the median are like unchanged queries.
     median = float(np.median(d))
-    lower, upper = tilting_interval(d - median, largest=_UNSEEN_DISTANCE, confidence=confidence)
-    sd = _careful_sd(d - median, _UNSEEN_DISTANCE, _UNSEEN_DISTANCE, confidence)
+    # the gains of a large cluster are beyond 1, in units of a cluster of mean size
+    distance = _UNSEEN_DISTANCE * max(1.0, float(np.abs(d).max()))
+    lower, upper = tilting_interval(d - median, largest=distance, confidence=confidence)
+    sd = _careful_sd(d - median, distance, distance, confidence)
     return median + lower, median + upper, sd
 
 

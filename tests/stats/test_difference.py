@@ -200,6 +200,17 @@ def test_equal_changes_of_an_unbounded_measure_leave_unseen_ones_open(n):
     assert excludes_zero([2.0] * n, range=UNBOUNDED)
 
 
+def test_a_cluster_of_most_queries_has_nearly_equal_changes_too():
+    clusters = np.repeat(np.arange(26), [1] * 25 + [60])
+    changes = np.where(clusters == 25, 3.0, 1.0)
+
+    ours = difference_interval(changes, range=(0, np.inf), clusters=clusters)
+
+    assert (ours.rule, ours.n_clusters) == ("near_constant", 26)
+    assert ours.lower < ours.mean < ours.upper
+    assert ours.mean == pytest.approx((25 * 1 + 60 * 3) / 85)
+
+
 def test_nearly_equal_changes_scale_and_mirror_also_in_clusters():
     # 19 of 60 clusters of two differ from the others, which all changed by 3
     d = np.repeat(np.r_[np.full(41, 3.0), np.linspace(2.0, 4.0, 19)], 2)
