@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ragbench.records.causes import CAUSES, AnswerCause, CauseFlow
+from ragbench.records.causes import CAUSES, RIGHT, AnswerCause, CauseFlow, Quantity
 from ragbench.records.comparison import ComparedSystem
 from ragbench.records.summary import SystemSummary
 from ragbench.report import text as fmt
@@ -17,6 +17,7 @@ from ragbench.report.table import (
     TableColumn,
     label,
 )
+from ragbench.types.display import printable
 
 
 def judged_scores(systems: Iterable[SystemSummary]) -> dict[str, str]:
@@ -40,6 +41,24 @@ def with_causes(systems: Iterable[SystemSummary]) -> list[SystemSummary]:
     systems = list(systems)
     judged = judged_scores(systems)
     return [system for system in systems if system.causes and system.name not in judged]
+
+
+def count_unjudged(system: SystemSummary) -> Quantity:
+    """Return the number of questions of cause `unknown` that nothing has judged: no losses."""
+    unknown = system.causes.get("unknown", 0)
+    return system.unjudged.get("unknown", 0) if RIGHT in system.scores else unknown
+
+
+def unjudged_sentence(system: SystemSummary) -> str:
+    """Return a sentence on the answers of a system without a verdict; '' if it has none."""
+    n = count_unjudged(system)
+    if not n or system.type == "retriever":
+        return ""
+    has_judge = any(score.kind == "judge" for score in system.scores.values())
+    reason = "" if has_judge or RIGHT in system.scores else ": no gold answer and no judge"
+    answers, be = ("answer", "is") if fmt.questions(n) == "1" else ("answers", "are")
+    name = printable(system.name)
+    return f"{fmt.questions(n)} {answers} of {name} {be} not judged{reason}"
 
 
 def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Table]:

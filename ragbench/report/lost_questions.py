@@ -10,7 +10,7 @@ from itertools import starmap
 from ragbench.data.runs.query_view import in_turn
 from ragbench.records.causes import CauseRow
 from ragbench.report import text as fmt
-from ragbench.report.causes import present_causes
+from ragbench.report.causes import count_unjudged, present_causes, unjudged_sentence
 from ragbench.report.explanation import Explanation, data_rows
 from ragbench.report.first_screen import next_commands
 from ragbench.report.formats import fit_screen
@@ -44,11 +44,12 @@ def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableRe
     further = next_commands(explanation.summary, run)
     name = _first_system(explanation)
     lost = [*_lost_rows(explanation, name)]
+    outcome = _outcome(explanation, name)
 
     def report(n_questions: int, n_systems: int | None) -> TableReport:
         """Return a screen with some of the lost questions and systems."""
         counts = replace(_count_table(explanation), most=n_systems, more="systems: --verbose")
-        lines = list[str]()
+        lines = [*outcome]
         for row in lost[:n_questions]:
             lines += _question_lines(explanation, row, screen)
         more = _more_lines(name, len(lost), n_questions, run, further)
@@ -97,7 +98,22 @@ def _first_system(explanation: Explanation) -> str:
 
 def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
     """Return the lost questions of a system, one of each cause in turn, large causes first."""
-    return in_turn(rows for system, _, rows in explanation.groups() if system == name)
+    unjudged = set()
+    for entry in explanation.systems:
+        if count_unjudged(entry) >= entry.causes.get("unknown", 0):
+            unjudged.add(entry.name)
+    groups = []
+    for system, cause, rows in explanation.groups():
+        if system == name and (cause != "unknown" or name not in unjudged):
+            groups.append(rows)
+    return in_turn(groups)
+
+
+def _outcome(explanation: Explanation, name: str) -> Iterator[str]:
+    """Yield the sentence on the answers of a system without a verdict."""
+    for system in explanation.systems:
+        if system.name == name and (sentence := unjudged_sentence(system)):
+            yield sentence
 
 
 def _question_lines(explanation: Explanation, row: CauseRow, screen: Screen) -> Iterator[str]:

@@ -30,7 +30,13 @@ from ragbench.records.manifest import Manifest, PredictionRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
 from ragbench.report.base import Layout
-from ragbench.report.causes import judged_scores, present_causes, with_causes
+from ragbench.report.causes import (
+    count_unjudged,
+    judged_scores,
+    present_causes,
+    unjudged_sentence,
+    with_causes,
+)
 from ragbench.report.first_screen import main_table
 from ragbench.report.fixes import listed
 from ragbench.report.formats.base import Screen
@@ -166,6 +172,7 @@ class Front:
         numbers: Two main measures of at most five systems; None without scores.
         questions: At most three lost questions.
         n_lost: Number of questions that the system lost.
+        outcome: That no question failed, and how many answers are not judged; may be empty.
         changes: At most three changes.
         gates: Gates that did not pass, at most four.
         doubts: Reasons to distrust the numbers, at most three.
@@ -178,6 +185,7 @@ class Front:
     numbers: NumberTable | None
     questions: tuple[LostQuestion, ...]
     n_lost: int
+    outcome: str
     changes: tuple[Change, ...]
     gates: tuple[Decision, ...]
     doubts: tuple[str, ...]
@@ -207,6 +215,7 @@ def build_front(
     reasons = (*page.warnings, *page.doubts)
     doubts = [_cut(line, _SENTENCE) for line in reasons[:_DOUBTS]]
     questions, n_lost = ([], 0) if views is None else _lost_questions(views, (*systems, *losing))
+    outcome = "" if views is None else _outcome(losing, n_lost)
     n_counts = 1 if page.gates else 0
     first = page.lead or next(iter(page.headlines[n_counts:]), "")
     sentences = (first, page.noise_sentence, *page.headlines[:n_counts])
@@ -216,6 +225,7 @@ def build_front(
         numbers=_numbers(page, summary, comparisons, systems),
         questions=tuple(questions),
         n_lost=n_lost,
+        outcome=outcome,
         changes=tuple(_changes(losing[:1], fixes))[:_CHANGES],
         gates=gates[:_GATES],
         doubts=tuple(doubts),
@@ -274,19 +284,32 @@ def _cut(text: str, longest: int) -> str:
 def _choose_systems(
     leading: Sequence[SystemSummary], summary: Summary, comparisons: Comparisons
 ) -> list[SystemSummary]:
-    """Return at most 5 systems in the order of the tables: the important ones, then the first.
+    """Return at most 5 systems in the order of the tables: the important ones, then the best.
 
-    The retriever of a pair comes along, since its numbers stand in the row of the pair.
+    The best are those by the measure of the first sentence. The retriever of a pair comes along,
+    since its numbers stand in the row of the pair.
     """
     by_name = {system.name: system for system in summary.systems}
-    bests = [family.best for family in comparisons.measures]
-    important = [*(system.name for system in leading), *bests, summary.baseline]
+    important = [*(system.name for system in leading), summary.baseline]
     important += [by_name[name].baseline for name in important if name in by_name]
-    names = [name for name in dict.fromkeys([*important, *by_name]) if name in by_name]
+    measure = lead_measure(summary, comparisons)
+    ranked = [] if measure is None else _rank_systems(measure, summary)
+    names = [name for name in dict.fromkeys([*important, *ranked, *by_name]) if name in by_name]
     pairs = [name for name in names if by_name[name].type == "pair"]
     names = [name for name in names if not pairs or by_name[name].type != "retriever"][:_SYSTEMS]
     names += [by_name[name].retriever or "" for name in names]
     return [system for system in summary.systems if system.name in names]
+
+
+def _rank_systems(measure: str, summary: Summary) -> list[str]:
+    """Return the names of the systems with a mean of a measure, the best first, then controls."""
+    keys = {}
+    for system in summary.systems:
+        score = system.scores.get(measure)
+        if score is not None and score.mean is not None:
+            mean = score.mean if score.direction == "lower" else -score.mean
+            keys[system.name] = (system.role == "control", mean)
+    return sorted(keys, key=keys.__getitem__)
 
 
 def _bar(system: SystemSummary) -> LossBar:
@@ -314,19 +337,38 @@ def _lost_questions(
     return [], 0
 
 
+def _outcome(systems: Sequence[SystemSummary], n_lost: int) -> str:
+    """Return a sentence: no question failed, or answers of the first system have no verdict."""
+    parts = [] if n_lost or not systems else ["no question failed"]
+    parts += filter(None, map(unjudged_sentence, systems[:1]))
+    return _capital("; ".join(parts))
+
+
 def _by_cause(views: QueryViews, system: SystemSummary) -> tuple[list[LostQuestion], int]:
     """Return three questions, of the largest causes first, and the number of all lost ones."""
     if not present_causes([system]):
         return [], 0
     groups: dict[AnswerCause, list[CauseRow]] = {}
+    wrong = _wrong_questions(views, system)
     for row in views.causes.get(system.name, {}).values():
-        if row.cause not in NOT_LOST:
+        # an answer of unknown cause may have been judged as wrong, or not at all
+        if row.cause not in NOT_LOST and (row.cause != "unknown" or row.query_id in wrong):
             groups.setdefault(row.cause, []).append(row)
     n_lost = sum(map(len, groups.values()))
     # nothing is known about a question of unknown cause
     unknown = groups.pop("unknown", [])
     rows = [*in_turn(groups.values()), *unknown]
     return [_lost_question(views, row) for row in rows[:_QUESTIONS]], n_lost
+
+
+def _wrong_questions(views: QueryViews, system: SystemSummary) -> set[str]:
+    """Return the queries whose answers are judged and not right, if some have no known cause."""
+    if count_unjudged(system) >= system.causes.get("unknown", 0):
+        return set()
+    values = views.columns.get(system.name, {}).get(RIGHT)
+    # NaN, which is no verdict, is not below 1
+    rows = [] if values is None else (values < 1).nonzero()[0].tolist()
+    return {views.ids[row] for row in rows}
 
 
 def _lost_question(views: QueryViews, row: CauseRow) -> LostQuestion:
