@@ -137,9 +137,13 @@ def _table(
 ) -> Table:
     """Return the table of all systems; the first `n` measures have intervals.
 
-    Names with more than `longest` characters are cut in the middle.
+    Names with more than `longest` characters are cut in the middle, unless two become equal.
     """
-    columns, cells = [TableColumn("")], [[label(_short(names[0], longest)) for names in systems]]
+    names = [names[0] for names in systems]
+    short_names = [_short(name, longest) for name in names]
+    if len({*short_names}) < len({*names}):
+        short_names = names
+    columns, cells = [TableColumn("")], [[*map(label, short_names)]]
     for position, number in enumerate(numbers):
         columns.append(TableColumn(number.column.title, "number", breaks=True))
         places = [number.place(names) for names in systems]

@@ -77,7 +77,7 @@ def fix_report(
         if verbose:
             blocks.append(table)
         elif table.columns == _CHANGES:
-            blocks.append(replace(table, caption="", most=most, more="changes: --verbose"))
+            blocks.append(replace(table, caption="", most=most, more="more with --verbose"))
     if not verbose:
         blocks += _remaining_lines(fixes, most)
     notes = () if brief else labelled("note", map(printable, fixes.notes))

@@ -48,7 +48,7 @@ def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableRe
 
     def report(n_questions: int, n_systems: int | None) -> TableReport:
         """Return a screen with some of the lost questions and systems."""
-        counts = replace(_count_table(explanation), most=n_systems, more="systems: --verbose")
+        counts = replace(_count_table(explanation), most=n_systems, more="more with --verbose")
         lines = [*outcome]
         for row in lost[:n_questions]:
             lines += _question_lines(explanation, row, screen)

@@ -483,7 +483,7 @@ def _brief_runs(
     blocks.append(Paragraph(tuple(problems)))
     trends = trends_of(entries)
     for trend in trends[len(trends) - n_trends :]:
-        blocks.append(replace(trend.table(), most=n_systems, more="systems: --verbose"))
+        blocks.append(replace(trend.table(), most=n_systems, more="more with --verbose"))
     counts = {"earlier runs": len(entries) - n_runs, "trends": len(trends) - n_trends}
     more = []
     for noun, n in counts.items():

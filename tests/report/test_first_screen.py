@@ -1,6 +1,8 @@
 """First screens of `run` and `compare`: nothing that matters is missing or wrong."""
 
 import ragbench as rb
+from ragbench.report.formats.base import Screen
+from ragbench.report.results import render_terminal
 from tests.commands import run_command
 
 ROWS = [
@@ -60,3 +62,18 @@ def test_failed_answers_of_a_run_are_no_identical_scores(tmp_path, monkeypatch):
 
     assert "failed: 10 of svc" in text
     assert "identical" in text, "the ten that both answered"
+
+
+def test_long_names_that_differ_in_the_middle_stay_apart(tmp_path):
+    rows = [
+        {**row, "system": f"{'v' * 20}-{n}-of-the-same-end", "answer": "yes" if n else "no"}
+        for row in ROWS
+        for n in range(2)
+    ]
+
+    experiment = rb.run_experiment({"output": str(tmp_path)}, dataset=rows)
+    screen = Screen(120, is_terminal=True)
+    text = render_terminal(experiment.record, experiment.compared, screen, verbose=False)
+
+    labels = [line.split()[0] for line in text.split("\n\n")[1].splitlines() if line[0] == "v"]
+    assert len({*labels}) == 2
