@@ -233,6 +233,7 @@ def test_a_run_with_the_block_has_the_findings_on_its_page(example, assert_messa
     assert summary["audit"] == audit(example)[1]
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "<h2>test set</h2>" in page
+    page = page.replace("<wbr>", "")  # the place of a finding may break after each /
     assert_message(lines_with(page, "q07: &#39;Who proposed", "1 finding of the audit"))
     text = (run / "report.md").read_text(encoding="utf-8")
     assert_message(lines_with(text, "the two: it counts twice"))

@@ -267,9 +267,9 @@ def _template(name: str) -> Template:
 
 def _breakable(text: object) -> str:
     """Return a text as HTML in which a line may break after each `/`."""
-    from markupsafe import Markup, escape
+    from jinja2.filters import do_forceescape, do_mark_safe
 
-    return escape(text).replace("/", Markup("/<wbr>"))
+    return do_mark_safe(str(do_forceescape(str(text))).replace("/", "/<wbr>"))
 
 
 # scores in one table; more go into further tables, so that all are visible on screen and paper
