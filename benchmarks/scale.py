@@ -31,19 +31,10 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from ragbench.experiment.plan.scores import DEFAULT_MEASURES
+
 ROOT = Path(__file__).resolve().parent.parent
 BAR, BAR_OF_SAME_MEASURES = 2.0, 1.8
-# the default of an experiment, but for `found@5`, which counts its causes
-MEASURES = (
-    "ndcg@10",
-    "recall@10",
-    "mrr@10",
-    "map",
-    "hit_rate@1",
-    "hit_rate@5",
-    "precision@5",
-    "f1@5",
-)
 
 
 class Took(NamedTuple):
@@ -129,7 +120,8 @@ def main() -> None:
         comparison = ["compare", *runs, "--qrels", "qrels.txt"]
         compile_modules(comparison, folder, systems)
         compared = took(comparison, folder)
-        measures = [part for name in MEASURES for part in ("-m", name)]
+        # those of an experiment but `found@5`, which counts its causes
+        measures = [part for name in DEFAULT_MEASURES for part in ("-m", name)]
         compared_alike = took([*comparison, *measures], folder)
         runs_took = {
             label: took(["run", "run.yaml", "--quiet"], folder) for label in ("run", "run again")
@@ -142,7 +134,7 @@ def main() -> None:
     is_missed = False
     for label, base, bar in (
         ("compare", compared, BAR),
-        (f"compare, {len(MEASURES)} measures", compared_alike, BAR_OF_SAME_MEASURES),
+        (f"compare, {len(DEFAULT_MEASURES)} measures", compared_alike, BAR_OF_SAME_MEASURES),
     ):
         print(f"{label:<20} {base.cpu_s:6.1f} CPU s {base.peak_mb:6.0f} MB")
         for name, run in runs_took.items():

@@ -273,7 +273,8 @@ class Package:
 
     def _joined(self, call: ast.Call, scope: _Scope) -> str:
         """Return the text of `separator.join(...)`: its elements, or three typical names."""
-        separator = self.text_of(call.func.value, scope)  # type: ignore[attr-defined]
+        assert isinstance(call.func, ast.Attribute)
+        separator = self.text_of(call.func.value, scope)
         argument = call.args[0]
         if isinstance(argument, (ast.List, ast.Tuple)):
             return separator.join(self.text_of(element, scope) for element in argument.elts)
@@ -387,8 +388,9 @@ def _read_module(file: SourceFile) -> _Module:
         elif isinstance(node, _FUNCTIONS):
             module.functions[node.name] = node
     for node in ast.walk(file.tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ragbench."):
-            path = f"{node.module.removeprefix('ragbench.').replace('.', '/')}.py"  # type: ignore[union-attr]
+        source = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if isinstance(node, ast.ImportFrom) and source.startswith("ragbench."):
+            path = f"{source.removeprefix('ragbench.').replace('.', '/')}.py"
             for name in node.names:
                 module.imports[name.asname or name.name] = (path, name.name)
     return module

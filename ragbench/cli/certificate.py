@@ -310,10 +310,7 @@ def _load_collection(run: JudgedRun) -> Collection:
 
 
 def _label_source(path: Path, run: JudgedRun) -> Path | LabelTable:
-    """Return the metadata of the answers in the data set for `metadata.COLUMN`, else the file.
-
-    DataError if there is no such file.
-    """
+    """Return the label file, or the labels of the data set for `metadata.COLUMN`."""
     text = str(path)
     if path.exists():
         return path

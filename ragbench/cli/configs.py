@@ -148,10 +148,7 @@ def _validate(
     *,
     judge: bool,
 ) -> list[tuple[str, list[str]]]:
-    """Read the data of one collection; print and return its systems and scores.
-
-    Systems and scores that are those of the `earlier` collection have one line.
-    """
+    """Read a collection; print and return systems and scores, in one line if equal to `earlier`."""
     from ragbench.data.loaders.base import Previewed
     from ragbench.experiment.plan.components import loads_by_code, uncalled_components
     from ragbench.experiment.plan.plan import check_without_data, load_collection

@@ -259,12 +259,9 @@ def _write_grades(
     *,
     is_part: bool,
 ) -> None:
-    """Certify the grades of a judge, with the order of systems, and write the certificate.
-
-    With `is_part`, the rows are a part of the qrels: a draw, or the passages with a text. Then
-    systems are scored under the rows that people and judge have both graded.
-    """
+    """Certify the grades of a judge, with the order of systems, and write the certificate."""
     people, order = read_qrels(files.qrels[0]), None
+    # a draw, or the passages with a text: systems are scored under the rows that both have graded
     if is_part:
         people, judge = pairs_of(rows, people), pairs_of(rows, judge)
     lone = zip(("people", "the judge"), lone_pairs(people, judge), strict=True)

@@ -324,10 +324,7 @@ def _plan(
 
 
 def _print_plan(title: str, nodes: Sequence[Step], lines: list[str], n_lines: int | None) -> None:
-    """Print the title, stages and lines of a plan; None for `n_lines` prints a line a stage.
-
-    Stages that do not fit `n_lines` are counted by their kind, or all together.
-    """
+    """Print a plan; stages that do not fit `n_lines` are counted, by their kind or all together."""
     from ragbench.report.formats import fit_screen
     from ragbench.report.table import Paragraph, Table, TableCell, TableColumn, TableReport
 

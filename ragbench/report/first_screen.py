@@ -135,13 +135,10 @@ def _systems(numbers: Sequence[_Number], summary: Summary) -> list[tuple[str, ..
 def _table(
     numbers: Sequence[_Number], systems: Sequence[tuple[str, ...]], n: int, longest: int
 ) -> Table:
-    """Return the table of all systems; the first `n` measures have intervals.
-
-    Names with more than `longest` characters are cut in the middle, unless two become equal.
-    """
+    """Return the table of all systems; the first `n` measures have intervals."""
     names = [names[0] for names in systems]
     short_names = [_short(name, longest) for name in names]
-    if len({*short_names}) < len({*names}):
+    if len({*short_names}) < len({*names}):  # two cut names are equal
         short_names = names
     columns, cells = [TableColumn("")], [[*map(label, short_names)]]
     for position, number in enumerate(numbers):

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import ragbench as rb
 from ragbench.experiment.pages import write_pages
 from tests.report.chromium import expect, hidden_width, load, looks, tab, unfold, violations
 
@@ -163,3 +164,12 @@ def test_the_list_of_changes_has_no_commands(run, visit):
 
     assert "ragbench " not in part.inner_text()
     assert "ragbench " not in page.locator("#changes").inner_text()
+
+
+def test_a_cut_off_at_the_first_hit_is_written_as_one(tmp_path):
+    rows = [{"question": f"{n}?", "retrieved": ["a"], "relevant": ["a"]} for n in range(3)]
+    config = {"metrics": {"retrieval": {"measures": ["found@1"]}}, "output": str(tmp_path)}
+
+    path = rb.run_experiment(config, dataset=rows).path
+
+    assert "gold in the first hit<" in (path / "report.html").read_text(encoding="utf-8")

@@ -261,18 +261,13 @@ def _numbers(
 
 
 def _plain_head(name: str) -> str:
-    """Return the head of a column for a reader without the measure's name.
-
-    Example:
-        >>> _plain_head("right"), _plain_head("found@5"), _plain_head("map")
-        ('right answers', 'gold in the first 5 hits', 'map')
-    """
+    """Return the head of a column in words: `gold in the first 5 hits` for `found@5`."""
     if name == RIGHT:
         return "right answers"
     k = name.rpartition("@")[2]
-    return (
-        f"gold in the first {k} hits" if counted_cause(name) == "found" and k.isdecimal() else name
-    )
+    if counted_cause(name) != "found" or not k.isdecimal():
+        return name
+    return "gold in the first hit" if k == "1" else f"gold in the first {k} hits"
 
 
 def _cut(text: str, longest: int) -> str:
@@ -284,11 +279,7 @@ def _cut(text: str, longest: int) -> str:
 def _choose_systems(
     leading: Sequence[SystemSummary], summary: Summary, comparisons: Comparisons
 ) -> list[SystemSummary]:
-    """Return at most 5 systems in the order of the tables: the important ones, then the best.
-
-    The best are those by the measure of the first sentence. The retriever of a pair comes along,
-    since its numbers stand in the row of the pair.
-    """
+    """Return at most 5 systems: those of the first sentence, then the best by its measure."""
     by_name = {system.name: system for system in summary.systems}
     important = [*(system.name for system in leading), summary.baseline]
     important += [by_name[name].baseline for name in important if name in by_name]
@@ -422,10 +413,7 @@ def _changes(systems: Sequence[SystemSummary], fixes: FixList | None) -> list[Ch
 
 
 def _measured_changes(fixes: FixList, system: SystemSummary) -> Iterator[Change]:
-    """Yield the best change of each kind that stored rankings can price.
-
-    A change to the ranking that the system has is no news; changes of another one name it.
-    """
+    """Yield the best change of each kind that stored rankings can price."""
     ranking, kinds = system.ranking_of or system.name, set[str]()
     place = "" if fixes.system == ranking else f"in {fixes.system}, "
     for change in listed(fixes.changes, fixes.read):
