@@ -152,7 +152,7 @@ def read_ratings(
         query = _name(entry, by_part["query_id"][0])
         text = entry.values.get(by_part["answer"][0]) if by_part["answer"] else None
         document = entry.values.get(by_part["document"][0]) if by_part["document"] else None
-        key = _key_apart((system, query), text if document is None else document, texts)
+        key = _unique_key((system, query), text if document is None else document, texts)
         check_unique(f"{key[1]}, {system}", "answer", entry, places)
         units[key[1]] = query
         answers[key] = JudgedItem(answer=None if text is None else split_reasoning(str(text))[1])
@@ -197,8 +197,8 @@ def _run_of_ratings(
     )
 
 
-def _key_apart(key: Key, text: object, texts: dict[Key, dict[str, int]]) -> Key:
-    """Return the key of an answer, numbered if it is a further one of the system to the query."""
+def _unique_key(key: Key, text: object, texts: dict[Key, dict[str, int]]) -> Key:
+    """Return the key of an answer, numbered if other texts have it; add the text to `texts`."""
     if text is None:
         return key
     numbers = texts.setdefault(key, {})

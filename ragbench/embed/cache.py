@@ -106,7 +106,7 @@ class CachedEmbedder:
 
         def encode_block(block: Sequence[str]) -> Iterator[bytes]:
             """Yield the vectors of a block of texts as bytes."""
-            return (row.astype("<f4").tobytes() for row in self._encode(block, prompt, advance))
+            return (row.astype("<f4").tobytes() for row in self._compute(block, prompt, advance))
 
         blobs = self._blobs(VECTOR_ROWS, distinct, self._block_size, encode_block, advance)
         for key, blob in blobs:
@@ -168,8 +168,8 @@ class CachedEmbedder:
                     warnings.warn(UnstoredVectors(text), stacklevel=3)
                 yield from blobs.items()
 
-    def _encode(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
-        """Encode distinct texts; raise `DataError` if a vector is not finite."""
+    def _compute(self, texts: Sequence[str], prompt: str, advance: Advance) -> Vectors:
+        """Return new vectors of the model; raise `DataError` if one is not finite."""
         import numpy as np
 
         vectors = self._embedder.encode(texts, prompt=prompt, normalize=False, advance=advance)

@@ -46,10 +46,10 @@ class StoredGold:
         return Qrels.from_dict(relevant)
 
     def doubts(self, name: str) -> IntArray:
-        """Return the first rank of each question at which a ranking may meet gold unknown to us.
+        """Return the first rank of each question, from 1, of a hit of which the gold is not known.
 
-        It is 0 if nothing tells of any hit, as for a question without gold; `NEVER` if all is
-        known.
+        It is 0 where no hit has known gold, as for a question without gold, and `NEVER` where all
+        hits have.
         """
         with_gold = self.queries_with_gold(name)
         has_gold = np.array([row.query_id in with_gold for row in self.questions], bool)
@@ -125,7 +125,7 @@ _NO_HITS = HitsRow(query_id="")
 
 
 def _first_doubt(hits: HitsRow, cause: AnswerCause) -> int:
-    """Return the first rank in doubt of a question with gold, by its stored hits."""
+    """Return the first rank of a question at which gold is not known; 0 and `NEVER` as above."""
     # such a question is lost, whatever its hits have
     if cause in ("failed", "not_in_corpus"):
         return NEVER

@@ -37,7 +37,7 @@ def choose_combinations(
         config: Checked config.
         choices: Options of the command line; a sample and `retry_failed` hold for the choice, too.
         run: `run_experiment`, which gets a config and `choices`.
-        live: Components that a caller passed as objects; None for none.
+        live: Components that a caller passed as objects.
 
     Raises:
         OptionError: There is an open choice, and `choices.only` names no system.

@@ -57,7 +57,7 @@ def read_condition(text: str) -> dict[str, Any]:
 
 
 def _read_least(subject: Sequence[str], right: str) -> _Keys | None:
-    """Return the keys of `NAME >= NUMBER` or `kappa of RUBRIC >= NUMBER in FILE`; None for none."""
+    """Return the keys of `NAME >= NUMBER` or `kappa of RUBRIC >= NUMBER in FILE`, or None."""
     number, words, options = _read_number(right)
     if number is None or not subject:
         return None
@@ -70,7 +70,7 @@ def _read_least(subject: Sequence[str], right: str) -> _Keys | None:
 
 
 def _read_most(subject: Sequence[str], right: str) -> _Keys | None:
-    """Return the keys of a condition with `<=`; None for none."""
+    """Return the keys of a condition with `<=`, or None."""
     number, words, options = _read_number(right)
     against = _read_against(words)
     if number is None or not subject:
@@ -86,7 +86,7 @@ def _read_most(subject: Sequence[str], right: str) -> _Keys | None:
 
 
 def _read_drop(text: str) -> _Keys | None:
-    """Return the keys of `NAME drop > NUMBER`; None for none."""
+    """Return the keys of `NAME drop > NUMBER`, or None."""
     match = _DROP.fullmatch(text)
     if match is None:
         return None
@@ -103,7 +103,7 @@ def _read_drop(text: str) -> _Keys | None:
 
 
 def _read_queries(subject: Sequence[str], number: float, against: _Keys | None) -> _Keys | None:
-    """Return the keys of `NAME worse by NUMBER on <= N queries`; None for none."""
+    """Return the keys of `NAME worse by NUMBER on <= N queries`, or None."""
     place = len(subject) - 1 - [*reversed(subject)].index("worse")
     margin = subject[place + 1 : -1]
     if against is None or not number.is_integer():
@@ -118,7 +118,7 @@ def _read_queries(subject: Sequence[str], number: float, against: _Keys | None) 
 
 
 def _read_words(words: Sequence[str]) -> _Keys | None:
-    """Return the keys of `NAME not worse` or `cheapest within N of the best`; None for none."""
+    """Return the keys of `NAME not worse` or `cheapest within N of the best`, or None."""
     if [*words[:2]] == ["cheapest", "within"] and [*words[3:6]] == ["of", "the", "best"]:
         margin, measure = _number(words[2]), words[6:]
         if margin is None or (measure and (measure[0] != "by" or len(measure) < 2)):

@@ -350,7 +350,7 @@ class ChatGenerator(llm.Connected, Generator):
 
         Args:
             questions: Queries with their passages, and the number of the sample.
-            counted: Requests that other components make as well; None for none.
+            counted: Requests that other components make as well.
             salt: Word that tells passages that stand for others from those of other stages.
         """
 

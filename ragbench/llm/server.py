@@ -231,7 +231,8 @@ class Connected:
     def unpriced(self) -> dict[str, str]:
         """Return model without a known price -> entry to write, and its file.
 
-        A DataError if the prices cannot be read.
+        Raises:
+            DataError: The prices cannot be read.
         """
         prices = self.load_prices()
         models = (model for model in self.models if prices.of(model) is None)

@@ -161,7 +161,7 @@ def upper_bound(request: ChatRequest, sizes: ReplySizes | None = None) -> Usage:
 
     Args:
         request: Request with its schema, which counts as input.
-        sizes: Replies of the model so far; None for none.
+        sizes: Replies of the model so far; None if it has not replied yet.
     """
     sent, expected = _input_bound(request), _LONGEST_REPLY
     if request.max_tokens is not None:
@@ -334,7 +334,7 @@ class CountedRequests:
     Attributes:
         low: Keys of the requests of the low estimate; follow-up requests quote its replies.
         high: Keys of those of the high estimate.
-        stored: Replies that are stored; None for none.
+        stored: Stored replies; None if nothing is stored.
     """
 
     low: set[str] = field(default_factory=set)

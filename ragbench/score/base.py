@@ -73,8 +73,8 @@ def read_options(
         owner: Name of the score, for messages.
         parts: Options as texts.
         declared: Name -> declared option.
-        respell: Translation of other spellings of an option into ours; None for none.
-        implied: Values of options that the parts do not set; None for none.
+        respell: Translation of other spellings of an option into ours.
+        implied: Values of options that the parts do not set.
 
     Raises:
         OptionError: An unknown or repeated option, a text without `=`, a wrong value, or a secret.

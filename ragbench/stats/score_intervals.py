@@ -23,8 +23,8 @@ TIE_BEYOND = 0.75
 TIE_WITHIN = 0.5
 
 _NORMAL = NormalDist()
-_WITHIN = 1e-9
-_TIED = 1e-9
+_WITHIN = 1e-9  # error of a limit
+_TIED = 1e-9  # largest relative difference of equal statistics
 _DIGITS = 10  # beyond them a limit is chance, and another computer has others
 _GRID = np.linspace(0.0, 1.0, 65)
 _REACH = 6.5  # standard deviations of a count that are summed over
@@ -263,14 +263,14 @@ def tilting_interval(
 
 
 def _tilted_lower(d: FloatArray, loss: float, alpha: float) -> float:
-    """Return the lower limit of the mean of differences in [-1, 1]."""
+    """Return the lower limit of the mean of differences from -loss, the largest possible, to 1."""
     # losses that no query has shown come first: without them, small gains of a few queries would
     # exclude rare total losses
-    limit = _above(d, loss, alpha)
+    limit = _limit_with_unseen(d, loss, alpha)
     largest = float(np.abs(d).max())
     # with the same end the same values would give the same limit again
     if limit > 0 and largest < loss:
-        limit = max(limit, _above(d, largest, alpha))
+        limit = max(limit, _limit_with_unseen(d, largest, alpha))
     return limit
 
 
@@ -382,8 +382,8 @@ def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return distinct, shares
 
 
-def _above(d: FloatArray, loss: float, alpha: float) -> float:
-    """Return the lower limit of the mean of differences from -loss to 1."""
+def _limit_with_unseen(d: FloatArray, loss: float, alpha: float) -> float:
+    """Return the lower limit of the mean of differences, if unseen ones may be as low as -loss."""
     n, width = len(d), 1 + loss
     distinct, shares = distinct_shares((d + loss) / width)
     mean = float(distinct @ shares)

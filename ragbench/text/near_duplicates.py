@@ -109,7 +109,7 @@ _SAME = 0.8  # share of the content words
 
 
 def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple[int, int, float]]:
-    """Return the pairs of questions that ask for the same, as `near_duplicates` does.
+    """Return the pairs of questions that ask the same thing, in the form of `near_duplicates`.
 
     Their content words are compared, English ones as stems; the similarity is 0.8 or more. One
     question may have further words, but not a number or a word such as `not`, `when` or `second`;
@@ -135,7 +135,7 @@ def same_questions(questions: Sequence[str], language: str = "en") -> list[tuple
 
 
 class QuestionIndex:
-    """Index of questions of one language, to find those that ask for the same as a new one.
+    """Index of questions of one language, to find the questions that ask the same as a new one.
 
     `add` adds a question, whose row counts from 0; `find` returns row -> similarity, and adds
     nothing. `language` is a code or an English name; one without stop words compares all words.
@@ -154,10 +154,10 @@ class QuestionIndex:
         self._index.add(len(self._index.word_sets), self._content(question))
 
     def find(self, question: str) -> dict[int, float]:
-        """Return row -> similarity of the rows that ask for the same, ascending.
+        """Return row -> similarity of the added questions that ask the same thing, rows ascending.
 
-        The similarity is the Jaccard index of the content words, 0.8 or more. Row 0 is the first
-        question added.
+        The rule is that of `same_questions`; the similarity is the Jaccard index of the content
+        words. The first question added has row 0.
         """
         content, same = self._content(question), {}
         for row, share in self._index.find(content).items():

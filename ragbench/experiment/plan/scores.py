@@ -413,7 +413,7 @@ def choose_scores(inputs: PlanInputs, systems: Sequence[System]) -> ChosenScores
         warnings.append(f"judge {name} was skipped: {reason} (when: available)")
     is_unasked = config.metrics.judges is not None and not inputs.choices.judge
     if not (measures or metrics or judges or skipped or is_unasked):
-        warnings += _unscored_warnings(inputs, has_answers=has_answers)
+        warnings += _accept_no_scores(inputs, has_answers=has_answers)
     return ChosenScores(measures, metrics, judges, skipped, fill, rankings, warnings)
 
 
@@ -443,8 +443,8 @@ def _are_rankings(rows: Sequence[Answered], inputs: PlanInputs) -> bool:
     return any(hit.full_text for hit in chain.from_iterable(passages))
 
 
-def _unscored_warnings(inputs: PlanInputs, *, has_answers: bool) -> list[str]:
-    """Return the warnings of a run of traces without measures, metrics and judges."""
+def _accept_no_scores(inputs: PlanInputs, *, has_answers: bool) -> list[str]:
+    """Return the warnings of a run that can count refusals alone; raise for other runs."""
     if has_answers and decides_by_refusals(inputs.collection):
         return []
     if has_answers and inputs.config.dataset.type == "traces":

@@ -114,7 +114,7 @@ def _stored_hit(
 
 
 def _hits_row(gold: GoldFacts, query: str, facts: RankingFacts, hits: list[StoredHit]) -> HitsRow:
-    """Return the row of a query, with the rank down to which its gold is met."""
+    """Return the row of a query, with the rank at which the needed gold is complete."""
     needs: tuple[str, ...] = ()
     if facts.gold is None:
         needs = () if facts.answer_rank is None else (ANSWER,)

@@ -445,7 +445,7 @@ def make_judge(
 ) -> base.RubricJudge:
     """Return a judge from a type name, or from a user's class, object or function.
 
-    `inputs` are live objects that a config cannot hold, such as a `client`; None for none.
+    `inputs` are live objects that a config cannot hold, such as a `client`.
     Exceptions of the user's code that creates the judge are passed on. A missing key or package is
     found by `check` of the judge, not here.
 

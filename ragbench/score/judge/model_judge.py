@@ -559,7 +559,7 @@ def rehearse(
         judge: Judge of the items.
         items: Items to judge.
         rubrics: Rubrics of the judge.
-        counted: Requests that other judges make as well, and a run sends once; None for none.
+        counted: Requests that other judges make as well, and a run sends once.
         salt: Word that tells items that stand for others from those of other stages.
 
     Raises:
