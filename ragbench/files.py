@@ -50,7 +50,7 @@ def cache_folder(configured: str | None = None) -> Path:
 
 
 def check_cache(folder: Path) -> Path:
-    """Return a cache folder, which may not exist; DataError if it is or leads through a file."""
+    """Return a cache folder, which may not exist; raise DataError if a file is in the way."""
     file = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if file.exists() and not file.is_dir():
         raise DataError("is a file", file=file, allowed="a folder for the cache")
@@ -198,9 +198,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole: readers see the old content or all of the new.
 
     Text is written as UTF-8, with its line ends as they are, and the surrogates of
-    `surrogateescape` as their bytes; UnicodeEncodeError for any other surrogate. Missing folders
-    are created, and a link is replaced, not followed. It raises an OSError if the file cannot be
-    written, or is a folder.
+    `surrogateescape` as their bytes. Missing folders are created, and a link is replaced,
+    not followed. Raises OSError if the file cannot be written or is a folder, UnicodeEncodeError
+    for any other surrogate.
     """
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     with written_whole(path) as stream:

@@ -207,8 +207,9 @@ class HitReader:
     """Reader of hits of libraries, which determines their ids and counts substitutes.
 
     The id is `metadata[id_field]`, else the id of the library, else `_id` or `id` of the metadata,
-    else a hash of the text, which matches no judgement. The methods return a hit; AdapterError if
-    it has neither an id nor a text. `notes` counts hits without `id_field` and hits with a hash.
+    else a hash of the text, which matches no judgement. The methods return a hit, and raise
+    AdapterError if it has neither an id nor a text. `notes` counts hits without `id_field` and hits
+    with a hash.
 
     Args:
         id_field: Metadata key of the ids; None to use the ids of the library.

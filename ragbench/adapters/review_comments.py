@@ -127,7 +127,7 @@ def find_thread(environment: Mapping[str, str]) -> ReviewThread:
 
 
 def _github_thread(number: int, environment: Mapping[str, str]) -> ReviewThread:
-    """Return the comments of a pull request; DataError without a variable of the job."""
+    """Return the comments of a pull request; raise DataError without a variable of the job."""
     token = _variable("GITHUB_TOKEN", environment)
     repository = _variable("GITHUB_REPOSITORY", environment)
     page = f"{_variable('GITHUB_SERVER_URL', environment)}/{repository}"
@@ -147,7 +147,7 @@ def _github_thread(number: int, environment: Mapping[str, str]) -> ReviewThread:
 
 
 def _gitlab_thread(merge_request: str, environment: Mapping[str, str]) -> ReviewThread:
-    """Return the notes of a merge request; DataError without a variable of the job."""
+    """Return the notes of a merge request; raise DataError without a variable of the job."""
     token = _variable("GITLAB_TOKEN", environment)
     # the pipeline of a fork runs in the fork; the merge request is in this project
     project = _variable("CI_MERGE_REQUEST_PROJECT_ID", environment)
@@ -163,7 +163,7 @@ def _gitlab_thread(merge_request: str, environment: Mapping[str, str]) -> Review
 
 
 def _variable(name: str, environment: Mapping[str, str]) -> str:
-    """Return a variable of the job; DataError if it is missing or empty."""
+    """Return a variable of the job; raise DataError if it is missing or empty."""
     if value := environment.get(name):
         return value
     raise DataError(f"{name} is not set", allowed=_TOKENS.get(name))

@@ -43,7 +43,7 @@ def read_events(body: bytes, stream: Stream) -> list[str]:
 
 
 def _data_of_events(lines: list[str]) -> Iterator[str]:
-    """Yield the data of each server-sent event; AdapterError for an event of the type `error`."""
+    """Yield the data of each server-sent event; raise AdapterError for one of the type `error`."""
     kind, data = "", list[str]()
     # the end of the reply ends the last event too: many servers send no last blank line
     for line in [*lines, ""]:

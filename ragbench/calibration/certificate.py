@@ -63,7 +63,7 @@ class Calibration:
     good: float | None = None
     confidence: float = 0.95
     random: bool = False
-    probes: Mapping[str, Mapping[str, certificate.ProbeFound]] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, certificate.ProbeResult]] = field(default_factory=dict)
     by: str = ""
     groups: Mapping[Key, str] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ def certify(
 def probe_report(
     run: JudgedRun,
     scores: Sequence[JudgedScore],
-    probes: Mapping[str, Mapping[str, certificate.ProbeFound]],
+    probes: Mapping[str, Mapping[str, certificate.ProbeResult]],
     *,
     confidence: float = 0.95,
 ) -> certificate.ProbeReport:
@@ -221,7 +221,7 @@ def _read_labels(
     return certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),
-        without_label=len(labels.rows.keys() - labels.labelled),
+        without_label=len(labels.draws.keys() - labels.labelled),
         without_verdict=len(labels.labelled) - len(ratings.keys),
         between_levels=ratings.between,
         queries=len(set(ratings.queries.tolist())),
@@ -233,7 +233,7 @@ def _read_labels(
 
 def _ceiling(
     ratings: Ratings, score: JudgedScore, labels: Labels, confidence: float
-) -> dict[str, certificate.AgreementFound]:
+) -> dict[str, certificate.AgreementResult]:
     """Return the agreement of the raters with each other, also of those behind a joint label."""
     if labels.ceiling:
         ratings = Ratings.of(score, replace(labels, by_rater=labels.ceiling), ratings.scale)
@@ -252,7 +252,7 @@ def _edited_queries(design: Draw, labels: Labels) -> list[str]:
 
 def _unsure_draw(run: JudgedRun, score: JudgedScore, labels: Labels) -> Draw | None:
     """Return the draw of a sheet of answers on which the judge is unsure; None for other labels."""
-    signatures = set(labels.rows.values())
+    signatures = set(labels.draws.values())
     if not any(map(is_unsure_draw, signatures)):
         return None
     design = _repeat_draw(run, score, signatures.pop()) if len(signatures) == 1 else None
@@ -288,9 +288,9 @@ def _sampling(
     """Return (True, reason) if the labelled answers are a random draw, else (False, reason)."""
     if vouched:
         return True, "the user vouches for it (--random)"
-    signatures = set(labels.rows.values())
+    signatures = set(labels.draws.values())
     again = _repeat_draw(run, score, signatures.pop()) if len(signatures) == 1 else None
-    if again is None or set(again.keys) != set(labels.rows):
+    if again is None or set(again.keys) != set(labels.draws):
         return False, "the labels do not come from one whole sheet drawn from these judgements"
     done = [key in labels.labelled for key in again.keys]
     # labels may end early, since the order of a sheet is random; gaps in between are a choice

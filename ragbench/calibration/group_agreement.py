@@ -14,7 +14,7 @@ from ragbench.calibration.judged_run import Key
 from ragbench.calibration.rater_agreement import agreement_record, level_agreement
 from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.sheet import LabelScale
-from ragbench.records.certificate import AgreementFound, GroupAgreement
+from ragbench.records.certificate import AgreementResult, GroupAgreement
 from ragbench.stats.two_levels import (
     PassFail,
     TwoLevelAgreement,
@@ -57,7 +57,7 @@ def two_levels(
     )
 
 
-def statistic_records(agreement: TwoLevelAgreement | None) -> dict[str, AgreementFound]:
+def statistic_records(agreement: TwoLevelAgreement | None) -> dict[str, AgreementResult]:
     """Return the statistics of two levels as records; {} for None."""
     if agreement is None:
         return {}
@@ -74,7 +74,7 @@ def group_agreements(
     lower_is_better: bool,
     confidence: float,
     rare: PassFail | None = None,
-) -> tuple[dict[str, GroupAgreement], dict[str, AgreementFound]]:
+) -> tuple[dict[str, GroupAgreement], dict[str, AgreementResult]]:
     """Return group -> agreement on its answers, sorted by name; and the means over the groups.
 
     `groups` is answer -> group; answers without one count in no group. `rare` is the rare level of
@@ -109,7 +109,7 @@ def group_agreements(
     return agreements, _means(by_group) if is_apart else {}
 
 
-def _means(by_group: Sequence[TwoLevelAgreement | None]) -> dict[str, AgreementFound]:
+def _means(by_group: Sequence[TwoLevelAgreement | None]) -> dict[str, AgreementResult]:
     """Return the means over the groups of agreement on passes, on fails, and of both."""
     levels = []
     for of in by_group:

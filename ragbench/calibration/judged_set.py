@@ -100,7 +100,7 @@ def labels_of_rows(
         cell_scale = rubric_scale if scale is not None else scale_of_column(values, rubric_scale)
         shift = rubric_scale.low - cell_scale.low
         for row in rows.rows:
-            labels.rows[key_of(row)] = ""
+            labels.draws[key_of(row)] = ""
             label = read_rating(row.entry, column, cell_scale, "--scale", rubric)
             if label is not None:
                 labels.by_rater.setdefault(column, {})[key_of(row)] = label + shift

@@ -12,9 +12,9 @@ from ragbench.score.judge.rubric import end_words, level_words
 def label_words(scale: LabelScale, rubric: Rubric | None) -> dict[str, float]:
     """Return word in lower case -> its label on a scale.
 
-    `pass` and `supported` are the better end, `yes` and `true` the upper one: for a rubric whose
-    lower scores are better, they differ. The text of a level is its label if the scale is that of
-    the rubric. None is a rubric of a table of ratings, where higher is better.
+    `pass` and `supported` are the better end of the scale, `yes` and `true` its upper end; these
+    differ for a rubric whose lower scores are better. On the scale of the rubric, the text of a
+    level is a word for it too. A table of ratings has no rubric (None): higher is better.
 
     Example:
         >>> label_words(LabelScale(1, 5), None)["pass"]

@@ -32,18 +32,18 @@ class Labels:
 
     Attributes:
         by_rater: Rater -> answer -> label on the scale of the file.
-        rows: Answer -> signature of the draw on its sheet, empty for other files; answers without
+        draws: Answer -> signature of the draw on its sheet, empty for other files; answers without
             a label included.
         probabilities: Answer -> number in the cell `probability` on its sheet; NaN without one.
         groups: Answer -> text in the column of groups that was asked for; empty without one.
-        ceiling: The same as `by_rater` for the raters behind a joint label, who are compared with
-            each other alone; empty if `by_rater` has the labels of each rater.
-        shifts: Label on the scale minus the label as the raters wrote it, of each column: 1 where
-            they wrote 0 and 1 on a scale 1..2.
+        ceiling: Labels of the raters behind a joint label, in the form of `by_rater`; they are only
+            compared with each other. Empty if `by_rater` has the labels of each rater.
+        shifts: Differences between labels on the scale and labels as written: 1 for a column with
+            0 and 1 on a scale 1..2.
     """
 
     by_rater: dict[str, dict[Key, float]] = field(default_factory=dict)
-    rows: dict[Key, str] = field(default_factory=dict)
+    draws: dict[Key, str] = field(default_factory=dict)
     probabilities: dict[Key, float] = field(default_factory=dict)
     groups: dict[Key, str] = field(default_factory=dict)
     ceiling: dict[str, dict[Key, float]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Labels:
 
     @property
     def shift(self) -> float:
-        """The shift of all columns, by which labels are printed as they were written; else 0."""
+        """Shift that all columns have; 0 if they differ. A printed label is lower by it."""
         return next(iter(self.shifts)) if len(self.shifts) == 1 else 0.0
 
     @property
@@ -69,7 +69,7 @@ class LabelTable:
     Attributes:
         name: Name of the table, for messages.
         rows: Rows that name the answer, with the labels.
-        columns: Columns of the labels, which are the raters; empty: those of a file.
+        columns: Columns of the labels, one per rater; empty: found by their names, as in a file.
     """
 
     name: str
@@ -110,7 +110,7 @@ def read_labels(
             and line.
         OptionError: `columns` names a rubric that is not in `scores`.
         MissingExtra: A Parquet file without the extra `parquet`.
-        IndexError: There is no path.
+        IndexError: `sources` is empty.
     """
     by_rubric = {score.rubric.name: score for score in scores}
     parts: dict[str, str] = {}
@@ -190,7 +190,7 @@ class _LabelReader:
                 is_sheet = "item" in entry.values
                 draw = str(entry.values.get("draw") or "") if is_sheet else ""
                 # the first file counts: several raters fill copies of one sheet
-                labels[rubric].rows.setdefault(key, draw)
+                labels[rubric].draws.setdefault(key, draw)
                 labels[rubric].probabilities[key] = _probability(entry)
                 add_group(labels[rubric], key, entry, self.by)
                 judged = self.scores[rubric].rubric

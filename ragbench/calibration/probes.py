@@ -12,7 +12,7 @@ import numpy as np
 
 from ragbench.calibration.judged_run import JudgedScore, Key
 from ragbench.calibration.sheet import LabelScale
-from ragbench.records.certificate import ProbeFound
+from ragbench.records.certificate import ProbeResult
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.sentences import cited_sentences
@@ -48,7 +48,7 @@ def probe_position(
     scale: LabelScale | None = None,
     confidence: float = 0.95,
     progress: Callable[[int], AbstractContextManager[Advance | None]] = lambda _: nullcontext(),
-) -> dict[str, ProbeFound]:
+) -> dict[str, ProbeResult]:
     """Judge items with their passages in order and reversed; return rubric -> shift of the scores.
 
     Keys are the names of the rubrics, in their order. A positive shift means higher scores with the
@@ -87,7 +87,7 @@ def probe_position(
             results[rubric.name] = _compare(rubric, pairs, scale, confidence)
         else:
             reason = reasons[rubric.name]
-            results[rubric.name] = ProbeFound(status="not available", reason=reason)
+            results[rubric.name] = ProbeResult(status="not available", reason=reason)
     return results
 
 
@@ -129,7 +129,7 @@ def _compare(
     verdicts: Mapping[Key, tuple[_Verdicts, _Verdicts]],
     scale: LabelScale | None,
     confidence: float,
-) -> ProbeFound:
+) -> ProbeResult:
     """Return the shift and the flips of one rubric's verdicts between the two orders."""
     pairs = {key: (a[rubric.name], b[rubric.name]) for key, (a, b) in verdicts.items()}
     failed = []
@@ -143,7 +143,7 @@ def _compare(
     if not both:
         causes = list_counts(unscored)
         reason = f"no answer has a verdict both ways ({causes or 'nothing to change'})"
-        return ProbeFound(status="not available", reason=reason)
+        return ProbeResult(status="not available", reason=reason)
     first, second = np.array(list(both.values()), dtype=np.float64).T
     queries = [query for _, query in both]
     # one value per query: answers to one question are not independent
@@ -160,7 +160,7 @@ def _compare(
     table = np.column_stack(sides)
     same = mean_agreement(raw_agreement, [table], "nominal", queries, confidence, span=(0.0, 1.0))
     fall = "scores fall" if shift.upper < 0 else "no shift shown"
-    return ProbeFound(
+    return ProbeResult(
         status="measured",
         statistic="mean shift of the score with the passages in reverse order",
         value=shift.mean,

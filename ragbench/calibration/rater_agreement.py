@@ -52,7 +52,7 @@ _SLACK = 1e-9  # rounding error of a label that was scaled to 0..1
 
 def judge_against_people(
     ratings: Ratings, *, good: float | None, confidence: float
-) -> dict[str, certificate.AgreementFound]:
+) -> dict[str, certificate.AgreementResult]:
     """Return statistic -> agreement of the judge with each rater, averaged over the raters.
 
     Averages over single raters are comparable with those of `people_against_people`. `auc` is the
@@ -60,7 +60,7 @@ def judge_against_people(
     `good`, a score from 0 to 1; None: above the middle. The keys are `raw`, `kappa`,
     `kappa_linear`, `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`,
     `pearson`, `spearman`, `kendall` and `auc`. A statistic without a value is None, with its
-    reason. OptionError if confidence is outside (0, 1), IndexError without raters.
+    reason. Raises OptionError if confidence is outside (0, 1), IndexError without raters.
     """
     people, judge = ratings.people, ratings.judge
     is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK
@@ -76,7 +76,7 @@ def judge_against_people(
 
 def level_agreement(
     ratings: Ratings, *, confidence: float
-) -> dict[str, certificate.AgreementFound]:
+) -> dict[str, certificate.AgreementResult]:
     """Return `raw` and `kappa` of judge and people, averaged over the raters."""
     tables = [np.column_stack((ratings.judge, column)) for column in ratings.people.T]
     names = ("raw", certificate.KAPPA)
@@ -85,13 +85,13 @@ def level_agreement(
 
 def people_against_people(
     ratings: Ratings, *, confidence: float
-) -> dict[str, certificate.AgreementFound]:
+) -> dict[str, certificate.AgreementResult]:
     """Return statistic -> agreement of each two raters, averaged over the pairs.
 
     No judge can be expected to agree better. Alpha is computed over all raters together. The result
     is empty if there is only one rater. The keys are `raw`, `kappa`, `kappa_linear`,
     `kappa_quadratic`, `alpha_nominal`, `alpha_ordinal`, `alpha_interval`, `pearson`, `spearman` and
-    `kendall`. OptionError if confidence is outside (0, 1).
+    `kendall`. Raises OptionError if confidence is outside (0, 1).
     """
     people = ratings.people
     pairs = [np.column_stack(pair) for pair in itertools.combinations(people.T, 2)]
@@ -109,7 +109,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
 
     Intervals treat queries as the sample for items and questions, and systems for systems.
     Coefficients have the keys `pearson`, `spearman` and `kendall`; a value is None, with its
-    reason, where nothing can be ordered. OptionError if confidence is outside (0, 1).
+    reason, where nothing can be ordered. Raises OptionError if confidence is outside (0, 1).
     """
     # rounded: means of equal labels in another order of summation would not tie
     people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
@@ -131,7 +131,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
         [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
     )
 
-    def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementFound]:
+    def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementResult]:
         """Return the coefficients of correlation of scores and labels by name."""
         coefficients = {}
         for n, row in rows.items():
@@ -162,7 +162,7 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
 
 def _mean(
     ratings: Ratings, row: _Row, tables: Sequence[FloatArray], confidence: float, **options: Any
-) -> certificate.AgreementFound:
+) -> certificate.AgreementResult:
     """Return the mean of a statistic over tables of raters."""
     if row.on_levels and not ratings.scale.levels:
         n = int(np.count_nonzero(np.isfinite(ratings.people).any(axis=1)))
@@ -178,6 +178,6 @@ def _mean(
     )
 
 
-def agreement_record(result: agreement.Agreement) -> certificate.AgreementFound:
+def agreement_record(result: agreement.Agreement) -> certificate.AgreementResult:
     """Return an agreement as a record of the certificate."""
-    return from_json(certificate.AgreementFound, result.to_dict())
+    return from_json(certificate.AgreementResult, result.to_dict())

@@ -157,7 +157,7 @@ def read_ratings(
         units[key[1]] = query
         answers[key] = JudgedItem(answer=None if text is None else split_reasoning(str(text))[1])
         # no signature of a draw: a table does not come from a sheet
-        labels.rows[key] = ""
+        labels.draws[key] = ""
         add_group(labels, key, entry, by)
         for column in judges:
             rating = read_rating(entry, column, judge_scale, "--judge-scale")
@@ -207,7 +207,7 @@ def _unique_key(key: Key, text: object, texts: dict[Key, dict[str, int]]) -> Key
 
 
 def _scale_of_words(entries: Sequence[Entry], raters: Sequence[str]) -> LabelScale:
-    """Return the scale 0..1 of labels that are words; DataError if they may be of any scale."""
+    """Return the scale 0..1 of labels that are words; raise DataError for labels of any scale."""
     scale = LabelScale(0, 1)
     words = {*label_words(scale, None), "0", "0.0"}
     texts = set[str]()

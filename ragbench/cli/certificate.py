@@ -49,8 +49,8 @@ from ragbench.records.certificate import (
     CERTIFICATE_SCHEMA,
     JudgeCertificate,
     PairCertificate,
-    ProbeFound,
     ProbeReport,
+    ProbeResult,
     RequiredCertificate,
 )
 from ragbench.report.calibration import certificate_report, certificate_screen, probes_report
@@ -386,14 +386,14 @@ def probe_judge(request: Request) -> None:
 
 def _probe_judges(
     request: Request, scores: Sequence[JudgedScore]
-) -> tuple[dict[str, dict[str, ProbeFound]], list[str]]:
+) -> tuple[dict[str, dict[str, ProbeResult]], list[str]]:
     """Judge a sample of answers again by the run's config."""
     run, seed = _with_questions(request.run), request.seed
     judge_names = {score.judge for score in scores}
     config = load_saved(run.folder / "config.yaml", judge_names)
     judges = config.metrics.judges or {}
     check_trust(config, judge_names, request.trusted)
-    results: dict[str, dict[str, ProbeFound]] = {}
+    results: dict[str, dict[str, ProbeResult]] = {}
     notes = []
     for name in dict.fromkeys(score.judge for score in scores):
         judge_scores = []

@@ -24,7 +24,7 @@ class _CompareCommand(click.Command):
     """Command whose error for an option of a decision names `ragbench gate`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments without options; a UsageError for an unknown option."""
+        """Return the arguments without options; raise UsageError for an unknown option."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

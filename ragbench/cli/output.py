@@ -426,7 +426,7 @@ class Door:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the stream behind the door; an AttributeError if it has none."""
+        """Return an attribute of the stream behind the door; AttributeErrors of the stream pass."""
         return getattr(self.stream, name)
 
 
@@ -725,7 +725,7 @@ junit_option = file_option("--junit", callback=_claim, help="Write gates or an e
 
 
 def _write_error(path: Path, code: int, text: str) -> None:
-    """Write a JUnit file with one error; a DataError if it cannot be written."""
+    """Write a JUnit file with one error; raise DataError if it cannot be written."""
     from ragbench.files import write_file
     from ragbench.report.ci import render_error
 

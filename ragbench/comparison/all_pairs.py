@@ -33,7 +33,7 @@ _CELLS = 1 << 22
 def run_tests(pairs: Sequence[PairedScores], method: Method) -> FamilyResult:
     """Return the tests of at least one pair, adjusted together by the correction of the method.
 
-    OptionError if the clusters are not one label per query.
+    Raises OptionError if the clusters are not one label per query.
     """
     return next(run_family_tests([pairs], method))
 
@@ -43,7 +43,7 @@ def run_family_tests(
 ) -> Iterator[FamilyResult]:
     """Yield the tests of each family of at least one pair, all over the same queries.
 
-    OptionError if the clusters are not one label per query.
+    Raises OptionError if the clusters are not one label per query.
     """
     tables, n_cells = list[FloatArray](), 0
     for pairs in families:
@@ -123,8 +123,8 @@ def describe(pair: PairedScores, differences: FloatArray, method: Method) -> Dif
     """Return difference, interval and effect size of a pair, without a test.
 
     `differences` are those of all queries or of a slice; NaN marks a query that is left out. If
-    none remains, counts of the result are 0 and its other numbers None. OptionError if a difference
-    is larger than the range of the measure.
+    none remains, counts of the result are 0 and its other numbers None. Raises OptionError if a
+    difference is larger than the range of the measure.
     """
     system, baseline = pair.names
     compared = ~np.isnan(differences)

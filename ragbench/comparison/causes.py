@@ -80,8 +80,8 @@ class SystemCauses:
         """Return count, share and interval of each cause that occurs.
 
         `clusters` has the cluster label of each query; None if queries are units. Shares and limits
-        are from 0 to 1, in the order of `CAUSES`; empty without queries. OptionError if confidence
-        is outside (0, 1), or clusters have another length.
+        are from 0 to 1, in the order of `CAUSES`; empty without queries. Raises OptionError if
+        confidence is outside (0, 1), or clusters have another length.
         """
         table = [[loss.cause for loss in losses] for losses in self.repeats]
         causes = np.array(table, dtype=object)

@@ -383,8 +383,8 @@ def moved_most(
     ranks of gold. Queries without a change, or without a score of both systems, are never among
     them. Largest change first; equal changes in the order of the queries. `up`, `down` and `same`
     count all queries with both scores; up is better, also where lower scores are. `difference` is
-    score minus baseline. A measure that was not compared gives an empty tuple. DataError if a file
-    of a run cannot be read, IndexError if the sources are unpaired.
+    score minus baseline. A measure that was not compared gives an empty tuple. Raises DataError if
+    a file of a run cannot be read, IndexError if the sources are unpaired.
     """
     rankings, question_of = _Rankings(matching), _questions(matching)
     moved = []

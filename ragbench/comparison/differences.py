@@ -273,10 +273,10 @@ def compare_slices(
     and systems are families of their own. `worse` is None for a slice of fewer than
     `ENOUGH_QUERIES` queries, or clusters, which is not tested. Rows are in the order of the
     slicings, then the measures, the systems, the slices; empty without slicings. A pair whose
-    signatures differ has none. Of `method`, the
-    confidence, the resamples and the seed count. Without `baseline`, or with an unknown name, the
-    first system of each kind is the baseline. OptionError if `clusters` are not one label per
-    query, or a difference is larger than the range of its measure.
+    signatures differ has none. Of `method`, the confidence, the resamples and the seed count.
+    Without `baseline`, or with an unknown name, the first system of each kind is the baseline.
+    Raises OptionError if `clusters` are not one label per query, or a difference is larger than the
+    range of its measure.
     """
     labels = None if clusters is None else np.asarray(clusters)
     pairs = [*chain.from_iterable(pair_systems(systems, baseline, labels).values())]

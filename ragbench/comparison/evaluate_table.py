@@ -586,7 +586,7 @@ def _score_gold(
 
 
 def _forbidden_ranks(collection: Collection, passages: TablePassages, name: str) -> ForbiddenRanks:
-    """Return the ranks of forbidden passages, for the score `name`; a `DataError` without any."""
+    """Return the ranks of forbidden passages for a score; raise `DataError` without any."""
     if not collection.forbidden:
         problem = f"{name} needs forbidden documents ({_columns(collection)})"
         raise DataError(problem, allowed="a column forbidden: ids, field=value or spans")

@@ -42,9 +42,9 @@ class Evaluation:
     """Scores of one system, with intervals, counts and signatures.
 
     Scores have the names that the caller wrote. `evaluate`, `evaluate_run`, `evaluate_texts` and
-    `evaluate_run_file` make it. OptionError if `confidence` is outside (0, 1). `mean`, `interval`,
-    `per_query`, `scores` and `result[score]` have NaN for a missing value, `summary` and `to_dict`
-    have None. `to_pandas` raises MissingExtra, an ImportError, without pandas.
+    `evaluate_run_file` make it. Raises OptionError if `confidence` is outside (0, 1). `mean`,
+    `interval`, `per_query`, `scores` and `result[score]` have NaN for a missing value, `summary`
+    and `to_dict` have None. `to_pandas` raises MissingExtra, an ImportError, without pandas.
 
     Attributes:
         query_ids: Ids of the scored items, in the order of the columns.

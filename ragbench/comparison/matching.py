@@ -204,7 +204,7 @@ def _count_left_out(
 def _members(
     sources: Sequence[ScoredSystems], groups: Mapping[str, tuple[str | None, ...]]
 ) -> list[tuple[ScoredSystems, SystemScores]]:
-    """Return the matched systems, each with its source; a DataError for fewer than two."""
+    """Return the matched systems, each with its source; raise DataError for fewer than two."""
     members = []
     for group in groups.values():
         for source, name in zip(sources, group, strict=True):

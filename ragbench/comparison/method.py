@@ -71,7 +71,7 @@ class IntervalsAndTests(OptionSet):
 class Method(IntervalsAndTests):
     """Options of a comparison of systems; fields of `comparisons.json` have the same names.
 
-    OptionError if a value is not allowed.
+    Raises OptionError if a value is not allowed.
 
     Attributes:
         cluster: Metadata field with the cluster of a query; None if queries are units.

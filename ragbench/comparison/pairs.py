@@ -75,7 +75,7 @@ def pair_columns(
     clusters: Clusters = None,
     tolerated: Collection[str] = frozenset(),
 ) -> PairedScores:
-    """Pair a system with another one by a measure; KeyError if one of them lacks it.
+    """Pair a system with another one by a measure; raise KeyError if one of them lacks it.
 
     The result has no query ids, and no differences if the signatures of the two forbid them.
 

@@ -232,7 +232,7 @@ _MODES = {"factual_correctness": "f1", "noise_sensitivity": "relevant"}
 
 
 def _check_mode(metric: object, text: str) -> None:
-    """Check that the counterpart of a metric has its mode; OptionError for another one."""
+    """Check that the counterpart of a metric has its mode; raise OptionError for another one."""
     key, mode = peer_key(text), _mode_of(metric, text)
     if mode is not None and mode != _MODES.get(key, mode):
         allowed = f"{key} alone, or a rubric of yours with another formula"

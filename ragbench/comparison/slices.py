@@ -59,7 +59,8 @@ def _nested_value(metadata: Mapping[str, Any], path: str) -> Any:
 class Slicing:
     """Slices of the queries by one field; slices may overlap. `members` returns them as a table.
 
-    It has a row per query and a column per slice; KeyError for a label that is not in `names`.
+    It has a row per query and a column per slice. Raises KeyError for a label that is not in
+    `names`.
 
     Attributes:
         field: Name of the field: `metadata.topic`, `query_length`.

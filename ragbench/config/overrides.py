@@ -151,7 +151,7 @@ def expand_sweeps(block: Node, report: Report, chosen: Mapping[str, str]) -> Exp
     `cross_validated` retriever with the name of the sweep follows them. A malformed sweep, and a
     name that exists already, are reported; a malformed sweep is left out, and the later of two
     equal names replaces the earlier one. Of a sweep in `chosen` only that combination is left;
-    KeyError if it has no such combination.
+    a KeyError is raised if it has no such combination.
     """
     components: dict[str, KeyEntry] = {}
     members: dict[str, tuple[str, ...]] = {}

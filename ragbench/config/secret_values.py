@@ -34,14 +34,14 @@ class Environment:
         references: Variable -> its last reference, in the order of the file.
         hidden: Names of the variables that hold secrets.
         literal: Dotted key -> a secret that stands in the config itself.
-        defaults: Place -> a text beside a variable that holds a secret, or its default.
+        nearby: Place -> a long text beside a variable with a secret, or its default.
         declared: Places whose options are declared to hold secrets.
     """
 
     references: Mapping[str, Reference] = field(default_factory=dict)
     hidden: Collection[str] = ()
     literal: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    nearby: Mapping[str, str] = field(default_factory=dict)
     declared: Collection[KeyPath] = ()
 
     @property
@@ -54,7 +54,7 @@ class Environment:
         for name, reference in self.references.items():
             if name in self.hidden:
                 values[name] = reference.value
-        return {**values, **self.defaults, **self.literal}
+        return {**values, **self.nearby, **self.literal}
 
     def record(self) -> dict[str, EnvironmentVariable]:
         """Return the variables as a manifest records them: without the values of secrets."""
@@ -79,7 +79,7 @@ class Environment:
             is_header = in_secret_option(tuple(place.split(".")))
             # values of headers may be plain words, which stand in other texts as well
             if secrets.is_secret_option(name) or secrets.looks_secret(value) or not is_header:
-                values[f'"{place}"'] = value  # in quotes, so that `***` is written and no variable
+                values[f'"{place}"'] = value  # quotes: the redactor writes `***`, not `${NAME}`
         return Redactor(values)
 
 
@@ -116,15 +116,15 @@ def environment_of(tree: Node, declared: Collection[KeyPath] = ()) -> Environmen
     for name, reference in references.items():
         if any(_contains_secret(reference.value, value) for value in values):
             hidden.add(name)
-    literal, defaults = {}, {}
+    literal, nearby = {}, {}
     for node in tree.scalars():
         place = dotted(node.path)
         if not node.parts and _is_literal_secret(node, declared):
             literal[place] = str(node.value)
         for number, text in enumerate(_texts_beside_secrets(node, hidden)):
             # the quotes tell a place from the name of a variable
-            defaults[f'"{place}" {number}' if number else place] = text
-    return Environment(references, hidden, literal, defaults, declared)
+            nearby[f'"{place}" {number}' if number else place] = text
+    return Environment(references, hidden, literal, nearby, declared)
 
 
 def declared_secrets(node: Node, blocks: Blocks) -> Iterator[KeyPath]:
@@ -147,7 +147,7 @@ def declared_secrets(node: Node, blocks: Blocks) -> Iterator[KeyPath]:
 def report_secret_paths(tree: Node, environment: Environment, report: Report) -> None:
     """Report secrets in `name`, `output`, `cache` and `cache_also`, which become folders.
 
-    Afterwards they could not be removed. An existing folder is allowed.
+    No output masks the name of a folder. An existing folder is allowed.
     """
     for key in ("name", "output", "cache", "cache_also"):
         block = tree.get(key)
@@ -233,7 +233,7 @@ def _is_literal_secret(node: Node, declared: Collection[KeyPath]) -> bool:
 
 
 def _contains_secret(value: str, secret: str) -> bool:
-    """Return True if a value is the secret, or contains one of 8 or more characters."""
+    """Return True if a value is the secret, or contains it and it has 8 or more characters."""
     if secrets.is_placeholder(secret):
         return False
     return value == secret or (len(secret) >= _LONG_SECRET and secret in value)

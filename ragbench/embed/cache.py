@@ -36,7 +36,7 @@ class CachedEmbedder:
     own: reading them gives the same bits as encoding. The last digits of other vectors depend on
     the batch in which a text was first encoded. It is no `Embedder`, but has the same methods; the
     cache file is opened anew for each call. `EmbedderOptions.open` makes it. `encode` returns the
-    vectors, `count_tokens` the lengths of texts; DataError if the cache file cannot be read.
+    vectors, `count_tokens` the lengths of texts; raises DataError if the cache file cannot be read.
 
     Attributes:
         identity: Name of the model, part of the key of a vector.

@@ -251,5 +251,5 @@ def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:
 
 
 def read_collections(folder: Path) -> CollectionsSummary:
-    """Return the record of `collections.json` in a folder; DataError if it is missing or wrong."""
+    """Return the record of `collections.json`; raise DataError if it is missing or wrong."""
     return read_record(folder / COLLECTIONS, CollectionsSummary)

@@ -97,7 +97,7 @@ class RunReader:
 
     @cached_property
     def views(self) -> QueryViews:
-        """Open files of the run; DataError if the folder has no summary, or it is damaged."""
+        """Open files of the run; raises DataError if the summary is missing or damaged."""
         return QueryViews(self.folder, bare=True)
 
     @property
@@ -107,7 +107,7 @@ class RunReader:
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
-        """Config as the run resolved it; DataError if it cannot be read."""
+        """Config as the run resolved it; raises DataError if it cannot be read."""
         config = read_config(self.folder, typed=True)
         for name in ("retrievers", "generators"):
             block = config.get(name) or {}
@@ -119,7 +119,7 @@ class RunReader:
     def block(self, *keys: str) -> Mapping[str, Any]:
         """Return a block of the config; empty if it is missing or no mapping.
 
-        DataError if the config cannot be read.
+        Raises DataError if the config cannot be read.
         """
         block: Any = self.config
         for key in keys:
@@ -129,7 +129,7 @@ class RunReader:
     def options(self, record: type, *keys: str) -> dict[str, Any]:
         """Return option -> value for the options of a record that a block of the config sets.
 
-        `keys` lead to the block. DataError for a value that is not allowed.
+        `keys` lead to the block. Raises DataError for a value that is not allowed.
         """
         block, declared = self.block(*keys), declared_options(record)
         values = {}
@@ -144,7 +144,7 @@ class RunReader:
 
     @cached_property
     def base(self) -> SystemSummary:
-        """Retriever that the changes start from; DataError if the run has no such ranking.
+        """Retriever that the changes start from; raises DataError if the run has no such ranking.
 
         For a pair of retriever and generator it is the retriever.
         """
@@ -165,7 +165,7 @@ class RunReader:
 
     @cached_property
     def comparisons(self) -> Comparisons:
-        """Comparisons of the run; DataError if they are missing or damaged."""
+        """Comparisons of the run; raises DataError if they are missing or damaged."""
         return run_folder.read_comparisons(self.folder)
 
     @cached_property
@@ -210,7 +210,7 @@ class RunReader:
     def rows(self) -> Sequence[QuestionRow]:
         """All questions of the run, each with all its repetitions.
 
-        DataError if the file is missing or damaged.
+        Raises DataError if the file is missing or damaged.
         """
         path = self.folder / QUESTIONS_FILE
         rows = [row for _, row in from_lines(path, QuestionRow, "a question")]
@@ -315,14 +315,14 @@ class RunReader:
 
     @cached_property
     def rules(self) -> CauseRules:
-        """Rules by which the run counts a question as found; DataError for a wrong value."""
+        """Rules by which the run counts a question as found; raises DataError for a wrong value."""
         return CauseRules(**self.options(CauseRules, "causes"))
 
     @cached_property
     def causes(self) -> Mapping[str, Mapping[str, Any]]:
         """System -> repetition of a query -> row of `causes.csv`.
 
-        DataError if the file is missing or damaged.
+        Raises DataError if the file is missing or damaged.
         """
         causes: dict[str, dict[str, CauseRow]] = {}
         for system, of_system in self.views.cause_rows.items():
@@ -336,8 +336,8 @@ class RunReader:
         """Return the rankings with all that is known about their retrievers.
 
         `reads` is the number of passages that a generator reads after a change; None as many as
-        now. DataError if a file is damaged or files contradict each other, OptionError for more
-        passages than hits are stored, or are searched for gold answers.
+        now. Raises DataError if a file is damaged or files contradict each other, OptionError for
+        more passages than hits are stored, or are searched for gold answers.
         """
         rules = self.options(RetrievalMetrics, "metrics", "retrieval")
         deepest, stored = rules.get("top_k", 100), "the stored hits of a question"
@@ -475,8 +475,8 @@ class RunReader:
     def clusters(self, ids: Sequence[str]) -> list[str] | None:
         """Return the cluster of each query of `ids`; None if the run has no clusters.
 
-        A query without the metadata is a cluster of its own. DataError if all queries lack the
-        metadata of the clusters, also for no `ids`, or the file is damaged.
+        A query without the metadata is a cluster of its own. Raises DataError if all queries lack
+        the metadata of the clusters, also for no `ids`, or the file is damaged.
         """
         if (path := self.summary.cluster) is None:
             # repetitions of a question are no further questions

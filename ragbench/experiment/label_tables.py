@@ -175,7 +175,7 @@ def groups_of(
 
 
 def _column(evaluation: Evaluation, option: str, name: str) -> Sequence[Any]:
-    """Return the cells of a column of the scored table; OptionError if it has no such column."""
+    """Return the cells of a column of the scored table; raise OptionError if it is missing."""
     columns = evaluation.table.columns
     if name not in columns:
         allowed = ", ".join(columns) or "a table with further columns"

@@ -105,7 +105,8 @@ class Experiment:
         """System -> query id -> cause and reason.
 
         Of a repeated query it is the first repetition that is lost, or else the first one; `causes`
-        of a system in `record` counts all of them. A DataError if `causes.csv` is missing or wrong.
+        of a system in `record` counts all of them. Raises DataError if `causes.csv` is missing or
+        wrong.
         """
         return read_causes(self.path / CAUSES_FILE)
 
@@ -132,7 +133,7 @@ class Experiment:
     def kept_failures(self) -> Mapping[str, int]:
         """Cause -> number of items that failed in an earlier run and were not tried again.
 
-        A DataError if `manifest.json` is missing or wrong.
+        Raises DataError if `manifest.json` is missing or wrong.
         """
         return run_folder.read_manifest(self.path).kept_failures
 

@@ -119,7 +119,7 @@ def _deciding(config: ExperimentConfig, name: str, select: Selection) -> Experim
 
 
 def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment) -> SelectedSystem:
-    """Return the chosen combination of a sweep; DataError if none has a value."""
+    """Return the chosen combination of a sweep; raise DataError if none has a value."""
     systems = {system.name: system for system in experiment.record.systems}
     families = (f for f in experiment.compared.measures if f.measure == select.measure)
     family = next(families, None)

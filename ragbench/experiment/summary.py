@@ -509,7 +509,7 @@ def run_cost(plan: Plan, payments: Mapping[str, Fraction]) -> records.RunCost | 
 def unpriced_models(plan: Plan) -> dict[str, dict[str, str]]:
     """Return component -> model without a known price -> file and key to write a price.
 
-    Components are named as in `RunCost`. A DataError if a file of prices cannot be read.
+    Components are named as in `RunCost`. Raises DataError if a file of prices cannot be read.
     """
     components: dict[str, object] = {}
     components |= {f"generator {name}": entry for name, entry in plan.generators.items()}

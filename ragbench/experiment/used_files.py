@@ -24,7 +24,7 @@ _MODULE_SEARCH = ("importlib", "_frozen_importlib", "pkg_resources")
 _OWN_PROGRAM = "git"  # ragbench asks it for the commit
 # Folders in a project whose files are no part of it.
 _FOREIGN = frozenset({"site-packages", "node_modules", "__pycache__"})
-# Imports by which the code of a component asks other code, which ragbench does not see.
+# Imports of clients and of processes: the code that they ask is not seen.
 _CALLS_OTHERS = re.compile(
     rb"^\s*(?:import|from)\s+(?:subprocess|multiprocessing|socket|http\.client|urllib|requests|httpx"
     rb"|aiohttp|grpc|openai|anthropic|google|boto3|litellm|ollama|langchain|llama_index|haystack)\b",
@@ -71,7 +71,7 @@ class UsedFiles:
         return dict(sorted(files.items()))
 
     def names_below(self, root: Path) -> set[str]:
-        """Return the paths of `below`, and with a final `/` those of the folders that were listed.
+        """Return the paths of `below`, and those of listed folders, with a final `/`.
 
         The folder itself is `./`.
         """
@@ -141,7 +141,7 @@ _AT_LOAD = UsedFiles()
 
 @contextmanager
 def watch_imports() -> Iterator[None]:
-    """Keep the files that modules of a config open in the block for the record of the run."""
+    """Note the files that modules of a config open during the block, for `watch_files`."""
     _AT_LOAD.paths, _AT_LOAD.hidden, _AT_LOAD.listed = set(), "", set()
     with watch_files() as record:
         yield
@@ -153,7 +153,7 @@ def watch_imports() -> Iterator[None]:
 def watch_files() -> Iterator[UsedFiles]:
     """Yield the record of the files that the process opens for reading during the block.
 
-    It begins with those of `watch_imports`.
+    The record begins with the files of `watch_imports`.
     """
     if not _HOOKS:
         sys.addaudithook(_note_event)
@@ -163,12 +163,12 @@ def watch_files() -> Iterator[UsedFiles]:
     try:
         yield record
     finally:
-        # by identity: equal records are other ones
+        # by identity: two runs may have equal records
         _RECORDS[:] = [other for other in _RECORDS if other is not record]
 
 
 def _note_event(event: str, arguments: tuple[object, ...]) -> None:
-    """Add what an event of Python opens to all records."""
+    """Add the file, folder or program of an event of Python to all records."""
     if not _RECORDS:
         return
     if event == "open":
@@ -187,7 +187,7 @@ def _note_opened(path: object, mode: object, flags: object) -> None:
     is_written = isinstance(flags, int) and flags & os.O_ACCMODE == os.O_WRONLY
     if is_written or not isinstance(path, (str, bytes, os.PathLike)):
         return
-    # an error in a hook would be one of the caller
+    # an error in a hook would reach the code that opens the file
     with suppress(OSError, ValueError):
         name = os.path.abspath(os.fsdecode(path))
         for record in _RECORDS:
@@ -198,7 +198,7 @@ def _note_listed(path: object, module: object) -> None:
     # the search of modules and packages lists all folders of `sys.path`
     if str(module).startswith(_MODULE_SEARCH):
         return
-    # no path is the working folder; a descriptor is that of a tree that is removed
+    # None is the working folder; a descriptor comes from removing a tree
     path = os.curdir if path is None else path
     if not isinstance(path, (str, bytes, os.PathLike)):
         return

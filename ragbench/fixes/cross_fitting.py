@@ -88,8 +88,8 @@ def gain_of(
     """Return the gain of questions that got right (1), wrong (-1) or stayed (0).
 
     It is a number of questions: the sum of the differences, not their mean. The interval is that of
-    gates, `difference_interval`. Without questions all numbers are NaN. OptionError if confidence
-    is outside (0, 1), or there is not one cluster label per question.
+    gates, `difference_interval`. Without questions all numbers are NaN. Raises OptionError if
+    confidence is outside (0, 1), or there is not one cluster label per question.
     """
     n = len(differences)
     ends = difference_interval(differences, confidence=confidence, clusters=clusters)

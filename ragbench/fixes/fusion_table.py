@@ -81,7 +81,7 @@ class FusionTable:
 
     A rival is above the gold in one of the rankings, or in a ranking without the gold. Documents
     are numbered query by query. `reads_gold` says for each query whether a fusion brings its gold
-    into the first k ranks; KeyError for a source that `rankings` lacks.
+    into the first k ranks. Raises KeyError for a source that `rankings` lacks.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class FusionTable:
         return (score, self._id(number)) if terms else None
 
     def _id(self, number: int) -> bytes:
-        """Return the id of a document; IndexError for an unknown number."""
+        """Return the id of a document; raise IndexError for an unknown number."""
         # many fusions compare the same documents
         if number not in self._ids:
             place, row = self._owners[:, number].tolist()

@@ -359,7 +359,7 @@ class Gate(OptionSet, ABC):
     def decide_systems(self, run: GatedRun) -> Iterator[Decision]:
         """Yield the decision for each system; one without a system if no system can be named.
 
-        DataError if a file of the gate cannot be read, KeyError if `run.baselines` lacks it.
+        Raises DataError if a file of the gate cannot be read, KeyError if `run.baselines` lacks it.
         """
 
 
@@ -544,8 +544,8 @@ def decide_gates(gates: Sequence[Gate], run: GatedRun) -> list[Decision]:
     """Return the decision for each gate and system, in the order of the config.
 
     A gate with `undecided: fail` fails if it is undecided. Each decision gets the text of its gate
-    and its line in the config, None if unknown. DataError if a file of a gate cannot be read,
-    KeyError if `run.baselines` lacks it.
+    and its line in the config, None if unknown. Raises DataError if a file of a gate cannot be
+    read, KeyError if `run.baselines` lacks it.
     """
     decisions: list[Decision] = []
     for gate in gates:

@@ -11,7 +11,7 @@ from ragbench.data.runs.run_folder import read_record
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.gates.base import DecideBy, Gate, GatedRun, GateNames, GateProblem, within
-from ragbench.records.certificate import KAPPA, AgreementFound, RequiredCertificate, RequiredRubric
+from ragbench.records.certificate import KAPPA, AgreementResult, RequiredCertificate, RequiredRubric
 from ragbench.records.gate import Decision, Facts
 from ragbench.records.summary import Summary
 from ragbench.registry import Option, nearest
@@ -144,7 +144,7 @@ class Certificate(Gate):
         text = f"{', '.join(first)} and {last}" if first else last
         return f"{text} changed since {self.certificate}: calibrate it"
 
-    def decide_kappa(self, kappa: AgreementFound) -> Decision:
+    def decide_kappa(self, kappa: AgreementResult) -> Decision:
         """Return the decision by the kappa of a certificate, or by the lower end of its interval.
 
         It is undecided if kappa is not defined: equal labels everywhere say nothing about the

@@ -304,7 +304,8 @@ def power_of(
 
     `interval` is that of the gains `d`. A number of queries is None for never, `detectable` is None
     where no drop like these changes is detected. `estimate` is 'within' for a drop of the mean by
-    up to the margin, else 'beyond'. OptionError if a gain is larger than the range of the score.
+    up to the margin, else 'beyond'. Raises OptionError if a gain is larger than the range of the
+    score.
     """
     margin, confidence = gate.max_drop, method.confidence
     if math.isfinite(pairs.range[1] - pairs.range[0]):

@@ -123,7 +123,8 @@ def as_generator(target: Any, options: Mapping[str, Any], owner: str) -> Any:
 class CallableApp:
     """App over a function `(question) -> answer`, which may be asynchronous, or yield pieces.
 
-    `as_app` makes it. `answer` returns a checked prediction; AdapterError for another form.
+    `as_app` makes it. `answer` returns a checked prediction, and raises
+    AdapterError for another form.
     """
 
     is_opaque = True

@@ -106,7 +106,7 @@ class OpenAIChat(ChatModel):
             self._client = self._client.with_options(**options)
         _load_network_code()
         self._proxy = proxy_in_use(http, str(self._client.base_url), _http_package())
-        self._waits = isinstance(self._client, openai.OpenAI)
+        self._is_synchronous = isinstance(self._client, openai.OpenAI)
         self._replies = ReplyIds()
         self._refused: dict[str, completions.Refusals] = {}
         self.identity: Mapping[str, str] = {
@@ -171,7 +171,7 @@ class OpenAIChat(ChatModel):
         method = functools.reduce(getattr, name.split("."), self._client)
         call = functools.partial(method, **arguments)
         try:
-            return await (in_thread(call) if self._waits else call())
+            return await (in_thread(call) if self._is_synchronous else call())
         except openai.APIConnectionError as error:
             raise self._connection_failure(error) from None
         except openai.APIError as error:
@@ -206,7 +206,7 @@ class OpenAIChat(ChatModel):
         post = functools.partial(
             self._client.post, "/chat/completions", cast_to=kind, body=wording.body
         )
-        response = await (in_thread(post) if self._waits else post())
+        response = await (in_thread(post) if self._is_synchronous else post())
         return self.clean(response.text), response.extensions.get("network_stream")
 
     def _connection_failure(self, error: BaseException) -> CallFailure:
@@ -325,7 +325,7 @@ class Address:
 
     @classmethod
     def parse(cls, address: str | None) -> Address | None:
-        """Return a parsed address.
+        """Return a parsed address; None for None.
 
         Raises:
             OptionError: It is no HTTP address, such as an empty text, or it holds credentials or a

@@ -146,7 +146,7 @@ class QuestionMaker:
 
     @cached_property
     def _index(self) -> tuple[BM25, dict[str, Document], list[Document]]:
-        """Index of all passages, id -> passage, and the longest ones; DataError without a word."""
+        """Index of passages, id -> passage, the longest ones; raises DataError without a word."""
         chunker, bm25 = Chunker(base.CHUNKING), BM25()
         chunks = [*chain.from_iterable(map(chunker.chunks_of, self._documents))]
         bm25.index(chunks)

@@ -82,7 +82,7 @@ def is_update(entries: Sequence[Entry], earlier: Sequence[Entry]) -> bool:
 
 
 def to_reviewed_table(entries: Sequence[Entry]) -> str:
-    """Return the CSV table of rows with the same columns; IndexError without rows.
+    """Return the CSV table of rows with the same columns; raise IndexError without rows.
 
     Cells that a spreadsheet would run as formulas get an apostrophe.
     """

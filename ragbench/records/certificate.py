@@ -15,13 +15,13 @@ PAIRS_SCHEMA = "ragbench.certificate_of_pairs/1"
 DRAWN_UNSURE = "drawn where the judge is unsure"
 
 
-class AgreementFound(Record):
+class AgreementResult(Record):
     """A statistic of agreement with its interval.
 
     Attributes:
         value: The statistic; None if it is not defined.
         interval: Its confidence limits; None for an end that is not defined.
-        n: Number of answers; of labels that a statistic of two levels counts.
+        n: Number of answers, or of labels for a statistic of two levels.
         level: Level of the labels: nominal, ordinal or interval.
         rule: Method of the interval.
         reason: Why the statistic is not defined; None or empty if it is.
@@ -39,8 +39,8 @@ class CorrelationLevel(Record):
     """Correlations of the judge's scores with the mean label of people, at one level.
 
     Attributes:
-        unit: What is counted: answers, queries or systems.
-        n: Number of these.
+        unit: Counted unit: answers, queries or systems.
+        n: Number of units.
         constant_people: Queries left out because people give all answers the same rating.
         constant_judge: Queries left out because the judge gives all answers the same score, and
             people do not.
@@ -53,7 +53,7 @@ class CorrelationLevel(Record):
     constant_people: int = 0
     constant_judge: int = 0
     single: int = 0
-    coefficients: Mapping[str, AgreementFound]
+    coefficients: Mapping[str, AgreementResult]
 
 
 class Correlations(Record):
@@ -71,7 +71,7 @@ class Correlations(Record):
     system: CorrelationLevel
 
 
-class ProbeFound(Record):
+class ProbeResult(Record):
     """Shift of a judge's scores if the passages have another order.
 
     A field that has its default is left out of the file. The default of `flip_interval` is
@@ -92,7 +92,7 @@ class ProbeFound(Record):
         flip_interval: Its confidence limits; None if there are too few queries. Other probes have
             no such key.
         mean_difference: Mean absolute difference of the scores.
-        unit: What flips: a level, or the score.
+        unit: Value that flips: a level, or the score.
     """
 
     status: str
@@ -140,7 +140,7 @@ class JudgePair(Record):
         score: Score of the judge that agrees more often.
         against: Score of the other judge.
         agreement: Share of equal levels of the first judge and people, 0 to 1.
-        agreement_against: That of the other judge.
+        agreement_against: The same share of the other judge.
         difference: Their difference.
         interval: Its confidence limits, for all pairs of the certificate together (Bonferroni).
         differs: True if the interval is above 0.
@@ -160,13 +160,13 @@ class JudgePair(Record):
 class Correction(Record):
     """A mean, or a difference of means, corrected by labels.
 
-    A field that has its default, as all numbers without a correction have, is left out of the file.
-    The default of `width_ratio` is `ABSENT`, an empty tuple.
+    The file leaves out fields with their defaults, such as all numbers without a correction. The
+    default of `width_ratio` is `ABSENT`, an empty tuple.
 
     Attributes:
-        system: For a pair of the order: the system with the larger corrected mean; else None.
-        against: For a difference: the system that is compared with; else None.
-        differs: For a pair of the order: True if the interval is above 0; else None.
+        system: In `corrected_order`: the system with the larger corrected mean; else None.
+        against: In a difference: the other system; else None.
+        differs: In `corrected_order`: True if the interval is above 0; else None.
         status: `corrected` or `not available`.
         reason: Why it is not available.
         mean: Estimated mean label of all answers.
@@ -209,7 +209,7 @@ class LabelsRead(Record):
         queries: Queries of the answers.
         fingerprint: Hash of raters, answers and labels.
         random: True if the labelled answers are a random sample of the judged ones.
-        why: How that is known, or the evidence against it.
+        why: Evidence for or against a random sample.
     """
 
     n: int
@@ -248,7 +248,7 @@ class ProbedRubric(JudgedRubric):
         probes: Name of the probe (`position`) -> result; its status tells if it was measured.
     """
 
-    probes: Mapping[str, ProbeFound]
+    probes: Mapping[str, ProbeResult]
 
 
 # The statistic that gates read.
@@ -267,7 +267,7 @@ class GroupAgreement(Record):
 
     n: int
     bias: JudgeBias
-    agreement: Mapping[str, AgreementFound]
+    agreement: Mapping[str, AgreementResult]
     confusion: Mapping[str, Mapping[str, int]] = optional({})
 
 
@@ -284,7 +284,7 @@ class SystemOrder(Record):
     measure: str
     people: Mapping[str, float]
     judge: Mapping[str, float]
-    tau: AgreementFound
+    tau: AgreementResult
 
 
 class CertifiedRubric(JudgedRubric):
@@ -318,10 +318,10 @@ class CertifiedRubric(JudgedRubric):
     scale: tuple[float, float]
     good: str
     labels: LabelsRead
-    agreement: Mapping[str, AgreementFound]
-    ceiling: Mapping[str, AgreementFound]
+    agreement: Mapping[str, AgreementResult]
+    ceiling: Mapping[str, AgreementResult]
     correlations: Correlations
-    probes: Mapping[str, ProbeFound]
+    probes: Mapping[str, ProbeResult]
     corrected: Mapping[str, Correction]
     corrected_differences: Mapping[str, Correction]
     corrected_order: tuple[Correction, ...] = optional(())
@@ -331,7 +331,7 @@ class CertifiedRubric(JudgedRubric):
     rare: str = optional("")
     by: str = optional("")
     groups: Mapping[str, GroupAgreement] = optional({})
-    groups_mean: Mapping[str, AgreementFound] = optional({})
+    groups_mean: Mapping[str, AgreementResult] = optional({})
     systems: SystemOrder | None = optional()
 
 
@@ -428,7 +428,7 @@ class RequiredRubric(Record):
 
     # with defaults, so that gates read certificates of other versions
     signature: str = ""
-    agreement: Mapping[str, AgreementFound] = {}
+    agreement: Mapping[str, AgreementResult] = {}
 
 
 class RequiredCertificate(Record):

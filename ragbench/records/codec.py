@@ -179,7 +179,7 @@ def from_file(record: type[T], value: object, *, file: object) -> T:
 
 @cache
 def _schema_name(record: type[Any]) -> str:
-    """Return the `schema` of the files with a record; ValueError for a class without the field."""
+    """Return the `schema` of files with a record; raise ValueError if the class has none."""
     # `structs.fields` evaluates all annotations of the class anew each time: 3 ms
     [schema] = (f.default_factory() for f in structs.fields(record) if f.name == _SCHEMA)
     return str(schema)

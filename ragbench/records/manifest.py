@@ -265,7 +265,8 @@ class PromptForm(Record):
 class PromptRow(Record):
     """A prompt that was sent for a verdict: see `SentPrompt`.
 
-    `filled` returns the user's message; IndexError if the form refers to a text that the row lacks.
+    `filled` returns the user's message, and raises IndexError if the form refers to a text that
+    the row lacks.
 
     Attributes:
         form: Id of its words in `prompts.jsonl`.
@@ -303,8 +304,8 @@ class VerdictRow(VerdictFacts):
 
     The fields of a verdict come first: `score`, `level`, `reasoning` and the others.
 
-    `VerdictRow.of(verdict, query_id=..., rubric=..., judge=...)` makes it; TypeError if one of
-    these is missing.
+    `VerdictRow.of(verdict, query_id=..., rubric=..., judge=...)` makes it; raises TypeError if one
+    of these is missing.
 
     Attributes:
         system: For a pair: the first system; `score` is 1 if it wins. None for a passage, and for

@@ -180,7 +180,7 @@ def _statistic_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]
     yield from group_rows(rubric)
 
 
-def _probe_rows(probes: Mapping[str, records.ProbeFound]) -> Iterator[tuple[Raw, ...]]:
+def _probe_rows(probes: Mapping[str, records.ProbeResult]) -> Iterator[tuple[Raw, ...]]:
     """Yield the values of probes, from `part` on in `COLUMNS`."""
     for name, probe in probes.items():
         numbers = (probe.value, *(probe.interval or (None, None)), probe.n, probe.unit or None)
@@ -374,7 +374,7 @@ def _by_reason(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
     return groups
 
 
-def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
+def _probes(probes: Mapping[str, records.ProbeResult]) -> Iterator[str]:
     """Yield a line per bias probe with its value, interval and finding."""
     for name, probe in probes.items():
         label = f"bias, {name.replace('_', ' ')}"
@@ -386,7 +386,7 @@ def _probes(probes: Mapping[str, records.ProbeFound]) -> Iterator[str]:
         yield f"{label}: {value} {ends}, {probe.statistic}: {probe.finding}{_flips(probe)}"
 
 
-def _flips(probe: records.ProbeFound) -> str:
+def _flips(probe: records.ProbeResult) -> str:
     """Return the share of answers with another level in a probe, as the end of its line."""
     if probe.flip_rate is None:
         return ""

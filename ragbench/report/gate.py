@@ -204,7 +204,7 @@ def question_line(
 ) -> str:
     """Return a question with its scores, and the answers or else the ranks of its gold document.
 
-    DataError if a run folder lacks the question or cannot be read.
+    Raises DataError if a run folder lacks the question or cannot be read.
 
     Args:
         views: Run folder and name of the system: those of the base, if it is a run, then those of

@@ -55,7 +55,7 @@ def confusion_table(confusion: Mapping[str, Mapping[str, int]]) -> Table:
     return number_table(("labels", "judge pass", "judge fail"), rows)
 
 
-def statistic_cell(statistics: Mapping[str, records.AgreementFound], name: str) -> TableCell:
+def statistic_cell(statistics: Mapping[str, records.AgreementResult], name: str) -> TableCell:
     """Return a statistic with its interval; `-` if it is missing or not defined."""
     of = statistics.get(name)
     if of is None or of.value is None:
@@ -141,7 +141,7 @@ def _names(rubric: records.CertifiedRubric, statistics: Sequence[str]) -> dict[s
 
 
 def _cells(
-    statistics: Mapping[str, records.AgreementFound], names: Mapping[str, str]
+    statistics: Mapping[str, records.AgreementResult], names: Mapping[str, str]
 ) -> Iterator[TableCell]:
     """Yield the cells of some statistics."""
     for name in names:
@@ -161,7 +161,7 @@ def group_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
 
 
 def statistic_rows(
-    part: str, statistics: Mapping[str, records.AgreementFound]
+    part: str, statistics: Mapping[str, records.AgreementResult]
 ) -> Iterator[tuple[Raw, ...]]:
     """Yield statistics, from `part` on in `COLUMNS`."""
     for name, of in statistics.items():

@@ -123,7 +123,7 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
 
 
 def changed_text(run: RunSince) -> str:
-    """Return the first 5 changes of config and data of a run, or that there are none, in a line."""
+    """Return a line with the first 5 changes of config and data of a run, or without changes."""
     return _first(run.changed, _MOST_CHANGES) or _UNCHANGED
 
 
@@ -180,9 +180,9 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
         for measure, text in outcomes:
             if text:
                 parts.append(f"{printable(measure)}: {text}")
-        change = _first(changes.get(source, ()), _MOST_CHANGES) or _UNCHANGED
+        differences = _first(changes.get(source, ()), _MOST_CHANGES) or _UNCHANGED
         result = "; ".join(parts) or "no common system"
-        yield f"{name} against {names[0]} ({change}): {result}"
+        yield f"{name} against {names[0]} ({differences}): {result}"
 
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
@@ -318,13 +318,13 @@ class Trends:
 
     Attributes:
         experiment: Name of the experiment.
-        score: Name of the score: that of the entry of the newest run.
+        score: Name of the score, the first score of the newest run.
         runs: Short names of the runs.
-        systems: System -> its score in each run, None if it has none, or if the entry of the run
-            has another score; the best one in the newest run comes first. At most 12 systems.
+        systems: System -> its value in each run, None where the run does not have this score first;
+            the best one in the newest run comes first. At most 12 systems.
         left_out: Number of further systems.
-        breaks: Runs whose score has another signature than that of the previous run, although both
-            have the same questions, or beyond the parts that move with the questions.
+        breaks: Runs with another signature of the score than the previous run; the parts that
+            follow from other questions do not count.
     """
 
     experiment: str

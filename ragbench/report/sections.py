@@ -121,7 +121,7 @@ def score_column(name: str, scores: Scores, family: MeasureComparison | None) ->
     """Return the column of a measure without differences.
 
     Its title has remarks on an aggregate other than the mean, and that lower is better. No value is
-    marked if fewer than two systems have a mean. IndexError if no system has the score.
+    marked if fewer than two systems have a mean. Raises IndexError if no system has the score.
     """
     present = []
     for by_measure in scores.values():

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from ragbench.report import text as fmt
 from ragbench.types.display import printable
 
-# Surely the best value of a measure, the best one and those not shown to be worse, or neither.
+# `best`: surely better than all others; `tied`: the best value, and values not shown to be worse.
 Mark = Literal["best", "tied", ""]
 # The sign after a marked value, in every format.
 SIGNS: dict[Mark, str] = {"best": "*", "tied": "=", "": ""}
@@ -183,7 +183,7 @@ class Table:
         terminal: Block that a terminal draws in its place; None draws the table.
         keeps_rows: True if a row is one line in a pipe, for grep, although its columns break.
         has_queries: True if the first cell of each row is the id of a query, which the page links.
-        in_papers: False if LaTeX leaves the table out, since a paper needs another one alone.
+        in_papers: False if LaTeX leaves the table out; a paper shows another table of the report.
     """
 
     columns: tuple[TableColumn, ...]
@@ -217,7 +217,7 @@ class TableReport:
 
     Attributes:
         blocks: Sentences and tables in their order.
-        rows: Table with a row for each thing, all digits and stable names of columns.
+        rows: Table for programs, with all digits and stable names of columns.
         subject: Line on the data, for captions of tables that stand alone; it names no paths.
     """
 

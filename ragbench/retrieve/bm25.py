@@ -126,7 +126,7 @@ class BM25(Retriever):
         self._terms, self._of_pool = None, ((), None)
 
     def _build(self, corpus: Sequence[Document], key: str) -> bm25s.BM25:
-        """Return a new index of the words of all documents; `DataError` if there are none."""
+        """Return a new index of the words of all documents; raise `DataError` if there are none."""
         if self._terms is not None and self._terms.key == key:
             terms, vocabulary = self._terms.terms, dict(self._terms.vocabulary)
         else:
@@ -148,7 +148,7 @@ class BM25(Retriever):
     def _analyze_corpus(
         self, corpus: Sequence[Document]
     ) -> tuple[list[array[int]], dict[str, int]]:
-        """Return the term numbers of each document, and term -> number; DataError without terms."""
+        """Return term numbers of documents, and term -> number; raise DataError without terms."""
         # term ids assigned here spare the library its own pass over the vocabulary
         vocabulary: dict[str, int] = {}
         terms = []

@@ -145,7 +145,7 @@ def event_attributes(
 
 
 def _answers_of(verdicts: object) -> Sequence[Mapping[str, Scored]]:
-    """Return the scores of each answer; an OptionError for another form."""
+    """Return the scores of each answer; raise OptionError for another form."""
     if isinstance(verdicts, Mapping):
         return [verdicts]
     if isinstance(verdicts, Iterable) and not isinstance(verdicts, str):
@@ -156,7 +156,7 @@ def _answers_of(verdicts: object) -> Sequence[Mapping[str, Scored]]:
 
 
 def _parts_of(name: str, scored: object) -> tuple[float, float | None, str, str, str]:
-    """Return value, level, status, cause and explanation of a score; OptionError for no score."""
+    """Return (value, level, status, cause, explanation) of a score; raise OptionError if none."""
     if isinstance(scored, Verdict):
         cause = "" if scored.status == "scored" else scored.cause
         return float(scored), scored.level, scored.status, cause, scored.reasoning

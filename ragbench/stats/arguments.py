@@ -78,7 +78,7 @@ def probability(owner: str, option: str, value: float) -> float:
 
 
 def size(owner: str, option: str, value: float) -> float:
-    """Return the value; OptionError if it is negative. NaN, an unknown size, passes."""
+    """Return the value; raise OptionError if it is negative. NaN, an unknown size, passes."""
     if value < 0:
         raise OptionError(owner, option, value, "a number >= 0")
     return float(value)
@@ -132,7 +132,7 @@ def largest_differences(owner: str, largest: float | tuple[float, float]) -> tup
 def baseline_scores(owner: str, scores: ArrayLike | None, n: int) -> FloatArray:
     """Return the scores of the baseline for n queries; NaN for all without any.
 
-    OptionError for other than n scores.
+    Raises OptionError for other than n scores.
     """
     if scores is None:
         return np.full(n, np.nan)

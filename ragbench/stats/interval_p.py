@@ -48,8 +48,8 @@ def interval_p_value(
 def smallest_error_rate(excludes: Callable[[float], bool], *, least: float) -> float:
     """Return the smallest error rate above `least` at which an interval leaves out a value.
 
-    It is `interval_p_value` for an interval that tells this in less time than its limits. The
-    result is 1 if the interval holds the value at any confidence.
+    Use it instead of `interval_p_value` where a test is faster than the limits. The result is 1 if
+    the interval holds the value at any confidence.
 
     Args:
         excludes: Function from a confidence to True if the interval leaves out the value.

@@ -177,8 +177,8 @@ class SystemPairs:
     """The scores of several systems, and the tests of their pairs.
 
     `values` has a row per query and a column per system, NaN where one is not scored. `p_values`
-    has the adjusted p-value of each pair. OptionError for `values` that are no table and, when
-    `p_values` is first read, for `clusters` that are not one label per query.
+    has the adjusted p-value of each pair. Raises OptionError for `values` that are no table and,
+    when `p_values` is first read, for `clusters` that are not one label per query.
 
     The sum of a difference under sign flips is the difference of two such sums. So all pairs, in
     every test, take one product for each system, where products of all pairs would take as many as
@@ -234,8 +234,8 @@ class SystemPairs:
         """P-values of all pairs by `max_t_p_values`.
 
         Shape (pairs,), in the order of `first`, adjusted for the family of all pairs; 1 where no
-        common query differs, NaN without common queries.
-        OptionError if there is not one cluster label per query.
+        common query differs, NaN without common queries. Raises OptionError if there is not one
+        cluster label per query.
         """
         columns = self._standardized
         if np.count_nonzero(columns.changed) <= EXACT_UP_TO:
@@ -315,7 +315,7 @@ class SystemPairs:
         """Flip the signs of several families at once, which takes a third of the time.
 
         All have the same queries or clusters, and equal `resamples` and `seed`. P-values do not
-        change. OptionError if there is not one cluster label per query.
+        change. Raises OptionError if there is not one cluster label per query.
         """
         block, n_bytes = list[SystemPairs](), 0
         for family in families:

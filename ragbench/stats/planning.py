@@ -163,7 +163,7 @@ def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
     The first is that of systems that are alike, the second of systems that are not: the differences
     of graded scores from 0 to 1, such as ndcg, vary by `TYPICAL_SDS` from query to query, and hits
     change on `TYPICAL_CHANGES` of the queries. The value is NaN where no such difference is shown.
-    OptionError if n is no integer from 1.
+    Raises OptionError if n is no integer from 1.
 
     Example:
         >>> [round(difference, 2) for difference in typical_detectable(200)]

@@ -223,7 +223,7 @@ _LEADING_NUMBER = rf"(-?)([0-9][0-9.,' ]*){_LETTER}*"
 
 @functools.lru_cache(maxsize=10_000)  # numbers such as years repeat
 def read_token(text: str) -> NumberToken:
-    """Return the readings of a token that `split_numbers` returned; ValueError for another text.
+    """Return the readings of a token of `split_numbers`; raise ValueError for another text.
 
     Example:
         >>> read_token("-$1.50"), read_token("C++")

@@ -153,7 +153,7 @@ class HitBlock:
     """Hits of several queries, a row per hit, the rows of a query together.
 
     A query may hold a document twice; ranking counts it once, at its best score. `first` returns
-    the block of the first queries; IndexError if there are fewer.
+    the block of the first queries; raises IndexError if there are fewer.
 
     Attributes:
         query_ids: Query ids; the rows of query q are starts[q] to starts[q + 1] - 1.

@@ -294,7 +294,7 @@ def test_labels_may_end_early_but_have_no_gaps(keep, random, why):
     run = planted(_scores(_noisy(1)))
     drawn = _drawn(run, 60)
     labels = labels_of({key: TRUTH[key] for key in keep(drawn.keys)}, draw=drawn.signature)
-    labels.rows = dict.fromkeys(drawn.keys, drawn.signature)
+    labels.draws = dict.fromkeys(drawn.keys, drawn.signature)
 
     certificate = _certified(run, labels)
 

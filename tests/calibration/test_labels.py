@@ -52,7 +52,7 @@ def test_a_sheet_leads_back_to_the_answers(sheet):
     labels = _read(path)
 
     assert labels.by_rater == {"label": {key: 1.0 + n % 5 for n, key in enumerate(drawn.keys)}}
-    assert set(labels.rows.values()) == {drawn.signature}
+    assert set(labels.draws.values()) == {drawn.signature}
 
 
 def test_a_label_below_zero_may_have_the_apostrophe_of_the_page(sheet):
@@ -86,7 +86,7 @@ def test_missing_labels_are_counted_not_guessed(sheet):
     labels = _read(path)
 
     assert len(labels.labelled) == 7
-    assert set(labels.rows) == set(drawn.keys)
+    assert set(labels.draws) == set(drawn.keys)
 
 
 def test_raters_are_columns_or_sheets(sheet):

@@ -85,7 +85,7 @@ def test_several_judges_and_gaps(write):
     assert one.unscored == {("given", "1"): "no_rating"}
     assert len(two.scores) == 3
     assert labels["tone"].by_rater == {"label": {("given", "1"): 4.0, ("given", "3"): 1.0}}
-    assert len(labels["tone"].rows) == 3
+    assert len(labels["tone"].draws) == 3
 
 
 def test_a_random_sample_corrects_the_mean(calibrate, write):

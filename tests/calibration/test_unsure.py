@@ -129,11 +129,11 @@ def test_the_text_says_the_order(assert_message):
 
 
 def _without_one(labels):
-    del labels.by_rater["label"][next(iter(labels.rows))]
+    del labels.by_rater["label"][next(iter(labels.draws))]
 
 
 def _edited(labels):
-    labels.probabilities[next(iter(labels.rows))] = 0.9
+    labels.probabilities[next(iter(labels.draws))] = 0.9
 
 
 def _removed(labels):
@@ -141,7 +141,7 @@ def _removed(labels):
 
 
 def _mixed(labels):
-    labels.rows[next(iter(labels.rows))] = ""
+    labels.draws[next(iter(labels.draws))] = ""
 
 
 @pytest.mark.parametrize(

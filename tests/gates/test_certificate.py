@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ragbench.comparison.method import Method
 from ragbench.gates.base import GatedRun
 from ragbench.gates.certificate import Certificate
-from ragbench.records.certificate import AgreementFound
+from ragbench.records.certificate import AgreementResult
 from ragbench.records.codec import from_json
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
@@ -38,7 +38,7 @@ def decide_kappa(kappa, least, *, decide=None):
     ],
 )
 def test_certificate(value, interval, decide, verdict):
-    kappa = AgreementFound(value=value, interval=interval, n=50)
+    kappa = AgreementResult(value=value, interval=interval, n=50)
 
     decision = decide_kappa(kappa, 0.6, decide=decide)
 
@@ -48,7 +48,7 @@ def test_certificate(value, interval, decide, verdict):
 def test_the_kappa_of_constant_labels_says_why_it_is_none():
     # equal labels agree by chance alone: kappa is 0 / 0
     agreement = mean_agreement(cohen_kappa, [np.ones((4, 2))], "nominal").to_dict()
-    decision = decide_kappa(from_json(AgreementFound, agreement), 0.6)
+    decision = decide_kappa(from_json(AgreementResult, agreement), 0.6)
 
     assert decision.verdict == "undecided"
     assert decision.why.startswith("kappa is not defined: ")

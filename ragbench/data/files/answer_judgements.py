@@ -106,7 +106,7 @@ def read_support(paths: Iterable[Path]) -> dict[AnswerKey, JudgedSupport]:
 
 
 def _answer_key(entry: Entry, places: dict[AnswerKey, Entry]) -> AnswerKey:
-    """Return (run, topic) of a line, which is added to `places`; a DataError if it was judged."""
+    """Add (run, topic) of a line to `places`, and return it; raise DataError if it was judged."""
     answer = entry.id("run_id"), topic_of(entry, "topic_id")
     if answer in places:
         problem = f"run '{answer[0]}', topic '{answer[1]}': judged at {places[answer].file_place}"
@@ -116,7 +116,7 @@ def _answer_key(entry: Entry, places: dict[AnswerKey, Entry]) -> AnswerKey:
 
 
 def _level(entry: Entry, number: int, citation: SupportCitation) -> str:
-    """Return the level of a citation, or `_NOT_JUDGED`; a DataError for any other label."""
+    """Return the level of a citation, or `_NOT_JUDGED`; raise DataError for any other label."""
     label = str(citation.support)
     if label != _NOT_JUDGED and label not in _LEVELS:
         problem = f"sentences.{number}: support {shown(citation.support)}"

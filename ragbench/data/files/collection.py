@@ -89,12 +89,12 @@ def check_unique(name: str, noun: str, entry: rows.Entry, entries: dict[str, row
 
     Args:
         name: The id.
-        noun: What the id identifies, for the message.
+        noun: Noun for the owner of the id in the message, such as `answer`.
         entry: The row with the id.
         entries: Id -> its first row, without values; receives the id.
 
     Raises:
-        DataError: The id is there already; names both rows.
+        DataError: An earlier row has the id; the message names both rows.
     """
     if name in entries:
         first = entries[name]
@@ -140,10 +140,10 @@ def read_metadata(entry: rows.Entry, fields: frozenset[str]) -> dict[str, object
 
 
 def corpus_notes(documents: Sequence[Document] | None, missing: str = "") -> list[str]:
-    """Return a list with one note on the documents with blank title and text.
+    """Return a list with at most one note: the number of blank documents, and the first 5 ids.
 
-    Without a corpus (`documents` is None) it is the note `missing`, if that is not empty. The note
-    has their number and the first 5 ids.
+    A blank document has neither a title nor a text. Without a corpus (`documents` is None), the
+    note is `missing`, if it is not empty.
     """
     if documents is None:
         return [missing] if missing else []
@@ -271,7 +271,7 @@ class Corpus:
 
     Attributes:
         folder: Name of the folder of the documents; empty for a file and for values of a program.
-        notes: What was left out, and empty documents, as sentences; may be empty.
+        notes: Sentences on files that were left out and on empty documents; may be empty.
         documents: The documents, in the order of the rows or of the paths; at least one.
     """
 
@@ -335,7 +335,7 @@ def corpus_of(value: object) -> Corpus:
 
     Raises:
         DataError: There is no document, a path cannot be read, or a document is wrong.
-        OptionError: the value is none of these.
+        OptionError: The value has another type.
         MissingExtra: The format of a file needs an extra.
 
     Example:
@@ -456,7 +456,7 @@ def _read_file(folder: Path, path: Path) -> Document:
 
 
 def _read_plain(path: Path) -> tuple[str, str]:
-    """Return (text, '') of a UTF-8 file; a `DataError` if it is empty or cannot be read."""
+    """Return (text, '') of a UTF-8 file; raise `DataError` if it is empty or cannot be read."""
     # a list of all lines would take up to forty times the bytes of the file
     text = io.StringIO(newline="")
     for _, line in text_lines(path):

@@ -325,7 +325,7 @@ _TOPIC_KEYS = ("query_id", "qid", "topic_id", "narrative_id")
 def topic_of(entry: Entry, usual: str = "qid") -> str:
     """Return the id of the topic of a line, under any key of TREC RAG.
 
-    A DataError if there is none names the key `usual`.
+    Raises a DataError that names the key `usual` if there is none.
     """
     return entry.id(next((key for key in _TOPIC_KEYS if key in entry.values), usual))
 

@@ -100,7 +100,7 @@ class _Unwrapped(ast.NodeTransformer):
         return argument
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        """Return a constant; AbbreviatedError for `...`."""
+        """Return a constant; raise AbbreviatedError for `...`."""
         if node.value is Ellipsis:
             raise AbbreviatedError
         return node

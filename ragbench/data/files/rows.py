@@ -68,7 +68,7 @@ def parse_json(text: str) -> Any:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of (key, value) pairs; a ValueError if a key is repeated."""
+    """Return the object of (key, value) pairs; raise ValueError if a key is repeated."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError(f"key '{first_repeated([key for key, _ in pairs])}' is repeated")

@@ -22,9 +22,9 @@ class IrDatasets:
     If it has judgements, queries without one are left out and counted. The text of a query or
     document is its field `text`, else the default text of ir_datasets; further plain fields become
     metadata. The package downloads missing files, or says how to get them. It is created with
-    `name` and `split` ({test: 0.2, seed: 13}, or None for all queries); OptionError for a wrong
-    `split`. `load` raises MissingExtra without the package, OptionError for an unknown name, and
-    DataError if the collection has no queries or cannot be read.
+    `name` and `split` ({test: 0.2, seed: 13}, or None for all queries); raises OptionError for a
+    wrong `split`. `load` raises MissingExtra without the package, OptionError for an unknown name,
+    and DataError if the collection has no queries or cannot be read.
     """
 
     def __init__(

@@ -285,7 +285,7 @@ def _query(entry: Entry) -> Query:
 
 
 def _qrels(value: Any, owner: str) -> Qrels:
-    """Return qrels from `{query: {document: grade}}`; a `DataError` for another form or grade."""
+    """Return qrels from `{query: {document: grade}}`; raise `DataError` for another form."""
     if isinstance(value, Qrels):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(d, Mapping) for d in value.values()):

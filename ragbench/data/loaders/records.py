@@ -217,7 +217,7 @@ class HuggingFace(TableLoader):
     Rows are read like those of `records`. A folder is read in place. A data set of the hub is
     downloaded and stored by the datasets package. The loader is created with the options of
     `HuggingFaceOptions`: `path`, `subset`, `split` (default: `test`), `columns`, `corpus`, `pool`
-    and `reasoning`; OptionError for a wrong `split`, `pool` or `columns`. `load` raises
+    and `reasoning`; raises OptionError for a wrong `split`, `pool` or `columns`. `load` raises
     MissingExtra without the datasets package for a name on the hub, and DataError if the data set
     or split cannot be loaded.
     """
@@ -237,7 +237,7 @@ class HuggingFace(TableLoader):
         return self._table(self._hub_rows(label), label)
 
     def _local_rows(self) -> list[Entry]:
-        """Return the rows of the split of a folder; DataError if there is no such split."""
+        """Return the rows of the split of a folder; raise DataError if there is no such split."""
         folder = Path(self._path)
         if self._subset is not None:
             folder /= self._subset
@@ -374,7 +374,7 @@ class RecordTable:
         self._chat = fields.ChatReader(entries, resolved, documents or (), reasoning)
 
     def set_pool_statistics(self, statistics: PoolStatistics) -> None:
-        """Set the documents whose statistics BM25 uses; a DataError without a column of pools."""
+        """Set the documents whose statistics BM25 uses; raise DataError if no column has pools."""
         if self._pool is None:
             allowed = "columns: {pool: NAME}, or no option pool"
             raise DataError("pool: no column has pools", file=self._file, allowed=allowed)
@@ -521,7 +521,7 @@ class RecordTable:
     def places(self) -> dict[str, str]:
         """Return query id -> place of its first row: `file:line`, or `file: row 3` without lines.
 
-        A `DataError` for a row that cannot be read.
+        Raises `DataError` for a row that cannot be read.
         """
         places = {}
         for name, row in self._questions().first.items():

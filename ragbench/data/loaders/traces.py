@@ -381,8 +381,8 @@ class Traces(Previewed):
     def preview(self, count: int = 2) -> list[dict[str, Json]]:
         """Return the first `count` clear traces, all if there are fewer, each as part -> value.
 
-        A `DataError` if the export or the corpus cannot be read or no trace is clear, MissingExtra
-        if a file needs an extra; `gold` is not read.
+        Raises `DataError` if the export or the corpus cannot be read or no trace is clear,
+        MissingExtra if a file needs an extra; `gold` is not read.
         """
         traces = self._read()
         return [_parts(trace) for trace in traces.traces[:count]]

@@ -99,8 +99,8 @@ class TrecRag:
 
     A run is a system. The references of an answer are its ranking, and its citations become markers
     such as [1]. `TrecRag(answers="run.jsonl", support="support.jsonl")` is created with the options
-    of `TrecRagOptions`; OptionError for a wrong `split` or an empty list. `load` reads the files,
-    and raises DataError for a wrong line.
+    of `TrecRagOptions`; raises OptionError for a wrong `split` or an empty list. `load` reads the
+    files, and raises DataError for a wrong line.
     """
 
     declares = TrecRagOptions
@@ -149,7 +149,7 @@ class TrecRag:
         return finish_collection(whole, self._split)
 
     def _read_qrels(self, topics: Collection[str]) -> tuple[types.Qrels | None, list[str]]:
-        """Return (judgements of the topics or None, notes); a DataError if no topic is judged."""
+        """Return (judgements of topics or None, notes); raise DataError if no topic is judged."""
         if not self._qrels:
             return None, []
         table = merge_judgements([*map(read_judgements, self._qrels)])
@@ -158,7 +158,7 @@ class TrecRag:
 
 
 def _paths(option: str, value: Files | None) -> list[Path]:
-    """Return the files of an option; an OptionError for an empty list."""
+    """Return the files of an option; raise OptionError for an empty list."""
     if isinstance(value, list):
         if not value:
             raise OptionError("trec_rag", option, value, "a file, or a list with at least one")
@@ -200,7 +200,7 @@ class TrackAnswer:
 
 
 def _read_answers(paths: Iterable[Path]) -> dict[AnswerKey, TrackAnswer]:
-    """Return (run, topic) -> answer, in the order of the files; a DataError if one comes again."""
+    """Return (run, topic) -> answer, in file order; raise DataError for a second one."""
     answers: dict[AnswerKey, TrackAnswer] = {}
     for entry in chain.from_iterable(map(read_jsonl, paths)):
         answer = _read_answer(entry)
@@ -213,7 +213,7 @@ def _read_answers(paths: Iterable[Path]) -> dict[AnswerKey, TrackAnswer]:
 
 
 def _read_answer(entry: Entry) -> TrackAnswer:
-    """Return the answer of a line of any year; a DataError for a wrong line."""
+    """Return the answer of a line of any year; raise DataError for a wrong line."""
     metadata = entry.values.get("metadata", {})
     if not isinstance(metadata, dict):
         raise entry.error(f"'metadata' is {kind(metadata)}", allowed="an object")
@@ -264,7 +264,7 @@ def _check_references(entry: Entry, references: Sequence[str]) -> None:
 def _positions(
     entry: Entry, number: int, sentence: AnswerSentence, references: Sequence[str]
 ) -> list[int]:
-    """Return the position of each cited reference; a DataError if there is no such reference."""
+    """Return the position of each cited reference; raise DataError if a reference is missing."""
     positions = []
     for citation in sentence.citations:
         if isinstance(citation, str) and citation in references:
@@ -298,7 +298,7 @@ class _Judged:
         support: Sequence[Path],
         nuggets: Sequence[Path],
     ) -> list[str]:
-        """Return notes on judgements without an answer; a DataError if a file has no others."""
+        """Return notes on judgements without an answer; raise DataError if a file has no others."""
         topics = {topic for _, topic in answers}
         notes = _left_out(nuggets, "topic", self.nuggets.facts, topics)
         for paths, keys in ((support, self.support), (nuggets, self.nuggets.assigned)):
@@ -321,7 +321,7 @@ class _Judged:
 def _left_out(
     paths: Sequence[Path], noun: str, judged: Iterable[str], answers: Iterable[str]
 ) -> list[str]:
-    """Return a note on judged topics or runs without an answer; a DataError if all are such."""
+    """Return a note on judged topics or runs without an answer; raise DataError if all are such."""
     names, judged = dict.fromkeys(answers), dict.fromkeys(judged)
     unknown = []
     for name in judged:

@@ -193,8 +193,8 @@ class QueryViews:
     def ids(self) -> Sequence[str]:
         """Ids of the queries, in the order of the data set.
 
-        Without stored questions they are those of `per_query.csv`. A `DataError` if the file is
-        missing or damaged.
+        Without stored questions they are those of `per_query.csv`. Raises `DataError` if the file
+        is missing or damaged.
         """
         # a run without stored questions has its queries in the scores
         if self._questions:
@@ -282,7 +282,7 @@ class QueryViews:
     def causes(self) -> Mapping[str, Mapping[str, CauseRow]]:
         """System -> query -> cause and reason, of the repetition that is shown (`shown_row`).
 
-        A `DataError` if `causes.csv` is missing or damaged.
+        Raises `DataError` if `causes.csv` is missing or damaged.
         """
         causes: dict[str, Mapping[str, CauseRow]] = {}
         for system, rows in self.cause_rows.items():
@@ -341,7 +341,7 @@ class QueryViews:
     def columns(self) -> Mapping[str, Mapping[str, FloatArray]]:
         """System -> score -> value of each query, in the order of `ids`, NaN without a value.
 
-        A `DataError` if `per_query.csv` is missing or damaged.
+        Raises `DataError` if `per_query.csv` is missing or damaged.
         """
         return run_lines.read_columns(self.folder / SCORES_FILE, self.ids)
 

@@ -99,7 +99,7 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as indented JSON with a line end; a ValueError for NaN or infinity."""
+    """Return a value as indented JSON with a line end; raise ValueError for NaN or infinity."""
     return f"{to_json_line(value, indent=1)}\n"
 
 
@@ -113,7 +113,7 @@ def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def to_json_line(value: Any, *, indent: int | None = None) -> str:
-    """Return a value as JSON without a line end; a ValueError for NaN or infinity.
+    """Return a value as JSON without a line end; raise ValueError for NaN or infinity.
 
     Non-ASCII text is escaped only if it holds half of a surrogate pair, which UTF-8 cannot encode.
     """
@@ -335,8 +335,8 @@ def resolve_run_folder(path: Path) -> Path:
 def collections_folder(path: Path) -> Path | None:
     """Return the folder with the summary over several collections of a path; None for other runs.
 
-    The path is the folder itself, or that of the experiment, whose `latest` names it. A DataError
-    if `latest` cannot be read.
+    The path is the folder itself, or that of the experiment, whose `latest` names it. Raises
+    DataError if `latest` cannot be read.
     """
     folder = _follow_latest(path)
     return folder if os.path.isfile(folder / COLLECTIONS) else None
@@ -520,7 +520,7 @@ def _plain_blocks(path: Path) -> Iterator[_Block]:
 
 
 def _quoted_blocks(path: Path) -> Iterator[_Block]:
-    """Yield the blocks of any file; DataError for the first wrong row."""
+    """Yield the blocks of any file; raise DataError for the first wrong row."""
     rows = csv_rows(path)
     head = next(rows, [])
     if head[:2] != ["system", "query_id"]:

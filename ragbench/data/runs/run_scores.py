@@ -147,7 +147,7 @@ class _ScoreReader:
     def _score(
         self, system: SystemSummary, name: str, columns: Mapping[str, FloatArray]
     ) -> ScoreColumn:
-        """Return a score column; a `DataError` if a query has neither value nor cause."""
+        """Return a score column; raise `DataError` if a query has neither value nor cause."""
         if name not in columns and self.query_ids:
             allowed = "the file as the run wrote it: summary.json has this score"
             raise DataError(f"no column '{name}'", file=self._file, allowed=allowed)

@@ -66,7 +66,7 @@ class AuditedSet:
         """Return a finding on a query, or on all queries for None.
 
         By default, `place` is that of the judgement of `document`, or else of the query. A finding
-        on all queries has the place `test set`. KeyError for a `kind` that is no key of
+        on all queries has the place `test set`. Raises KeyError for a `kind` that is no key of
         `FINDING_KINDS`.
         """
         name = None if query is None else query.id

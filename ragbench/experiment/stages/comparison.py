@@ -289,7 +289,7 @@ class Compare(Stage[comparison.Comparisons | None]):
         advance(1)
 
     def read(self, line: bytes) -> comparison.Comparisons:
-        """Return the comparisons in a stored line; a DataError for another form."""
+        """Return the comparisons in a stored line; raise DataError for another form."""
         return from_line(comparison.Comparisons, line)
 
     def output(

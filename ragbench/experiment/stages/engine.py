@@ -319,7 +319,7 @@ class Engine:
 
 
 def _cause_of(line: bytes) -> Cause:
-    """Return the cause of a stored item; a KeyError for an unknown one, a DataError without any."""
+    """Return the cause of a stored item; raise KeyError if it is unknown, DataError without one."""
     return Cause[from_line(FailedCall, line).cause.upper()]
 
 

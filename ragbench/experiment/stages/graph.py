@@ -343,7 +343,7 @@ def plan_run(plan: Plan) -> PlannedRun:
 
     An item that depends on one that is not made cannot be looked up: it counts as missing, and its
     cost is estimated from gold answers and passages of the corpus. No item is stored, but the store
-    notes the use of those that are read, and removes malformed ones. A DataError if the store
+    notes the use of those that are read, and removes malformed ones. Raises DataError if the store
     cannot be read.
     """
     config = plan.config

@@ -573,7 +573,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
     def make(self, inputs: Outputs, todo: Sequence[int], keep: Keep, advance: Advance) -> None:
         """Score each sample by the metrics of its slots, and keep each column.
 
-        AdapterError if a metric of the user fails; errors of making a scorer, such as a
+        Raises AdapterError if a metric of the user fails; errors of making a scorer, such as a
         MissingExtra, pass through.
         """
         samples, answerable = inputs[self._answer].by_sample(), self._answerable()

@@ -24,7 +24,7 @@ MOST_LINES = 24
 
 
 def load_format(name: str) -> TableFormat:
-    """Import a format and return an object of it; a KeyError for a name that is not registered."""
+    """Import a format and return an object of it; raise KeyError if the name is not registered."""
     module, _, class_name = FORMATS[name].partition(":")
     table_format: TableFormat = getattr(import_module(module), class_name)()
     return table_format

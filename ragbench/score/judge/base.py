@@ -175,7 +175,8 @@ class RubricJudge:
 
     A member without a default raises NotImplementedError until a subclass defines it. `judge`
     returns the verdict of a rubric on an item, `judge_all` rubric -> verdict for many items. A
-    failure is a verdict with a cause; RagbenchError if the user has to act, as for a missing key.
+    failure is a verdict with a cause; raises RagbenchError if the user has to act, as for a missing
+    key.
 
     Attributes:
         served: Names of the rubrics that the judge can apply; None: any rubric.

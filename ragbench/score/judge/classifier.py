@@ -246,8 +246,8 @@ class ServedClassifier(ModelJudge, Classifier):
     `base_url` the classifier computes here, and only the splitter is behind a server. The score of
     `supported` is the largest probability that a passage supports the answer; `faithfulness`, the
     mean over its claims, needs a splitter. A failed request is a verdict with status `failed`;
-    RagbenchError if the user has to act, as for a missing key. `close` closes connections and
-    unloads the model.
+    raises RagbenchError if the user has to act, as for a missing key. `close` closes connections
+    and unloads the model.
     """
 
     declares = ClassifierOptions

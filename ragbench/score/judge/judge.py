@@ -56,9 +56,9 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
 
     `model` is the name of a model, as the server calls it, and `options` those of the judge type,
     such as `base_url`. Creating a judge checks rubrics, package and key: OptionError, MissingExtra
-    or DataError. `score` judges one answer and `score_many` the rows of a table. They return
-    rubric -> verdict; an answer that lacks an input has `not_applicable`. DataError for inputs
-    with an unknown name or a wrong form.
+    or DataError. `score` judges one answer and `score_many` the rows of a table. They return rubric
+    -> verdict; an answer that lacks an input has `not_applicable`. Raises DataError for inputs with
+    an unknown name or a wrong form.
 
     Attributes:
         rubrics: Rubrics that each answer is judged by, in order.
@@ -279,8 +279,8 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
     ) -> dict[str, Verdict]:
         """Judge one answer as `score` does, without blocking the running loop.
 
-        Arguments and result (rubric -> verdict) are those of `score`. DataError for an input with
-        an unknown name or a wrong form, RagbenchError if the user has to act.
+        Arguments and result (rubric -> verdict) are those of `score`. Raises DataError for an input
+        with an unknown name or a wrong form, RagbenchError if the user has to act.
         """
         inputs = (question, answer, contexts, reference, query_id)
         item = item_of("ascore()", inputs, more, self._reasoning)
@@ -292,7 +292,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         """Judge many answers as `score_many` does, without blocking the running event loop.
 
         The result is rubric -> verdict per row, in order. Cancelling aborts the requests in
-        progress; replies that have arrived stay stored. DataError for rows of another form,
+        progress; replies that have arrived stay stored. Raises DataError for rows of another form,
         RagbenchError if the user has to act.
         """
         items = items_of(rows, self._reasoning)

@@ -34,8 +34,8 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
     Each pair is computed once until `close`, for all rubrics and systems. `owner` names the judge
     in messages, `checkpoint` is the model, and `batch_tokens` the size of a batch (None: default).
     A subclass defines `_columns`, `_compute` and `_verdict`, and `_blank`, the value of a pair that
-    is not computed yet. `judge_all` returns rubric -> verdict per item; RagbenchError if the model
-    cannot be loaded or apply a rubric, while other failures are verdicts.
+    is not computed yet. `judge_all` returns rubric -> verdict per item; raises RagbenchError if the
+    model cannot be loaded or apply a rubric, while other failures are verdicts.
     """
 
     computes = takes_many = True
@@ -66,7 +66,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         """Return rubric -> verdict per item, in order; pairs of similar length share a batch.
 
         A failure is a verdict. `advance` is called with the number of items that were completed
-        since the last call. RagbenchError if the model cannot be loaded or apply a rubric.
+        since the last call. Raises RagbenchError if the model cannot be loaded or apply a rubric.
         """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
@@ -81,7 +81,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         """Return rubric -> verdict per item, in order, computed in a thread.
 
         `advance` is called with the number of items of each block. Cancelling stops between two
-        blocks of 64 items. RagbenchError if the model cannot be loaded or apply a rubric.
+        blocks of 64 items. Raises RagbenchError if the model cannot be loaded or apply a rubric.
         """
         verdicts: list[dict[str, Verdict]] = []
         for block in blocks_of(items, _BLOCK):
@@ -143,7 +143,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
 
     @abstractmethod
     def _columns(self, checkpoint: Checkpoint, labels: Labels) -> list[int]:
-        """Return the columns of the wanted classes; OptionError if the model lacks a label."""
+        """Return the columns of the wanted classes; raise OptionError for a missing label."""
 
     @abstractmethod
     def _compute(self, classifier: TextClassifier, pairs: Sequence[Pair]) -> list[Value]:

@@ -207,8 +207,8 @@ class ModelJudge(llm.Connected, RubricJudge):
 
         As many items as the limits allow are judged concurrently. Items are drawn one by one and
         not kept, so that memory does not grow with their number. Positions count from 0. A failed
-        request, or a part that an item lacks, gives a verdict with a cause. RagbenchError if the
-        user has to act, as for a missing key.
+        request, or a part that an item lacks, gives a verdict with a cause. Raises RagbenchError if
+        the user has to act, as for a missing key.
         """
         yield from self.engine.map(lambda item: self._verdicts(item, rubrics), items)
 
@@ -217,7 +217,7 @@ class ModelJudge(llm.Connected, RubricJudge):
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item, in order; `advance` counts completed items.
 
-        RagbenchError if the user has to act, as for a missing key.
+        Raises RagbenchError if the user has to act, as for a missing key.
         """
         verdicts = {}
         for position, by_rubric in self.judge_each(items, rubrics):
@@ -231,7 +231,7 @@ class ModelJudge(llm.Connected, RubricJudge):
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item, in order, without blocking the running event loop.
 
-        `advance` is called with 1 for each completed item. Cancelling aborts the requests.
+        `advance` is called with 1 for each completed item. Cancelling aborts the requests. Raises
         RagbenchError if the user has to act, as for a missing key; a failed request is a verdict.
         """
 

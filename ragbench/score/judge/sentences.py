@@ -136,7 +136,7 @@ def judge_sentences(
     nothing; citations are read in `forms`. Of several references the one with the best score
     counts; without a reference no claim of the answer is in it (`not_mentioned`), so that the
     caller refuses rubrics that need one. `not_applicable` if the formula has no value. Errors of
-    `rule` are passed on; KeyError for a formula that is not in `FORMULAS`.
+    `rule` are passed on. Raises KeyError for a formula that is not in `FORMULAS`.
     """
     sides = grounding.FORMULAS[rubric.formula or ""].sides
     verdicts = []

@@ -71,7 +71,7 @@ class RoutedModels(llm.ChatModel):
         self.identity: Mapping[str, str] = identity
 
     async def complete(self, request: llm.ChatRequest) -> llm.ChatReply:
-        """Return the reply of the model that the request names; KeyError for another name.
+        """Return the reply of the model that the request names; raise KeyError for another name.
 
         Raises:
             CallFailure: The call failed.

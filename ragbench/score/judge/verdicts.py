@@ -80,8 +80,9 @@ async def ajudge_all(
     """Return the result of `judge_all` without blocking the running event loop.
 
     `advance` is called with the number of items that were completed since the last call. Cancelling
-    aborts the requests in progress; a judge without requests stops between two items. RagbenchError
-    if the user has to act, only of a judge that takes many items; other failures are verdicts.
+    aborts the requests in progress; a judge without requests stops between two items. Raises
+    RagbenchError if the user has to act, only of a judge that takes many items; other failures are
+    verdicts.
     """
     if judge.takes_many:
         return await judge.ajudge_all(items, rubrics, advance)

@@ -412,8 +412,8 @@ def plain_measure(name: str, function: Callable[..., Any]) -> Callable[..., Floa
     better. Queries without a relevant document get NaN, without a call; `@k` cuts the ranking. The
     measure takes `RankedGrades`, and as keywords `k` and the function's further parameters, which
     need a default. An exception or another result of the function becomes an `AdapterError` with
-    the query. The same function and name give the same measure. OptionError if the function takes
-    other arguments.
+    the query. The same function and name give the same measure. Raises OptionError if the function
+    takes other arguments.
     """
     owner = f"measure '{name}'"
     _, signature = plain_signature(function, owner, (2,), "(retrieved, judged)")

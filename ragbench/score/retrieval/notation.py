@@ -120,8 +120,9 @@ class Measure:
     def score(self, record: Any) -> FloatArray:
         """Return the score of each query of a record; NaN if the measure does not apply.
 
-        `record` is of the kind that `spec.reads` names. The result has the shape (n,). OptionError
-        for averaged ties that it does not support; AdapterError if code of the user fails.
+        `record` is of the kind that `spec.reads` names. The result has the shape (n,). Raises
+        OptionError for averaged ties that it does not support, AdapterError if code of the user
+        fails.
         """
         cutoff = {} if self.k is None else {"k": self.k}
         try:

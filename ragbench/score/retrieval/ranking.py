@@ -74,7 +74,7 @@ class Keyed:
     def take(self, rows: IntArray) -> Keyed:
         """Return the given rows, in their order.
 
-        Numbers count from 0; IndexError for one that is too large.
+        Numbers count from 0. Raises IndexError for one that is too large.
         """
         return Keyed(self.query[rows], self.documents.take(rows), self.keys[rows])
 

@@ -231,8 +231,8 @@ class Rules(ScoringRules):
     """The rules of one call, all of them part of the signature.
 
     The further fields are those of `ScoringRules`: `ties`, `trec_eval`, `missing` and
-    `no_relevant`, all with a default. OptionError if a value is not allowed, or `depth` stands
-    beside ties=average.
+    `no_relevant`, all with a default. Raises OptionError if a value is not allowed, or `depth`
+    stands beside ties=average.
     """
 
     depth: Annotated[
@@ -322,10 +322,13 @@ def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) 
     """Return the scores of rankings that exist already, by every measure.
 
     `rules` set values and signatures; the ranking itself is not made again. The result has neither
-    `fingerprints` nor `ranked`, and its columns are in the order of the measures. KeyError if the
-    evidence lacks a kind of record that a measure reads; AdapterError if a measure of the user
-    fails; OptionError if a measure cannot average over ties and the ranking does. A run without a
-    judged query is no error.
+    `fingerprints` nor `ranked`, and its columns are in the order of the measures. A run
+    without a judged query is no error.
+
+    Raises:
+        KeyError: The evidence lacks a kind of record that a measure reads.
+        AdapterError: A measure of the user fails.
+        OptionError: A measure cannot average over ties, and the ranking does.
     """
     ranked = evidence.grades
     columns, without_grade = [], dict[str, int]()

@@ -497,7 +497,7 @@ def grades_of(retrieved: Iterable[Hashable], judged: Judged) -> tuple[list[int],
 
 
 def _text_grades(judged: Mapping[Hashable, int]) -> dict[Hashable, int]:
-    """Return grades by id, with numbers as texts; a `DataError` for two grades of one id."""
+    """Return grades by id, with numbers as texts; raise `DataError` for two grades of one id."""
     grades: dict[Hashable, int] = {}
     for document, grade in judged.items():
         name = _comparable("judged", document)

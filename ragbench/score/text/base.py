@@ -651,9 +651,9 @@ def plain_metric(name: str, function: Callable[..., Any]) -> Declaration:
     The function returns an int, a float, True or False; more is better, and the range is unbounded.
     A function with references gives no value to an item without one. A second parameter that names
     one text, such as `reference` or `expected`, gets each reference in turn, and the largest value
-    counts; by another name it gets all references. Exceptions of the function
-    become `AdapterError` with the name of the metric. The same function and name give the same
-    declaration. OptionError if the function takes other arguments.
+    counts; by another name it gets all references. Exceptions of the function become `AdapterError`
+    with the name of the metric. The same function and name give the same declaration. Raises
+    OptionError if the function takes other arguments.
     """
     inputs, signature = plain_signature(
         function, f"metric '{name}'", (1, 2), "(prediction) or (prediction, references)"

@@ -299,7 +299,7 @@ class _ItemFacts:
     def inputs_of(self, metric: base.Metric) -> tuple[str, Iterator[_Inputs]]:
         """Return (fingerprint of the gold that a metric reads, its inputs for each item).
 
-        OptionError if nothing is known of what the metric reads.
+        Raises OptionError if nothing is known of what the metric reads.
         """
         declaration = metric.declaration
         predictions = [prediction for prediction, _ in self.texts]

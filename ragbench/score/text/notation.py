@@ -115,9 +115,9 @@ def text_notes(
 ) -> list[str]:
     """Return notes on words that the metrics ignore in these texts, each note once.
 
-    Empty and missing texts are left out. Lists may differ in length. OptionError for an unknown
-    metric or option; MissingExtra, OptionError or DataError if the model of a metric cannot be
-    loaded.
+    Empty and missing texts are left out. Lists may differ in length. Raises OptionError for an
+    unknown metric or option; MissingExtra, OptionError or DataError if the model of a metric cannot
+    be loaded.
 
     Example:
         >>> len(text_notes(["東京です"], [["東京"]], ["bleu"])), text_notes(["a"], [], ["bleu"])

@@ -52,7 +52,7 @@ def _tokenizer(name: str, stemmer: bool) -> Tokenize:
 
 
 def _with_stems(split: Tokenize) -> Tokenize:
-    """Return a tokenizer that stems those tokens of `split` that are ASCII and over three letters."""
+    """Return a tokenizer that stems ASCII tokens of `split` with more than three letters."""
     stem = load_stemmer("porter")
 
     def stemmed(text: str) -> list[str]:

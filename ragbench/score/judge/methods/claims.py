@@ -78,14 +78,14 @@ async def check_claims(vote: Vote) -> Verdict:
 
     Two rounds of requests: first one split per text with sentences, then the verdicts on its
     claims, one request per source with text, or per window of passages; more than 50 sentences or
-    claims need several. Rubrics with shared
-    verdicts have equal requests, which are sent once. Of several references the one with the best
-    score counts. `not_applicable` if the formula has no value, as for an answer without claims.
-    The item of the vote has all that the rubric needs: without a needed reference, IndexError.
+    claims need several. Rubrics with shared verdicts have equal requests, which are sent once. Of
+    several references the one with the best score counts. A formula without a value, as for an
+    answer without claims, gives `not_applicable`.
 
     Raises:
         CallFailure: A request failed.
         RagbenchError: The user has to act, as for a missing key.
+        IndexError: The item lacks a reference that the rubric needs.
     """
     sides = []
     for side in grounding.FORMULAS[vote.rubric.formula or ""].sides:
@@ -130,9 +130,10 @@ def _texts(item: JudgedItem) -> _Texts:
 
 
 async def split_claims(vote: Vote, texts: _Texts) -> dict[str, list[CitedClaim]]:
-    """Return name -> claims of each text; a text without sentences gets no request, no claim.
+    """Return name -> claims of each text; a text without sentences has none.
 
-    Empty claims are dropped. CallFailure if a request failed, RagbenchError if the user has to act.
+    Empty claims are dropped. Raises CallFailure if a request failed, RagbenchError if the user has
+    to act.
     """
     sentences = {}
     for name, text in texts.items():
@@ -165,7 +166,7 @@ def _checks(
         if against == _PASSAGES and vote.asking.passages == "together":
             # the window is for the whole prompt: subtract what it has without passages
             empty = prompts.passages(part, [])
-            used = _tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
+            used = _estimate_tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
             for names in _windows(sources, vote.asking.window - used):
                 prompt_of = partial(prompts.passages, passages=[sources[name] for name in names])
                 yield _Check(claimant, start, part, against, names, prompt_of)
@@ -177,7 +178,7 @@ def _checks(
                 yield _Check(claimant, start, part, source, (name,), prompt_of)
 
 
-def _tokens(text: str) -> int:
+def _estimate_tokens(text: str) -> int:
     return len(text.encode("utf-8", "replace")) // _BYTES_A_TOKEN + 1
 
 
@@ -186,7 +187,7 @@ def _windows(passages: _Texts, room: int) -> list[tuple[str, ...]]:
     windows: list[list[str]] = [[]]
     used = 0
     for name, text in passages.items():
-        tokens = _tokens(text) + _PER_PASSAGE
+        tokens = _estimate_tokens(text) + _PER_PASSAGE
         if windows[-1] and used + tokens > room:
             windows.append([])
             used = 0

@@ -73,8 +73,8 @@ class Asking(SamplingOptions, ExampleOptions, PassageOptions):
 
     `Asking.from_options` reads them from the options of a judge. Besides the attributes below they
     are `temperature`, `max_tokens`, `seed`, `reasoning_effort`, `few_shot`, `language`, `passages`,
-    `citations` and `window`. OptionError if `language` is more than a name; other values are not
-    checked.
+    `citations` and `window`. Raises OptionError if `language` is more than a name; other values are
+    not checked.
 
     Attributes:
         extra: Further request parameters of the server.
@@ -233,7 +233,7 @@ class Vote:
         """Return `times` independent replies to one prompt, in the order of their numbers.
 
         The prompt is sent each time, with a sample number of its own, which is part of the key of a
-        stored reply. CallFailure if a request failed, RagbenchError if the user has to act.
+        stored reply. Raises CallFailure if a request failed, RagbenchError if the user has to act.
         """
         # copies share the lists of replies and prompts with this vote
         votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
