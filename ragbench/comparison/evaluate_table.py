@@ -709,10 +709,12 @@ def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Ki
     for problem in errors:
         if not isinstance(problem, OptionError) or problem.option not in ("", "name", "type"):
             raise problem
-    # the parser of measures knows the cut-off, too: ndgc@10 is near to ndcg@10, not to ndcg
+    # the parser of measures knows the cut-off, too: ndcg10 is nearer to ndcg@10 than to ndcg
     close = next((e.nearest for e in errors if isinstance(e, OptionError) and e.nearest), None)
     score_names = [*MEASURES.names(), *METRICS.names(), *built_in_rubrics()]
     allowed = "a measure, metric or rubric of `ragbench list`, or the file of a rubric"
+    if close is not None:
+        score_names.append(close)
     raise OptionError(owner, option, name, allowed, nearest(str(name), score_names) or close)
 
 

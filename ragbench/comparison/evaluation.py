@@ -15,14 +15,13 @@ import numpy as np
 from ragbench.comparison.input_table import InputTable
 from ragbench.comparison.method import Confidence, check_options
 from ragbench.comparison.slices import Slicing
-from ragbench.comparison.systems import find_score, summarize
+from ragbench.comparison.systems import find_score, nearest_score, summarize
 from ragbench.errors import OptionError, Phrase
 from ragbench.files import naming_unwritable, write_atomically
 from ragbench.pictures.intervals import Whisker, interval_picture
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
 from ragbench.records.score import Kind, PairCounts, RunCounts, SystemScore
-from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.score.judge.base import Rubric
 from ragbench.stats.mean import finite, nan_if_none
@@ -185,7 +184,7 @@ class Evaluation:
         for spelling in (text, counterpart(text) or text, key):
             if (score := find_score(spelling, list(self.columns))) is not None:
                 return score
-        close = nearest(text, self.columns)
+        close = nearest_score(text, list(self.columns))
         raise OptionError("evaluation", "", name, ", ".join(self.columns) or "no scores", close)
 
     @property

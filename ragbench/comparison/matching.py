@@ -15,10 +15,10 @@ import numpy as np
 
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
 from ragbench.comparison.signatures import explain_unlike
-from ragbench.comparison.systems import find_score
+from ragbench.comparison.systems import find_score, nearest_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import PYTHON, nearest
+from ragbench.registry import PYTHON
 from ragbench.signature import Signature
 from ragbench.types import Cause
 
@@ -631,4 +631,4 @@ def find_measure(name: str, shared: Sequence[str], measures: Collection[str] = (
     listed = ", ".join(shared) or "none is common"
     if name in measures:
         raise DataError(f"only one of the runs has '{name}'", allowed=listed)
-    raise OptionError("measure", "", name, listed, nearest(name, shared))
+    raise OptionError("measure", "", name, listed, nearest_score(name, shared))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ragbench.data.runs.scored_systems import SystemParts, SystemScores
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.records.score import Kind, SystemScore
-from ragbench.registry import PYTHON
+from ragbench.registry import PYTHON, nearest
 from ragbench.stats import mean_interval, share_upper_limit
 from ragbench.stats.mean import finite
 from ragbench.types import Cause, FloatArray, ScoreColumn
@@ -290,6 +290,19 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
         if canonical(other) == score:
             return other
     return None
+
+
+def nearest_score(name: str, scores: Sequence[str]) -> str | None:
+    """Return the score that a misspelt name means, or else the one of the nearest spelling.
+
+    Example:
+        >>> nearest_score("p5", ["map@5", "precision@5"])
+        'precision@5'
+    """
+    from ragbench.score.retrieval.notation import nearest_measure
+
+    measure = nearest_measure(name)
+    return (measure and find_score(measure, scores)) or nearest(name, scores)
 
 
 def canonical(name: str) -> str | None:

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import reaches, systems_with
-from ragbench.comparison.systems import find_score
+from ragbench.comparison.systems import find_score, nearest_score
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import ConfigError, DataError, Place, RagbenchError
 from ragbench.gates.pair_decisions import PrintedDecisions
@@ -382,7 +382,7 @@ class SystemGate(Gate):
             problem = "{} is not scored"
             if score_facts(self.score, "judge") is not None:
                 problem += ": no judge in metrics.judge names this rubric"
-            near = nearest(self.score, allowed)
+            near = nearest_score(self.score, allowed)
             words = allowed or "a measure, metric or rubric"
             yield GateProblem(self.score_key or self.quantity_key, problem, words, near)
         yield from self.check_condition(score)
@@ -612,7 +612,7 @@ def check_names(gates: Sequence[Gate], scores: Sequence[str], systems: Sequence[
     problems = []
     for gate in gates:
         if gate.score is not None and find_score(gate.score, scores) is None:
-            problem, near = f"'{gate.score}' is not scored", nearest(gate.score, scores)
+            problem, near = f"'{gate.score}' is not scored", nearest_score(gate.score, scores)
             problems.append(gate.place.problem(problem, "gates", ", ".join(scores), near))
         for name in gate.required_systems:
             if name not in systems:

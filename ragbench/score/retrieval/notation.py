@@ -259,6 +259,8 @@ def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list
         raise OptionError("measure", "", text, allowed)
     name, k = match["name"].strip(), match["k"]
     options = ",".join(filter(None, [match["options"], match["behind"]]))
+    if options.strip().isdecimal():  # ndcg(10)
+        raise OptionError("measure", "", text, "a cut-off behind @", nearest_measure(text))
     uncut = CUT_ONLY.get(name.casefold())
     if uncut and k is None:
         raise OptionError(name, "k", None, f"a cut-off, as in {name}_10; uncut it is {uncut}")
@@ -323,13 +325,94 @@ def _load(name: str, text: str) -> Callable[..., FloatArray]:
     """Return the function of the measure with a canonical or `python:` name."""
     registered = name in MEASURES.table or name.startswith(PYTHON)
     if not registered and name not in MEASURES.names():
-        close = nearest(name, [*_built_in_names(), *SPELLINGS])
-        whole = text.replace(name, close, 1) if close else None
         specs = ((entry, base.spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
         forms = (f"{entry}@{s.at}" if s and s.cutoff == "required" else entry for entry, s in specs)
-        raise OptionError("measure", "", text, ", ".join(forms), whole)
+        raise OptionError("measure", "", text, ", ".join(forms), nearest_measure(text))
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
     return kernel
+
+
+# Short names of measures that are no alias of ours -> ours, for suggestions.
+_NICKNAMES = {"hit": "hit_rate", "hits": "hit_rate", "prec": "precision", "rec": "recall"}
+
+# Number words, as in `map@ten`.
+_NUMBERS = {"one": "1", "three": "3", "five": "5", "ten": "10", "twenty": "20", "hundred": "100"}
+
+# What ends a misspelt name: a number, behind the words and signs that join it to the name.
+_LAST_NUMBER = re.compile(rf"(.*?(?<![\d.]))(\d+|{'|'.join(_NUMBERS)})", re.IGNORECASE)
+_JOINT = re.compile(r"[\s_-]*(?:at|cut|top)?[\s_-]*$", re.IGNORECASE)
+
+
+def nearest_measure(text: str) -> str | None:
+    """Return the name that a misspelt measure means, as `parse_measure` reads it; None without one.
+
+    A cut-off is understood in any usual writing. A measure that needs a cut-off gets 10.
+
+    Example:
+        >>> [nearest_measure(text) for text in ("ndcg10", "recall_at_5", "P5", "ndgc@10", "recal")]
+        ['ndcg@10', 'recall@5', 'precision@5', 'ndcg@10', 'recall@10']
+    """
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
+        return None
+    name, options = match["name"].strip(), match["options"] or match["behind"] or ""
+    if options.strip().isdecimal():  # ndcg(10)
+        splits, options = [(name, options.strip())], ""
+    else:
+        splits = [(name, match["k"])] if match["k"] is not None else _split_numbers(name)
+    for part, k in splits:
+        ours = _known_measure(part)
+        if ours is not None:
+            return _readable(ours, options, k)
+    part, k = splits[-1]
+    near = nearest(part, [*_built_in_names(), *SPELLINGS])
+    return None if near is None else _readable(_spelt(near), options, k)
+
+
+def _split_numbers(name: str) -> list[tuple[str, str | None]]:
+    """Return the pairs of name and cut-off that a name may be: f15 is f15, f1 and 5, f and 15."""
+    splits: list[tuple[str, str | None]] = [(name, None)]
+    match = _LAST_NUMBER.fullmatch(name)
+    if match is None:
+        return splits
+    head, number = match.groups()
+    if not number.isdigit():
+        return [*splits, (_JOINT.sub("", head), number)]
+    for digits in range(len(number) - 1, -1, -1):
+        splits.append((_JOINT.sub("", head + number[:digits]), number[digits:]))
+    return splits
+
+
+def _known_measure(name: str) -> str | None:
+    """Return our name, with implied options, for a spelling of a built-in measure, or None."""
+    ours = _NICKNAMES.get(name.casefold()) or _spelt(name)
+    return ours if ours.partition("(")[0] in MEASURES.table else None
+
+
+def _readable(ours: str, options: str, k: str | None) -> str:
+    """Return the full name of a measure with a cut-off that it takes, and its options if right."""
+    name, _, implied = ours.rstrip(")").partition("(")
+    spec = base.spec_of(MEASURES.load(name))
+    ranks = None if k is None else _ranks(k)
+    if spec is None or spec.cutoff == "none":
+        ranks = None
+    elif spec.cutoff == "required" and (ranks is None or spec.at != "k"):
+        ranks = "10" if spec.at == "k" else "0.5"
+    cutoff = f"@{ranks}" if ranks else ""
+    inside = ",".join(filter(None, [implied, options]))
+    try:
+        return parse_measure(f"{name}({inside}){cutoff}" if inside else name + cutoff).name
+    except OptionError:  # an option is wrong, too
+        return name + cutoff
+
+
+def _ranks(k: str) -> str | None:
+    """Return the cut-off that a text means, such as ten, 10.0 or 10x; 10 for none and for k."""
+    text = k.strip().casefold()
+    if text in ("", "k", "n"):
+        return "10"
+    match = re.fullmatch(r"[^\d.-]*0*([1-9]\d*)(?:\.0*)?[^\d.]*", text)
+    return match[1] if match else _NUMBERS.get(text)
 
 
 def _respell(key: str, text: str) -> tuple[str, str]:
@@ -352,5 +435,7 @@ def _cutoff(spec: base.MeasureSpec, kernel: Callable[..., Any], k: str | None) -
         return read_value(spec.name, declared_options(kernel)[spec.at], digits)
     if not (digits.isascii() and digits.isdigit() and int(digits) >= 1):
         value: object = int(k) if re.fullmatch(r"-?\d+", k) else k
-        raise OptionError(spec.name, "k", value, "an integer >= 1")
+        ranks = _ranks(k)
+        near = f"{spec.name}@{ranks}" if ranks else None
+        raise OptionError(spec.name, "k", value, "an integer >= 1", near)
     return int(digits)

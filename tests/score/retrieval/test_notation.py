@@ -7,7 +7,7 @@ import pytrec_eval
 from ragbench.errors import OptionError
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import spec_of
-from ragbench.score.retrieval.notation import parse_measure, parse_measures
+from ragbench.score.retrieval.notation import nearest_measure, parse_measure, parse_measures
 from ragbench.score.retrieval.trec_eval import expand
 
 _SPECS = {name: spec_of(MEASURES.load(name)) for name in [*MEASURES.table][:3]}
@@ -306,3 +306,49 @@ def test_diversity_as_ir_measures_spells_it():
     assert parse_measure("alpha_nDCG(alpha=0.9)@10").name == "alpha_ndcg(alpha=0.9)@10"
     assert parse_measure(ir_measures.StRecall @ 10).name == "subtopic_recall@10"
     assert parse_measure(ir_measures.alpha_nDCG @ 20).name == "alpha_ndcg@20"
+
+
+WITH_RANKS = []  # every name and alias of a measure with a cut-off of ranks, and its own name
+for registered in MEASURES.table:
+    declared = spec_of(MEASURES.load(registered))
+    if declared.cutoff != "none" and declared.at == "k":
+        for spelling in (registered, *declared.aliases):
+            WITH_RANKS.append((spelling, registered))
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{}10", "{}_10", "{}-10", "{} 10", "{}_at_10", "{}_cut_10", "{}@ten", "{}@10.0", "{}(10)"],
+)
+@pytest.mark.parametrize(("spelling", "measure"), WITH_RANKS)
+def test_a_cutoff_in_any_writing_is_read_or_suggested(spelling, measure, form):
+    text = form.format(spelling)
+    try:
+        name = parse_measure(text).name
+    except OptionError as error:
+        name = error.nearest
+
+    assert name == parse_measure(f"{spelling}@10").name
+    assert name.partition("(")[0].partition("@")[0] == measure
+
+
+@pytest.mark.parametrize(
+    ("text", "measure"),
+    [
+        ("p5", "precision@5"),
+        ("hits@5", "hit_rate@5"),
+        ("f15", "f1@5"),  # the digit of f1 is part of its name
+        ("ndgc10", "ndcg@10"),
+        ("ndgc(gain=exp)@10", "ndcg(gain=exp)@10"),
+        ("recal", "recall@10"),  # it needs a cut-off
+        ("ndcg@k", "ndcg@10"),
+        ("R@5x", "recall@5"),
+        ("rbp0.8", "rbp"),  # a share is no rank
+        ("num_rett5", "num_ret"),  # it takes no cut-off
+        ("iprec_at_recal", "iprec_at_recall@0.5"),
+        ("top5", None),
+        ("5", None),
+    ],
+)
+def test_the_nearest_measure_is_what_was_meant(text, measure):
+    assert nearest_measure(text) == measure
