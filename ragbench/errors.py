@@ -184,7 +184,7 @@ class Problem:
     `str` returns `file:line:column: path: found`, then the quoted line with a caret and the hint.
 
     Attributes:
-        found: What was found, as a phrase: `1.4 is out of range`, `unknown key 'methd'`.
+        found: The mistake, as a phrase: `1.4 is out of range`, `unknown key 'methd'`.
         file: The file, as the user named it, or the override's source (`--set`).
         line: 1-based line.
         column: 1-based column, counted in characters.

@@ -29,7 +29,7 @@ class ChangedAgreement:
     Attributes:
         score: Name of the judge's score.
         run: Id of the run before the change; empty for a result of `evaluate`.
-        parts: What changed: `rubric`, `prompt`, `model`, `code` of a function; empty if the
+        parts: Changed parts: `rubric`, `prompt`, `model`, `code` of a function; empty if the
             signature tells no change.
         earlier_shares: Answer -> share of raters with the level of the judge before the change.
         shares: Answer -> that share after the change.

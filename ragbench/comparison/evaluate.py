@@ -182,8 +182,8 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
             other measures then see the best grade of each document.
         measures: Names of measures: `ndcg@10`, `map`, `precision(rel=2)@5`. One text is one name;
             an empty list gives no scores.
-        missing: What a judged query that the run lacks scores: 0, or nothing.
-        no_relevant: What a query without a relevant document scores: nothing, or 0. None: 0 by
+        missing: Score of a judged query that the run lacks: 0, or none.
+        no_relevant: Score of a query without a relevant document: none, or 0. None: 0 by
             measures with `rel=`, as in ir_measures, and nothing by others.
         ties: How documents with equal scores are ordered.
         trec_eval: The version of trec_eval whose rounding is followed.

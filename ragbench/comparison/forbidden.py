@@ -31,7 +31,7 @@ def forbidden_ranks(
 
     Args:
         rankings: Hits of each query, best first.
-        forbidden: What must never come up, for each query; None without any.
+        forbidden: Documents and passages that must never come up, for each query; None without any.
         documents: Corpus; None without one.
         unknown_ids: Rows of queries none of whose hits has an id that is known.
     """

@@ -78,7 +78,7 @@ class Report:
             place: Place in the file, or the override.
             path: Keys that lead to the value.
             found: The mistake, in lower case.
-            allowed: What is allowed there instead; None if nothing in particular.
+            allowed: The allowed values; None if nothing in particular.
             nearest: The allowed name that is nearest to a wrong one.
         """
         self._problems[place.problem(found, dotted(path), allowed, nearest)] = None

@@ -168,7 +168,7 @@ class GateProblem:
     Attributes:
         key: Key of the value; None for the gate as a whole.
         found: The mistake; a first `{}` stands for the value as the user wrote it.
-        allowed: What is allowed, in words or as names, of which a message shows the first 20; None
+        allowed: Allowed values, in words or as names; a message shows the first 20 names, None
             leaves it out.
         nearest: The allowed name nearest to a wrong one; None without a near one.
         part: Number of the element in a list, from 0; None for the whole value.
@@ -348,7 +348,7 @@ class Gate(OptionSet, ABC):
 
         Args:
             baselines: Baseline files and run folders that are read already; a new one is added.
-            baseline: What gates without `against` are compared with.
+            baseline: Baseline of gates without `against`.
 
         Raises:
             DataError: The file cannot be read, or the baseline lacks a system or score.

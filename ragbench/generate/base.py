@@ -127,7 +127,7 @@ class App(Protocol):
     and a new run calls them again unless the config has a `version`.
 
     Attributes:
-        passages_advice: What to write so that the passages of an answer are known, for messages.
+        passages_advice: Advice in messages on answers whose passages are not known.
     """
 
     passages_advice: str

@@ -349,8 +349,8 @@ class _Mistake(NamedTuple):
 
     Attributes:
         place: Keys that lead to the part.
-        problem: What was found.
-        allowed: What is allowed instead.
+        problem: The mistake.
+        allowed: The allowed values.
         words: A wrong word, and the words that it may stand for.
     """
 

@@ -56,7 +56,7 @@ class MacroMeasure(Record):
 
     Attributes:
         measure: Name of the measure.
-        kind: What it looks at.
+        kind: Kind of the measure: of rankings, of answers by a formula, or of answers by a judge.
         direction: Whether higher or lower is better.
         systems: Systems that have it on every collection, in the order of the tables.
         comparisons: Differences of the macro means of systems and their baselines, with the
@@ -65,7 +65,7 @@ class MacroMeasure(Record):
             signatures are not compared; None if all may be.
         tied_with_best: System with the best macro mean, and systems that are not shown to be worse;
             empty without a best one.
-        tied: Collection -> the same of its means, as its run has it.
+        tied: Collection -> the same systems for its means, as in its run.
     """
 
     measure: str

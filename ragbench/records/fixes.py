@@ -44,7 +44,7 @@ class LostGroup(Record):
     `phrase` puts it into words: `have kind 'dates'`.
 
     Attributes:
-        field: What the questions share: `metadata.kind`, `word`, `length`, `rare words`,
+        field: Property that the questions share: `metadata.kind`, `word`, `length`, `rare words`,
             `number`, `language`, `document`, `file` (the id of a document before its last #), or
             `gold` (documents).
         value: The shared value.
@@ -243,7 +243,7 @@ class FixList(Record):
         best: The change that `--write` writes; None if no config can state a change, as with one
             ranking alone, and without questions.
         remaining: Losses that no change of the retriever rescues.
-        groups: What the lost questions of the selected system have in common.
+        groups: Properties that lost questions of the selected system have in common.
         labels: Query id -> its name for a reader, where it has another than its id.
         notes: Limits of the counts, a sentence each.
     """

@@ -2,7 +2,7 @@
 
 Options that several components share are fields of option sets (`OptionSet`) that inherit from each
 other; a component whose constructor takes the options of such a set names it by `declares`.
-What is declared is checked here and nowhere else: for YAML, for Python, for names of scores.
+Declared values are checked here and nowhere else: for YAML, for Python, for names of scores.
 """
 
 from __future__ import annotations

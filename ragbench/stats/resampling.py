@@ -83,7 +83,7 @@ def bca_bootstrap(
     are equal, and NaN without values.
 
     Raises:
-        OptionError: An option is outside what is allowed, a value is not finite or above 1e300 in
+        OptionError: An option is not allowed, a value is not finite or above 1e300 in
             size, or `values` is no vector.
 
     Example:
@@ -130,7 +130,7 @@ def studentized_bootstrap(
     are equal, and NaN without values.
 
     Raises:
-        OptionError: An option is outside what is allowed, a value is not finite or above 1e300 in
+        OptionError: An option is not allowed, a value is not finite or above 1e300 in
             size, or `values` is no vector.
 
     Example:

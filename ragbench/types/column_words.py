@@ -78,7 +78,7 @@ class NameMeaning(NamedTuple):
 
     Attributes:
         origin: Whether the documents are gold or retrieved.
-        form: What the name says of their form; '' if it says nothing.
+        form: Form of the cells, as the name says; '' if it says none.
         default: Form that such a column has if its cells do not tell; '' for a name that means
             documents only if the cells are ids, or texts, that other columns or the corpus have.
     """

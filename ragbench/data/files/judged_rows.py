@@ -72,7 +72,7 @@ class JudgedSet:
         label_columns: Columns of the labels; empty for pairs.
         n_total: Number of rows of the files.
         group: Column by which the set is usually reported in parts; empty for none.
-        asks: What the labels may be about, as `asks` of a rubric names it.
+        asks: Objects of the labels, in the words of `asks` of a rubric.
     """
 
     form: str

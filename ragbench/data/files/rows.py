@@ -271,7 +271,7 @@ def read_rows(path: Path, subject: str) -> Iterator[Entry]:
 
     Args:
         path: The file.
-        subject: What needs the file, for the message that Parquet needs an extra.
+        subject: Owner of the file, for the message that Parquet needs an extra.
 
     Raises:
         DataError: The suffix is none of `SUFFIXES`, or the file cannot be read; a row is checked

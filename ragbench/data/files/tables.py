@@ -98,7 +98,7 @@ def read_table(path: Path, subject: str, split: str | None = None) -> Iterator[E
 
     Args:
         path: The file or folder.
-        subject: What needs the table, for the message that Parquet needs an extra.
+        subject: Owner of the table, for the message that Parquet needs an extra.
         split: The split of a folder; None takes the only one, or `usual_split`.
 
     Raises:

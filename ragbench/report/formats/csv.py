@@ -8,7 +8,7 @@ from ragbench.report.table import Raw, TableReport
 
 
 class CSV:
-    """CSV with all digits, as pandas reads it: a row for each thing, an empty cell if missing.
+    """CSV with all digits, as pandas reads it: a row for each result, an empty cell if missing.
 
     A text that a spreadsheet would run as a formula gets an apostrophe in front.
     """

@@ -121,7 +121,7 @@ class Change:
 
     Attributes:
         text: The change, or the part to change.
-        effect: What it would do, in one sentence.
+        effect: Effect of the change, in one sentence.
         is_better: True if the gain is sure.
         weight: Number of questions that it may help.
     """

@@ -1,4 +1,4 @@
-"""Average precision: `map` and `map@k`, and what is made of it: `gmap`, `yaap`, `infap`, `lrap`."""
+"""Average precision: `map` and `map@k`, and its variants `gmap`, `yaap`, `infap`, `lrap`."""
 
 from __future__ import annotations
 
@@ -163,9 +163,9 @@ SMOOTHING = 1e-5
 def inferred_average_precision(ranked: RankedGrades, *, rel: Grade = 1) -> FloatArray:
     """Score each query by an estimate of average precision where only a sample was judged.
 
-    A negative grade marks a document that was in the pool but not in the sample: it is taken to
-    be relevant as often as the judged ones above it. What has no grade was not in the pool and
-    counts as not relevant. With complete judgements it is `map` but for a smoothing of 1e-5.
+    A negative grade marks a document that was in the pool but not in the sample: it is taken to be
+    relevant as often as the judged ones above it. A document without a grade was not in the pool
+    and counts as not relevant. With complete judgements it is `map` but for a smoothing of 1e-5.
 
     Returns:
         Array of shape (n,), values in [0, 1]; NaN for a query without a relevant document.

@@ -172,7 +172,7 @@ def cg(
     Args:
         ranked: Grades of the retrieved documents in rank order, for n queries.
         k: Number of ranks; None for all.
-        gain: What a grade gains: the grade itself, or 2^grade - 1.
+        gain: Gain of a grade: the grade itself, or 2^grade - 1.
 
     Returns:
         Array of shape (n,), values from 0; NaN for a query without a judged document that gains.
@@ -209,9 +209,9 @@ def dcg(
     Args:
         ranked: Grades of the retrieved documents in rank order, for n queries.
         k: Number of ranks; None for all.
-        gain: What a grade gains: the grade itself, or 2^grade - 1.
+        gain: Gain of a grade: the grade itself, or 2^grade - 1.
         gains: Gains of single grades; None for those of `gain`.
-        discount: What a rank divides by: log2(rank + 1), or the log of the rank from rank `base`
+        discount: Divisor of a rank: log2(rank + 1), or the log of the rank from rank `base`
             on.
         base: Base of the logarithm with discount=jk.
 

@@ -167,8 +167,8 @@ def rbp_residual(
     """Score each query by how much `rbp` could still rise: the weight of all that is not judged.
 
     `rbp` lies between its value and its value plus this residual, whatever judges would say of the
-    unjudged documents and of those that a longer list would add. What stands behind the first k
-    ranks counts as not judged, as `rbp@k` has it.
+    unjudged documents and of those that a longer list would add. Documents behind the first k ranks
+    count as not judged, as in `rbp@k`.
 
     Args:
         ranked: Grades of the retrieved documents in rank order, for n queries.

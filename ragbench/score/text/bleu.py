@@ -155,7 +155,7 @@ def bleu(
         tokenize: Tokenizer of both texts.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
         MissingExtra: The tokenizer needs a package or model that is not installed.
 
     Example:
@@ -215,7 +215,7 @@ def corpus_bleu(
 
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.
-        OptionError: An option is outside what is allowed.
+        OptionError: An option is not allowed.
         MissingExtra: The tokenizer needs a package or model that is not installed.
 
     Example:

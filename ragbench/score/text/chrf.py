@@ -59,7 +59,7 @@ def chrf(
         references: Its reference, or a list of several.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
 
     Example:
         All of `c a t`, `ca at` and `cat` is right; the reference has 4, 3 and 2 such n-grams:
@@ -95,7 +95,7 @@ def chrf_plus_plus(prediction: str, references: str | Sequence[str], **options: 
     empty prediction gives 0.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
 
     Example:
         >>> chrf_plus_plus("a small cat", "a small cat"), chrf_plus_plus("", "a small cat")
@@ -134,7 +134,7 @@ def corpus_chrf(
 
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.
-        OptionError: An option is outside what is allowed.
+        OptionError: An option is not allowed.
 
     Example:
         Of 4 + 1 characters 3 + 1 are right, and the references have 3 + 2.

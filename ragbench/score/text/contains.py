@@ -43,7 +43,7 @@ def contains(
     empty prediction gives 0.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
         MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:

@@ -103,7 +103,7 @@ def meteor(
         tokenize: Tokenizer of both texts.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
         MissingExtra: nltk does not find WordNet, or the tokenizer needs a package that is not
             installed; the message says how to get it.
 

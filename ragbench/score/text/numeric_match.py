@@ -83,7 +83,7 @@ def numeric_match(
         references: Its reference, or a list of several.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
 
     Example:
         >>> numeric_match("It rose from 3 to 1,500.", "1500"), numeric_match("About 33.4.", "33.5")

@@ -110,7 +110,7 @@ def exact_match(
         squad: Rules of the normalisation; with `script` and `mlqa` auto splits as these scripts do.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
         MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:
@@ -179,7 +179,7 @@ def token_f1(
         squad: Rules of the normalisation; with `script` and `mlqa` auto splits as these scripts do.
 
     Raises:
-        OptionError: No reference, or an option outside what is allowed.
+        OptionError: No reference, or an option that is not allowed.
         MissingExtra: The tokenizer needs a package that is not installed.
 
     Example:

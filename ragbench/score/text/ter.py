@@ -131,7 +131,7 @@ def corpus_ter(
 
     Raises:
         DataError: The lists differ in length, a member is no text, or a reference is missing.
-        OptionError: An option is outside what is allowed.
+        OptionError: An option is not allowed.
         TextTooLong: A text is beyond the limit of `ter`; in an experiment it is left out and named.
 
     Example:

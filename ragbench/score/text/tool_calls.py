@@ -69,7 +69,7 @@ def tool_call_accuracy(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: What a call of the right tool counts: the share of its right arguments, 1 if all
+        arguments: Value of a call of the right tool: the share of its right arguments, 1 if all
             are right (exact), the share of their names, or 1 (ignore).
 
     Raises:
@@ -183,7 +183,7 @@ def tool_call_correctness(
     Args:
         calls: Calls of the system, in order.
         expected: Gold calls, in order.
-        arguments: What a call of the right tool counts: the share of its right arguments, 1 if all
+        arguments: Value of a call of the right tool: the share of its right arguments, 1 if all
             are right (exact), the share of their names, or 1 (ignore).
 
     Raises:
