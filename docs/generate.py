@@ -263,7 +263,7 @@ def _signature_of(name: str) -> str:
 
 
 def _signature(name: str) -> str:
-    """What the values of a metric depend on; `...` for the references and what a model decides."""
+    """Return the signature of a metric; `...` is a part that references or a model decide."""
     from ragbench.score.text.columns import shared_signature
     from ragbench.score.text.notation import parse_metric
 
@@ -327,7 +327,7 @@ def _rubric(entry: Entry) -> str:
 
 
 def _printed_by(*arguments: str) -> str:
-    """What the command prints at a fixed width."""
+    """Return the output of a command at a fixed width."""
     from ragbench.cli import main
 
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -569,7 +569,7 @@ def _predicted(lines: list[Line]) -> str:
 
 
 def _slope(lines: list[Line], size: str, value: Callable[[Line], float]) -> float:
-    """How much a value grows with a size, from the smallest to the largest that was measured."""
+    """Return the growth of a value per unit of a size, from the smallest to the largest size."""
     small, *_, large = sorted(lines, key=lambda line: line[size])
     return (value(large) - value(small)) / (large[size] - small[size])
 

@@ -293,7 +293,7 @@ class ConfigError(RagbenchError):
 
     Attributes:
         problems: All mistakes, as a tuple.
-        subject: Where they are, for the last line: `the config`.
+        subject: Their place, for the last line: `the config`.
     """
 
     def __init__(self, problems: Sequence[Problem], subject: str = "the config") -> None:

@@ -375,9 +375,9 @@ class FinishedRun(NamedTuple):
     """A run of `configs/quickstart.yaml` that nobody may change: tests work on copies."""
 
     folder: Path
-    """Where `runs` and `cache` lie."""
+    """Folder of `runs` and `cache`."""
     done: CompletedProcess[str]
-    """What the command printed."""
+    """Result of the command, with its output."""
 
     def copy_to(self, folder: Path) -> None:
         """Copy what the run wrote and stored: `folder` looks as if the run had happened there."""

@@ -32,21 +32,21 @@ class Recipe(NamedTuple):
     kind: str
     """The folder of `tests/recipes/`, and the heading of CONTRIBUTING: `A table format`."""
     name: str
-    """What the new component is called."""
+    """Name of the new component."""
     into: str
-    """The file that gets a line, or some."""
+    """The file that gets one or more lines."""
     after: str
-    """What stands before them there."""
+    """Text of the file before the new lines."""
     line: str
-    """The line."""
+    """The new lines."""
     listed: str
-    """What `ragbench list` is asked for; empty for what it does not list."""
+    """Argument of `ragbench list` that shows the component; empty if none does."""
     tests: tuple[str, ...]
     """The tests of the copy that must find it, as pytest names them."""
     code: str
-    """Uses it."""
+    """Python code that uses the component."""
     further: tuple[tuple[str, str, str], ...] = ()
-    """Further lines: the file, what stands before the lines there, and the lines."""
+    """Further edits, each as file, text before the new lines, and the lines."""
 
 
 MEASURES = "ragbench/score/retrieval/__init__.py"

@@ -126,7 +126,7 @@ class Warm:
         self, folder: Path, imports: str = "ragbench.cli", modules: Sequence[str] = RUN
     ) -> None:
         self.folder = folder
-        """Where the program `ragbench` lies, to be put before all others of `PATH`."""
+        """Folder of the program `ragbench`, to be put before all others of `PATH`."""
         self._address = str(folder / "socket")
         self.write_program(folder / "ragbench", PROGRAM)
         self._server = subprocess.Popen(

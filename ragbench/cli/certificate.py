@@ -77,7 +77,7 @@ class Target:
         output: File of the certificate; None writes none.
         form: Format of the result on stdout: `json`, or one of `report.formats`.
         disagreements: File of the answers on which judge and people disagree; None writes none.
-        verbose: Whether to print all statistics.
+        verbose: True prints all statistics.
     """
 
     output: Path | None = None
@@ -94,7 +94,7 @@ class Request:
         seed: Seed of the answers that are drawn, or of the sample that probes judge again.
         sample: Number of answers that a probe judges again.
         rubrics: Names of rubrics; empty means all rubrics of the judge.
-        probes: Whether to judge the sample again with the passages reversed.
+        probes: True judges the sample again with the passages reversed.
         scale: Scale of the labels; None means the scale of each rubric.
         trusted: Addresses and variables that probes may send to and send; a run folder may name
             any.
@@ -103,7 +103,7 @@ class Request:
         confidence: Level of the intervals, such as 0.95.
         form: Format of the result: `json`, or one of `report.formats`.
         disagreements: File of the answers on which judge and people disagree; None writes none.
-        verbose: Whether to print all statistics.
+        verbose: True prints all statistics.
     """
 
     run: JudgedRun

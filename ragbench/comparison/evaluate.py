@@ -185,7 +185,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         missing: Score of a judged query that the run lacks: 0, or none.
         no_relevant: Score of a query without a relevant document: none, or 0. None: 0 by
             measures with `rel=`, as in ir_measures, and nothing by others.
-        ties: How documents with equal scores are ordered.
+        ties: Order of documents with equal scores.
         trec_eval: The version of trec_eval whose rounding is followed.
         judged_only: Take the documents that are not judged out of the rankings first.
         confidence: Level of the intervals.

@@ -213,8 +213,8 @@ def evaluate_collection(
         judge: Judge, as `evaluate` takes it.
         confidence: Level of the intervals.
         progress: As `evaluate` takes it.
-        zero_unknown_ids: Whether measures score 0 if no retrieved id is that of a judged document;
-            else they have no value then.
+        zero_unknown_ids: True scores a table as 0 if no retrieved id is one of a judged document;
+            False gives it no value.
     """
     records, id_notes = _with_gold_ids(_records_of(collection), collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]

@@ -233,7 +233,7 @@ class PairedScores:
         """Return the rows of a table of queries, or their sums by cluster: the units of sign flips.
 
         `table` has shape (queries, m); NaN where a cell has no value, as in a sum of such cells.
-        OptionError unless there is one cluster label per row.
+        Raises OptionError unless there is one cluster label per row.
         """
         return table if self.clusters is None else stats.cluster_sums(table, self.clusters)
 

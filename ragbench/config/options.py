@@ -48,7 +48,7 @@ def check_options(
         node: The mapping.
         declared: Key -> its declared option.
         report: Receives the problems.
-        place: Where missing keys are reported; default: the start of the mapping.
+        place: Place at which missing keys are reported; default: the start of the mapping.
         extra: Other keys that are allowed, which the caller checks.
     """
     if not isinstance(node.value, dict):
@@ -148,7 +148,7 @@ class Context:
         Args:
             node: The block.
             declared: Key -> its declared option.
-            place: Where missing keys are reported; default: the start of the block.
+            place: Place at which missing keys are reported; default: the start of the block.
             extra: Other keys that are allowed, which the caller checks.
             order: Keys in the order of a resolved config; default: declared ones, then further
                 ones.

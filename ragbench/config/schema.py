@@ -263,13 +263,13 @@ class Component:
             component.
         depth: Of a reranker: number of hits that it orders.
         tail: Of a reranker: whether the hits below `depth` follow, or are left out.
-        chunk: How a retriever cuts documents into chunks; None if it does not.
+        chunk: Options for cutting documents into chunks; None if it does not.
         timeout: Time limit of one call in seconds; None means no limit.
         concurrency: Number of concurrent calls.
         retries: Of a component in the user's code: further tries after temporary errors.
         version: Word that joins the cache keys; None without one.
         repeat: Number of results of each query.
-        place: Where it stands, for later errors.
+        place: Its place, for later errors.
     """
 
     name: str
@@ -309,7 +309,7 @@ class JudgeBlock:
         nuggets: File of the queries' nuggets; None if the judge makes them.
         repeat: Number of times that it is asked about each item; 1 for a judge that repeats its
             requests by itself.
-        place: Where it stands, for later errors.
+        place: Its place, for later errors.
     """
 
     name: str | None
@@ -334,7 +334,7 @@ class NamedMetric:
         metric: The metric with its options; paths are absolute.
         row: Position of its name among the names without a problem, from 0; the metrics of a group
             share it.
-        place: Where its name stands.
+        place: Place of its name.
     """
 
     metric: Metric
@@ -412,7 +412,7 @@ class ExperimentConfig:
             retriever -> combination. None for a config of a run folder.
         generators: Generators by name.
         apps: Apps by name.
-        executor: Where work is computed; None means this process.
+        executor: Executor of the work; None means this process.
         path: The YAML file; None for a mapping.
         base: Folder that paths in `resolved` are relative to.
         environment: Variables that it names, with their values; of secrets only whether they are

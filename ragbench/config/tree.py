@@ -242,7 +242,7 @@ class Reference:
     Attributes:
         value: Value of the variable; empty if it is not set.
         default: Text that counts if the value is empty; None without a default.
-        is_set: Whether the environment has the variable, empty or not.
+        is_set: True if the environment has the variable, empty or not.
         name: Name of the variable.
     """
 
@@ -292,7 +292,7 @@ class Node:
             for a scalar with a problem in the report.
         path: Keys from the root to the value.
         source: A scalar as it is written, without quotes.
-        quoted: Whether a scalar stands in quotes.
+        quoted: True if a scalar stands in quotes.
         parts: Texts and references of a scalar with `${VAR}` in it; else empty.
         place: Place of the value in the file.
     """

@@ -87,7 +87,7 @@ class LostItem:
     """Item without a result, because its worker ended on its block twice; `Executor.map` yields it.
 
     Attributes:
-        why: How the worker ended, for messages.
+        why: End of the worker in words, for messages.
     """
 
     why: str

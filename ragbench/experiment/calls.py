@@ -214,8 +214,8 @@ class Calls:
         concurrency: Number of calls that run side by side, at least 1.
         retries: Number of further tries after an error that may be temporary, within `timeout`.
         refused: Function that returns the reason why no more calls are allowed; None if they are.
-        reached: Whether calls reached a server, which they add to: {False} if all of them met a
-            refused connection or an unknown host; empty before the first one.
+        reached: Set to which a call adds True if it reached a server, False if its connection
+            was refused or its host is unknown.
     """
 
     owner: str

@@ -128,7 +128,7 @@ class Comparison:
             caption: Caption, as text; without one it names the queries, the test and the signs.
             label: Name for `\ref`.
             plain: Leave out the intervals.
-            columns: How many measures a table has, before it goes on in another; None for all.
+            columns: Number of measures of a table, before it goes on in another; None for all.
 
         Raises:
             OptionError: The label has signs that a label cannot have, or `columns` is below 1.

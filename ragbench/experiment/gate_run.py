@@ -292,7 +292,7 @@ def review_scored(
         summary: Summary of the head.
         questions: Id -> question, where the head is no run folder.
         unchanged: Systems that use nothing that changed.
-        has_unseen: Whether a run may use a changed file that no record of a run has.
+        has_unseen: True if a run may use a changed file that no record of a run has.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run

@@ -184,7 +184,7 @@ def explain_decision(
         gate: The gate.
         decision: Its decision on a system.
         run: The run that was decided on.
-        has_title: Whether the lines stand under the text of the gate; else they have its condition.
+        has_title: True if the lines stand under the text of the gate; else they have its condition.
 
     Raises:
         DataError: A run folder lacks a question or cannot be read.

@@ -228,7 +228,7 @@ class Experiment:
         """Return a picture of the page of the run, which a notebook shows.
 
         Args:
-            kind: Where answers are lost, means with intervals, differences from the baseline, or a
+            kind: Causes of lost answers, means with intervals, differences from the baseline, or a
                 bar for the difference of each query.
             measure: Score of the means or differences; None takes the first one.
 

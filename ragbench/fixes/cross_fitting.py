@@ -67,7 +67,7 @@ def choose(hits: BoolArray, base: BoolArray, parts: IntArray) -> tuple[int, Floa
 
     Args:
         hits: Shape (changes, questions): whether a question is right with a change.
-        base: Whether a question is right now.
+        base: True for each question that is right now.
         parts: Part of each question, from 0 to 9.
 
     Raises:

@@ -61,7 +61,7 @@ class ScoreFacts:
         direction: `higher` or `lower`, whichever is better.
         low: Smallest possible value; -inf without one.
         high: Largest possible value; inf without one.
-        aggregate: How the values of queries become one number: `mean`, `sum`, `geometric_mean`, or
+        aggregate: Rule by which values become one number: `mean`, `sum`, `geometric_mean`, or
             `corpus` for a score of all texts at once.
     """
 
@@ -268,7 +268,7 @@ class Gate(OptionSet, ABC):
         file_key: Key whose value may be a file, which the config puts into `file`; None without
             one.
         file: File that the gate names; None without one.
-        place: Where the gate stands, for later errors and decisions.
+        place: Place of the gate, for later errors and decisions.
     """
 
     quantity_key: ClassVar[str]

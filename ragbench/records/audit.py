@@ -121,7 +121,7 @@ class AnchoredLabel(Record):
         query_id: The question.
         document: The document that the label names.
         quote: The quote.
-        finding: Where the quote stands now.
+        finding: Place of the quote now.
         documents: Ids of the documents with the quote, or with its parts in order.
         start: Position of the quote in its document, of a label with positions that was kept or
             moved; else None.

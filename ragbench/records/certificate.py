@@ -24,7 +24,7 @@ class AgreementResult(Record):
         n: Number of answers, or of labels for a statistic of two levels.
         level: Level of the labels: nominal, ordinal or interval.
         rule: Method of the interval.
-        reason: Why the statistic is not defined; None or empty if it is.
+        reason: Reason why the statistic is not defined; None or empty if it is.
     """
 
     value: float | None
@@ -85,7 +85,7 @@ class ProbeResult(Record):
         n: Number of answers.
         queries: Number of their queries.
         unscored: Cause -> answers without a verdict in one of the orders.
-        reason: Why it is not available; None for a measured probe.
+        reason: Reason why it is not available; None for a measured probe.
         finding: The result in words.
         flip_rate: Share (0 to 1) of answers with another level; None if the judge was not asked
             again.
@@ -168,7 +168,7 @@ class Correction(Record):
         against: In a difference: the other system; else None.
         differs: In `corrected_order`: True if the interval is above 0; else None.
         status: `corrected` or `not available`.
-        reason: Why it is not available.
+        reason: Reason why it is not available.
         mean: Estimated mean label of all answers.
         judge_mean: Mean of the judge.
         labels_mean: Mean of the labels alone.

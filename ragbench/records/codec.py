@@ -53,9 +53,9 @@ class RecordField(NamedTuple):
         name: Its name.
         key: Its key.
         hint: Its annotation.
-        is_required: Whether a file must have the key.
+        is_required: True if a file must have the key.
         omitted: Value with which it is left out of a file; NODEFAULT if it never is.
-        is_flat: Whether the keys of its record stand in the object itself.
+        is_flat: True if the keys of its record stand in the object itself.
     """
 
     name: str
@@ -133,7 +133,7 @@ def from_json(
         file: Name of the file, for the error.
         line: Line in the file, for the error.
         path: Dotted path of the value in the file, for the error.
-        by_hand: Whether a person edits the file: the error then suggests the nearest word.
+        by_hand: True if a person edits the file: the error then suggests the nearest word.
 
     Raises:
         DataError: A value does not fit, or a key of a field without a default is missing; the error

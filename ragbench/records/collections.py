@@ -20,7 +20,7 @@ class CollectionRun(Record):
         name: Name of the collection in the config.
         run: Run folder, relative to the folder of the experiment: `scifact/<run id>`.
         queries: Number of queries; None if it is not known.
-        complete: Whether the run is complete.
+        complete: True if the run is complete.
         gates: Decisions on the gates, which apply to each collection.
     """
 
@@ -57,7 +57,7 @@ class MacroMeasure(Record):
     Attributes:
         measure: Name of the measure.
         kind: Kind of the measure: of rankings, of answers by a formula, or of answers by a judge.
-        direction: Whether higher or lower is better.
+        direction: `higher` or `lower`, whichever is better.
         systems: Systems that have it on every collection, in the order of the tables.
         comparisons: Differences of the macro means of systems and their baselines, with the
             stratified randomization test; the numbers of queries are those of all collections.

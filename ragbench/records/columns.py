@@ -27,7 +27,7 @@ class ColumnRow(Record):
     Attributes:
         name: Name of the score.
         mean: Aggregate of a corpus score; None where it follows from the values.
-        direction: Whether higher or lower is better.
+        direction: `higher` or `lower`, whichever is better.
         aggregate: Rule by which values of items become one number.
         range: Smallest and largest value of an item.
         signature: Everything that the score depends on, as text.

@@ -146,7 +146,7 @@ class MeasureComparison(Record):
     Attributes:
         measure: Name of the measure.
         kind: Kind of the score: retrieval, generation or judge.
-        direction: Whether higher or lower is better.
+        direction: `higher` or `lower`, whichever is better.
         signature: Everything that the score depends on, as text; None if it differs.
         best: System with the best mean; None for a count, if no system has a mean, if the measure
             tells nothing, if signatures differ, and in an unpaired comparison.
@@ -204,11 +204,11 @@ class SliceDifference(Record):
         n_changed: Queries whose score differs.
         n_clusters: Clusters of these queries; None without clusters.
         p_adjusted: One-sided p-value, adjusted for the slices of the field; None if not tested.
-        worse: Whether the system is worse there; None if not tested.
+        worse: True if the system is worse there; None if not tested.
         measure: Name of the measure.
         system: Name of the system.
         baseline: Name of the baseline.
-        direction: Whether higher or lower is better.
+        direction: `higher` or `lower`, whichever is better.
     """
 
     field: str

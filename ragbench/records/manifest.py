@@ -62,9 +62,9 @@ class EnvironmentVariable(Record):
     """A variable that the config names, as it was in the run.
 
     Attributes:
-        set: Whether the environment had it; if not, its default counted.
+        set: True if the environment had it; if not, its default counted.
         value: Its value; None if it was not set, and for a secret.
-        secret: Whether its value is a secret.
+        secret: True if its value is a secret.
     """
 
     set: bool
@@ -78,9 +78,9 @@ class Choices(Record):
     Attributes:
         limit: Number of queries in a seeded sample; None for all queries.
         only: Names of retrievers, generators or pairs; empty means all.
-        judge: Whether judges are asked.
-        judge_replay: Whether judges answer from stored replies alone; a missing reply is an error.
-        retry_failed: Whether items that failed before are asked again.
+        judge: True if judges are asked.
+        judge_replay: True if judges answer from stored replies alone; a missing reply is an error.
+        retry_failed: True if items that failed before are asked again.
         queries: Ids of the queries to ask; empty means all.
         look: Number of a further look of a gate, for which components that may answer differently
             are asked anew; 0 for the first.

@@ -123,7 +123,7 @@ class BaselineScore(Record):
         mean: The aggregate; None if no query is scored.
         n: Number of queries with a value.
         kind: Retrieval, generation or judge.
-        direction: Whether higher or lower is better.
+        direction: `higher` or `lower`, whichever is better.
         aggregate: Rule by which values of queries become one number.
         range: Smallest and largest value of a query.
         signature: Everything that the score depends on, as text.

@@ -66,7 +66,7 @@ class Option:
             folder, or a name on a hub; `retriever`: the name of another retriever; `object`:
             `module:name` of Python code; `code`: a word of the declaration, or
             `python:module:name`.
-        secret: Whether its value is a secret, which is sent and written nowhere.
+        secret: True if its value is a secret, which is sent and written nowhere.
     """
 
     help: str = ""
@@ -134,7 +134,7 @@ class Mismatch:
         steps: Indices and keys that lead to the part; empty for the value itself.
         annotation: Declared type of the part.
         option: Bounds of the part; None without any.
-        out_of_range: Whether it is a number of the right type, out of bounds.
+        out_of_range: True if it is a number of the right type, out of bounds.
     """
 
     steps: tuple[int | str, ...]

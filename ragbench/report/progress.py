@@ -126,7 +126,7 @@ class Progress:
             quiet: Print nothing.
             brief: Leave out the last line of a stage that ended before its first progress line;
                 with a bar there are no progress lines, and so no last line.
-            stream: Where to print; stderr by default.
+            stream: Output of the lines; stderr by default.
 
         Raises:
             OptionError: `RAGBENCH_PROGRESS` is no number of seconds.

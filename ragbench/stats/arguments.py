@@ -23,7 +23,7 @@ _NO_CHANGE = 1e-12
 
 
 def sample(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Return values as a vector; OptionError unless all are finite and in one dimension.
+    """Return values as a vector; raise OptionError unless all are finite and in one dimension.
 
     An empty input gives an empty vector. NumPy raises ValueError for values that are no numbers.
     """
@@ -71,7 +71,7 @@ def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
 
 
 def probability(owner: str, option: str, value: float) -> float:
-    """Return the value; OptionError unless it lies strictly between 0 and 1."""
+    """Return the value; raise OptionError unless it lies strictly between 0 and 1."""
     if not 0 < value < 1:
         raise OptionError(owner, option, value, "a number between 0 and 1")
     return float(value)
@@ -85,7 +85,7 @@ def size(owner: str, option: str, value: float) -> float:
 
 
 def whole_number(owner: str, option: str, value: int, *, least: int) -> int:
-    """Return the value; OptionError unless it is an integer of at least `least`.
+    """Return the value; raise OptionError unless it is an integer of at least `least`.
 
     NumPy integers pass and become int; True and False raise.
     """
@@ -101,7 +101,7 @@ def resampling(owner: str, resamples: int, seed: int) -> None:
 
 
 def value_range(owner: str, ends: tuple[float, float]) -> tuple[float, float]:
-    """Return the two ends of a range; OptionError unless low < high. Ends may be infinite."""
+    """Return the two ends of a range; raise OptionError unless low < high. Ends may be infinite."""
     low, high = ends
     if not low < high:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
@@ -122,7 +122,7 @@ def within(owner: str, option: str, values: FloatArray, low: float, high: float)
 
 
 def largest_differences(owner: str, largest: float | tuple[float, float]) -> tuple[float, float]:
-    """Return the largest loss and gain; OptionError unless both are finite and above 0."""
+    """Return the largest loss and gain; raise OptionError unless both are finite and above 0."""
     loss, gain = largest if isinstance(largest, tuple) else (largest, largest)
     if not (0 < loss < math.inf and 0 < gain < math.inf):
         raise OptionError(owner, "largest", largest, "a finite number above 0, or two")
@@ -183,8 +183,8 @@ def cluster_sums(differences: ArrayLike, clusters: ArrayLike) -> FloatArray:
 def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArray[np.intp], int]:
     """Return the number of the cluster of each of n queries, from 0, and the number of clusters.
 
-    Without labels each query is its own cluster. OptionError unless there is a label per query.
-    Numbers follow the sorted labels.
+    Without labels each query is its own cluster. Raises OptionError unless there is a label per
+    query. Numbers follow the sorted labels.
     """
     labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:

@@ -70,7 +70,7 @@ def queries_needed(
     difference is the one that was observed.
 
     Args:
-        distance: How far the true mean difference lies from the point.
+        distance: Distance of the true mean difference from the point.
         sd: Standard deviation of the paired differences.
         n_observed: Number of queries behind an OBSERVED distance: below a tenth of its standard
             error the distance is noise, and no plan can be built on it.

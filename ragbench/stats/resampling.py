@@ -225,7 +225,7 @@ class LeftOut:
         value: The statistic of all items; NaN where it is undefined.
         without: Statistic without each item, shape (items,); NaN where it then is undefined; empty
             if `value` is undefined and has a `reason`.
-        reason: Why the value is undefined; '' if it is defined.
+        reason: Reason why the value is undefined; '' if it is defined.
     """
 
     value: float

@@ -77,7 +77,7 @@ class NameMeaning(NamedTuple):
     """Meaning of the name of a column with documents.
 
     Attributes:
-        origin: Whether the documents are gold or retrieved.
+        origin: `gold` or `retrieved`.
         form: Form of the cells, as the name says; '' if it says none.
         default: Form that such a column has if its cells do not tell; '' for a name that means
             documents only if the cells are ids, or texts, that other columns or the corpus have.

@@ -50,7 +50,7 @@ class ScoreColumn:
         values: Shape (n,), float64; NaN for an item without a value.
         causes: Shape (n,), uint8; `Cause.SCORED` exactly for the items with a value.
         signature: Measure with its parameters and versions.
-        direction: Whether higher or lower values are better.
+        direction: `higher` or `lower`, whichever is better.
         low: Smallest possible value of one item; -inf if unbounded.
         high: Largest possible value of one item; inf if unbounded.
         aggregate: Rule by which the values become one number.

@@ -288,7 +288,7 @@ class Verdict(VerdictFacts, kw_only=False, eq=False):
         score: Score from 0 to 1; None if the judgement failed or does not apply.
         level: Level on the scale of the rubric; None if the rubric has no scale.
         reasoning: Reasons in the words of the judge; for a failed verdict, the error.
-        status: Whether there is a score.
+        status: Status of the score.
         cause: Word of the cause, such as `no_reference` or `unreadable`; `scored` with a score.
         raw: Replies of the judge, a paragraph each; empty for judges without a model.
         model: Name of the model as its server reports it, several joined by `+`; empty for judges

@@ -30,11 +30,11 @@ class Answer:
     delay_s: float = 0.0
     """Seconds until the answer is sent, beyond the server's own latency."""
     cut: Cut | None = None
-    """Where the connection is cut; None answers in full."""
+    """Place of the cut in the connection; None answers in full."""
     finish_reason: str = "stop"
     refusal: str | None = None
     reasoning: str = ""
-    """What a model thinks before it answers: `reasoning_content`, beside the text."""
+    """Thoughts of the model before it answers: `reasoning_content`, beside the text."""
     cached_tokens: int = 0
     """Tokens of the prompt that the server says it had cached."""
     empty: bool = False
@@ -96,9 +96,9 @@ class Faults:
     """
 
     text: str
-    """What the server says when nothing goes wrong."""
+    """Answer of the server to a request without a fault."""
     share: float = 0.2
-    """Which part of the requests meets a fault."""
+    """Share of the requests that meet a fault."""
     kinds: tuple[str, ...] | list[str] = tuple(FAULTS)
     """Names in `FAULTS`, all equally frequent."""
     seed: int = 0
@@ -286,12 +286,12 @@ class ReasoningModel:
     """
 
     answer: str | ChatScript = "ok"
-    """What it answers: a text, or a script that is asked once nothing is refused."""
+    """Answer to an accepted request: a text, or a script that returns it."""
     thoughts: str = "Let me think."
     refuses: tuple[str, ...] = REASONING
     wording: Refusals = "openai"
     tags: bool = False
-    """Whether the reasoning stands in the text, between `<think>` and `</think>`, as the servers of
+    """True if the reasoning stands in the text, between `<think>` and `</think>`, as the servers of
     local models send it; else in `reasoning_content`."""
 
     def __call__(self, request: Mapping[str, Any], times_asked: int) -> Answer:

@@ -29,13 +29,13 @@ class Batches:
     """
 
     looks: int = 0
-    """How often a batch is looked at while it is still `in_progress`."""
+    """Number of looks at a batch that find it `in_progress`."""
     ends: tuple[End, ...] = ("completed",)
-    """How the batches end, in the order in which they are made; the last counts for all others."""
+    """Ends of the batches, in the order of their creation; the last one is for all others."""
     answered: int | None = None
-    """How many lines of a batch are answered that does not end as `completed`; None: half."""
+    """Number of answered lines of a batch that does not end as `completed`; None: half."""
     lost: int = 0
-    """How many of the first batches are made although the connection is cut before it is said."""
+    """Number of first batches whose connection is cut before the server confirms them."""
     made: list[Shown] = field(default_factory=list)
     """The batches as they are shown, each with `lines`, the number of its calls, and `looked`."""
     files: dict[str, bytes] = field(default_factory=dict)

@@ -45,9 +45,9 @@ class Counters:
     in_flight: int = 0
     peak_in_flight: int = 0
     statuses: Counter[int] = field(default_factory=Counter)
-    """How often each status was sent; 0 stands for a connection that was cut."""
+    """Status -> number of replies with it; 0 is a connection that was cut."""
     asked: Counter[str] = field(default_factory=Counter)
-    """How often each message list was asked, by its digest."""
+    """Digest of a message list -> number of requests with it."""
     first_s: float = 0.0
     last_s: float = 0.0
 

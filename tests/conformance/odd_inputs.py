@@ -32,7 +32,7 @@ class OddInput:
     theirs: Callable[[], Any]
     ours: Callable[[], Any]
     why: str
-    """What ragbench does there, and why."""
+    """Behaviour of ragbench, and its reason."""
 
 
 def show(function: Callable[[], Any]) -> str:

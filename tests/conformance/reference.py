@@ -30,15 +30,15 @@ class Reference:
     """A name of ragbench beside a foreign implementation or a plain definition."""
 
     name: str
-    """What `ragbench list`, or `ragbench.stats`, calls it."""
+    """Name in `ragbench list` or `ragbench.stats`."""
     by: str
-    """Who computes the other value."""
+    """Package or definition that computes the other value."""
     bar: float
     """The largest difference that is allowed; 0 where all bits must be equal."""
     pairs: Callable[[Any], Pairs]
-    """Draws so many times the usual number of cases, always the same ones."""
+    """Function of a factor, usually 1, that yields (our value, other value) of that many cases."""
     relative: bool = False
-    """Whether differences are divided by the other value."""
+    """True divides differences by the other value."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Agreement:
 
     reference: Reference
     values: int
-    """How many numbers were compared."""
+    """Number of compared values."""
     largest: float
     """The largest difference; inf where one side alone has no value."""
 

@@ -356,7 +356,7 @@ class ChatReader:
             entries: All rows of the file.
             columns: Part -> column, of `question` or `turns` at least.
             documents: The corpus, in which passages of a turn are found by id; may be empty.
-            reasoning: Whether reasoning is cut from the turns of the assistant.
+            reasoning: True if reasoning is cut from the turns of the assistant.
         """
         self._reasoning: Reasoning = reasoning
         self._columns, self._documents = columns, documents_by_id(documents)

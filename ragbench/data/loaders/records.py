@@ -321,7 +321,7 @@ class RecordTable:
             columns: The option `columns`.
             corpus: The documents; None without a corpus.
             file: For messages.
-            reasoning: Whether reasoning is cut from answers and from turns of the assistant.
+            reasoning: True if reasoning is cut from answers and from turns of the assistant.
 
         Raises:
             DataError: The rows are traces, the part of a column is not clear, or a gold cell cannot

@@ -58,7 +58,7 @@ class TraceSet:
         traces: Traces whose roles are clear.
         unclear: Cause -> ids of the other traces.
         turns: Id of a trace -> the turns before its question.
-        reasoning: Whether reasoning is cut from answers and from turns of the assistant.
+        reasoning: True if reasoning is cut from answers and from turns of the assistant.
         unordered: Number of traces in sessions of several traces, one of them without a time; they
             get no earlier turns.
     """

@@ -488,7 +488,7 @@ def _tables(blocks: Iterator[_Block]) -> dict[str, SystemTable]:
 
 
 def _numbers(cells: Sequence[str]) -> FloatArray:
-    """Return the numbers in cells, NaN for an empty one; ValueError unless all are finite."""
+    """Return the numbers in cells, NaN for an empty one; raise ValueError unless all are finite."""
     # most values of a measure repeat: each text is read once
     numbers = {cell: float(cell or "nan") for cell in set(cells)}
     for cell, number in numbers.items():

@@ -41,7 +41,7 @@ class QuoteAnchor:
 
     Attributes:
         status: `kept`, `moved`, `split`, `merged` or `gone`.
-        finding: Where the quote stands now, in words.
+        finding: Place of the quote now, in words.
         documents: Ids of the documents with the quote, or with its parts in order; empty if it is
             gone.
         span: The place of a label that was kept or moved; None for another one.

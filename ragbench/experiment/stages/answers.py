@@ -254,7 +254,7 @@ class AnswerQueries(Stage[Answers]):
         samples: Number of answers to each query.
         rankings: Number of rankings that these are generated from; answer i reads ranking i modulo
             this number.
-        reasoning: Whether reasoning is cut from the answers; of records, the data set decides.
+        reasoning: True if reasoning is cut from the answers; of records, the data set decides.
         passages: Number of passages that an answer is generated from, as a plan assumes it.
         is_recorded: True if the answers stand in records, and none is asked for.
         only_retrieves: True if the records have passages, but neither answers nor tool calls.

@@ -54,7 +54,7 @@ class Latex:
             their titles behind it. Empty keeps the sentences.
         label: Label of the first table, for `\ref`; further tables have `-2`, `-3` behind it.
         plain: Leave out the intervals.
-        columns: How many measures a table has, before it goes on in another; None for all.
+        columns: Number of measures of a table, before it goes on in another; None for all.
 
     Raises:
         OptionError: The label has signs that a label cannot have, or `columns` is below 1.

@@ -1,8 +1,8 @@
 """Retrieval measures: functions of a record, declared by `@measure`.
 
-It returns an array of shape (n,): a value for each query, within the declared range, and NaN where
-it does not apply, for the cause that `nan_means` names. A bad option is refused before it runs. Its
-docstring says what differs from that, and from what the options of `options.py` mean everywhere.
+A measure returns an array of shape (n,): a value in the declared range for each query, NaN where it
+does not apply, with the cause that `nan_means` names. Wrong options are refused before it runs. Its
+docstring tells differences from this rule and from the usual meaning of options (`options.py`).
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class RankedGrades:
         query: Row -> position of its query in `query_ids`; ascending.
         rank: Row -> rank of the document, the best is 1; ascending within a query.
         grades: Row -> grade of the document.
-        starts: Shape (n + 1,): where each query's rows start.
+        starts: Shape (n + 1,): the first row of each query, then the number of rows.
         n_retrieved: Shape (n,): documents retrieved, judged or not.
         judged_grades: The grades of all judged documents, retrieved or not, falling within each
             query.
-        judged_starts: Shape (n + 1,): where each query's judged grades start.
-        ties: Between which ranks each row's document may stand if the order of ties is open.
+        judged_starts: Shape (n + 1,): the first judged grade of each query, then their number.
+        ties: Ranks that the document of each row may have if ties have no order.
         missing: Positions of the queries that the run lacks; `n_retrieved` is 0 there.
         averaged: True if measures give their expectation over all orders of tied documents.
         trec_eval: The version of trec_eval whose recall rounding counts.
@@ -307,7 +307,7 @@ class MeasureSpec:
         reads: Record that the measure reads, one of `Reads`.
         direction: `higher` or `lower`, whichever is better.
         aggregate: Aggregate of the values of the queries, such as `mean` or `sum`.
-        cutoff: Whether the name has `@k`: required, optional or none.
+        cutoff: Use of `@k` in the name: required, optional or none.
         at: Option that the number after `@` sets.
         averages_ties: True if the measure has a closed form of its expectation over the orders of
             tied documents.
@@ -379,7 +379,7 @@ def measure(
     decorated function is called in the same way, and is not registered. It checks its options
     before it runs, and raises OptionError for a wrong one, or for averaged ties without
     `averages_ties`. `name` is the canonical name, `range` is the smallest and the largest possible
-    value of one query; `declared` are further fields of `MeasureSpec`. OptionError at once for a
+    value of one query; `declared` are further fields of `MeasureSpec`. Raises OptionError for a
     group that is none of `Group` and for a wrong range, TypeError for a field that `MeasureSpec`
     lacks.
     """

@@ -273,7 +273,7 @@ def rank(
     Args:
         qrels: {query id: {document id: grade}}, or `Qrels`.
         run: {query id: {document id: score}}, or `Run`; the scores count, higher is better.
-        ties: How equal scores are ordered: `docid` (descending, as bytes: trec_eval's rule),
+        ties: Order of equal scores: `docid` (descending, as bytes: trec_eval's rule),
             `stable` (as listed), or `average`: measures give their expectation over all orders.
         trec_eval: 10 compares scores as doubles; 9 as 32-bit floats, so that it sees more ties.
         depth: Number of retrieved documents of a query that count; None: all.

@@ -526,7 +526,7 @@ def _values(
 
 
 def _scored(measure: Measure, record: Any, n_queries: int) -> tuple[FloatArray, CauseArray]:
-    """Return values and causes of every query; AdapterError unless there is a number per query."""
+    """Return the value and cause of each query; raise AdapterError for a wrong result."""
     result = measure.score(record)
     spec = measure.spec
     owner = f"measure '{measure.label}'"

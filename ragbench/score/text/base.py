@@ -601,8 +601,8 @@ def metric(*names: str, **declared: Unpack[MetricFields]) -> Callable[[Function]
     A direct call of the function checks its options and texts, and raises `OptionError`. Scorers
     call the undecorated function, since the names of metrics were checked when they were parsed.
     `names` are the metrics that the function computes, `declared` further fields of `Declaration`.
-    OptionError at once for a name that is no text, such as the function itself. The decorator
-    raises OptionError for a wrong range, TypeError for a field that `Declaration` lacks.
+    Raises OptionError for a name that is no text, such as the function of a bare `@metric`. The
+    decorator raises OptionError for a wrong range, TypeError for a field that `Declaration` lacks.
     """
     _check_metric_names(names)
 
