@@ -29,6 +29,8 @@ _POWERS = np.array([float(10**n) for n in range(_WORD)])
 
 _LAST_BYTES = np.array([(1 << 64) - (1 << 8 * (8 - n)) for n in range(9)], np.uint64)
 _ZEROS = np.uint64(0x3030303030303030)
+_ZERO = np.uint8(ord("0"))
+_POINT = ord(".") ^ int(_ZERO)
 _ABOVE_NINE = np.uint64(0x7676767676767676)
 _HIGH_BITS = np.uint64(0x8080808080808080)
 
@@ -79,37 +81,53 @@ def _read_same_places(
     n_before -= places + 1
     # as unsigned words, in which negative numbers are large: one comparison finds both
     is_odd: NDArray[np.bool_] = n_before.view(np.uint64) > np.uint64(_WORD - places)
-    first = ends - 2 * _WORD
-    if first[0] < 0:  # too near to the start for two words before their end
-        is_odd |= first < 0
-        first = np.maximum(first, 0)
+    if ends[0] < 2 * _WORD:  # too near to the start for two words before their end
+        is_odd |= ends < 2 * _WORD
+        ends = np.maximum(ends, 2 * _WORD)
     n_odd = np.count_nonzero(is_odd)
     if n_odd > len(is_odd) // _SELDOM + 2:
         return None
     if n_odd:
         n_before[is_odd] = 0
-    # the digits before the point, less '0', shifted next to the digits after it
-    if int(n_before.max()) < _WORD - places:  # the usual scores fit into the word before their end
-        late = next(words_from(data, first + _WORD))
-        digits = late << np.uint64(8 * places + 8)
+    if int(n_before.max()) < _WORD - places:
+        whole, wrong = _values_with_point(data, ends, n_before, places)
     else:
-        words = words_from(data, first)
-        early, late = next(words), next(words)
-        digits = late << np.uint64(8 * places + 8)
-        digits |= early >> np.uint64(56 - 8 * places)
-    digits ^= _ZEROS
-    digits &= _LAST_BYTES[n_before]
-    digits >>= np.uint64(8 * places)
-    late ^= _ZEROS
-    point = late & (_LAST_BYTES[places + 1] ^ _LAST_BYTES[places])
-    late &= _LAST_BYTES[places]
-    digits |= late
-    whole, wrong = _value(digits)
-    wrong |= point ^ np.uint64((ord(".") ^ ord("0")) << (56 - 8 * places))
+        whole, wrong = _values_around_point(data, ends, n_before, places)
     is_odd |= wrong != 0
     if np.count_nonzero(is_odd) > len(is_odd) // _SELDOM + 2:
         return None
     return whole / _POWERS[places], is_odd
+
+
+def _values_with_point(
+    data: NDArray[np.uint8], ends: Ints, n_before: Ints, places: int
+) -> tuple[Ints, Words]:
+    """Return `_values` of numbers whose digits and point fit into the word before their end."""
+    words = next(words_from(data, ends - _WORD))
+    words ^= _ZEROS ^ np.uint64(_POINT << 8 * (_WORD - 1 - places))
+    words &= _LAST_BYTES[places + 1 :][n_before]
+    return _values(words, _WORD - 1 - places)
+
+
+def _values_around_point(
+    data: NDArray[np.uint8], ends: Ints, n_before: Ints, places: int
+) -> tuple[Ints, Words]:
+    """Return `_values` of numbers of up to 8 digits, with a point before the last `places`."""
+    two_words = words_from(data, ends - 2 * _WORD)
+    early, late = next(two_words), next(two_words)
+    # shifted by a byte, the digits before the point stand next to those after it
+    digits = late << np.uint64(8)
+    early >>= np.uint64(56)
+    digits |= early
+    digits ^= _ZEROS
+    digits &= (_LAST_BYTES >> np.uint64(8 * places))[n_before]
+    late ^= _ZEROS ^ np.uint64(_POINT << 8 * (_WORD - 1 - places))
+    not_point = late & (_LAST_BYTES[places + 1] ^ _LAST_BYTES[places])
+    late &= _LAST_BYTES[places]
+    digits |= late
+    values, wrong = _values(digits)
+    wrong |= not_point
+    return values, wrong
 
 
 def read_number(text: bytes) -> float | None:
@@ -133,7 +151,7 @@ def read_integers(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints | N
     """
     # the usual grades have one digit
     if (ends - starts == 1).all():
-        digits = data[starts] - np.uint8(ord("0"))  # what is below '0' wraps around
+        digits = data[starts] - _ZERO  # what is below '0' wraps around
         return digits.astype(np.int64) if (digits <= 9).all() else None
     fields = _fields(data, starts, ends)
     bare = [field.removeprefix(b"-") for field in fields]
@@ -147,15 +165,22 @@ def _fields(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> list[bytes]:
     return data[spans(starts, ends + 1)].tobytes().split()
 
 
-def _value(words: Words) -> tuple[Ints, Words]:
-    """Return the numbers that words of 8 characters less '0' stand for."""
-    # 0x76 + 10 sets the high bit of a byte, 0x76 + 9 does not
-    wrong = ((words + _ABOVE_NINE) | words) & _HIGH_BITS
-    # eight digits, two at a time, then four, then all, within each word
+def _values(words: Words, point: int = -1) -> tuple[Ints, Words]:
+    """Return the number in each word of 8 digits less '0', and a word that is 0 if it has one.
+
+    Byte number `point` is no digit, and has to be 0; -1: all bytes are digits.
+    """
+    # 0x76 + 10 sets the high bit of a byte, 0x76 + 9 does not; nor does 0x7f + 0
+    wrong = words + (_ABOVE_NINE + np.uint64(9 << 8 * point) if point >= 0 else _ABOVE_NINE)
+    wrong |= words
+    wrong &= _HIGH_BITS
+    # eight digits, two at a time, then all, within each word; the digits before the point count a
+    # tenth of what they do without one
+    weights = [10 ** (6 - byte - (byte < point)) for byte in range(0, _WORD, 2)]
     words = words * np.uint64(10) + (words >> np.uint64(8))
     low, high = words & np.uint64(0xFF000000FF), (words >> np.uint64(16)) & np.uint64(0xFF000000FF)
-    low *= np.uint64(0x000F424000000064)
-    high *= np.uint64(0x0000271000000001)
+    low *= np.uint64(weights[0] << 32 | weights[2])
+    high *= np.uint64(weights[1] << 32 | weights[3])
     low += high
     low >>= np.uint64(32)
     return low.view(np.int64), wrong
@@ -195,7 +220,9 @@ def parse_uniform(text: Pieces) -> ParsedText | None:
     table = separators(data, data[:n_bytes] <= _SPACE, 6)
     if table is None:
         return None
-    if not _BEGINS_NUMBER[data[table[:, 2] + 1]].all():
+    first_bytes = data.take(table[:, 2] + 1, mode="clip")
+    # nearly all ranks begin with a digit; what is below '0' wraps around
+    if not (first_bytes - _ZERO <= 9).all() and not _BEGINS_NUMBER[first_bytes].all():
         return None  # `normalize_lines` tells a blank in an id from a rank of another form
     lines = _line_starts(table)
     parsed = _columns(data, table, lines)
@@ -293,7 +320,7 @@ def separators(data: ByteArray, white: NDArray[np.bool_], columns: int) -> Posit
         return None
     positions = np.flatnonzero(white)
     table = positions.reshape(-1, columns) if len(positions) % columns == 0 else None
-    if table is None or not (data[table[:, -1]] == _NEWLINE).all():
+    if table is None or not (data.take(table[:, -1], mode="clip") == _NEWLINE).all():
         return None
     body = data[: len(white)]
     between = np.count_nonzero(body == _SPACE)

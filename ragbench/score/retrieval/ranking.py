@@ -30,7 +30,7 @@ from ragbench.types.checks import LARGEST_GRADE, has_plain_form, id_bytes, with_
 from ragbench.types.rows import HitBlock, borders, repeated_rows, without_repeats
 from ragbench.types.score_order import NO_STEPS, ScoreSteps
 
-_FEWEST_BITS = 16  # of the filter of rows: 64 KiB fit into the nearest cache
+_FEWEST_BITS = 18  # of the filter of rows: 256 KiB fit into a cache of a core
 _MOST_BITS = 24
 _LOWER = (1 << 32) - 1
 _MANY = 4  # hits per judgement from which the filter saves more than it costs
