@@ -28,6 +28,9 @@ Keep = Callable[[ChatReply], Awaitable[ChatReply]]
 
 _REFUSED_WITHIN_S = 10.0  # a refusal of a parameter comes at once, an answer may take longer
 _LOOK_S = 1.0  # interval of the check for a hanging call
+# of a connection that is refused before any answer: a server that starts beside the run, or a name
+# that is not known at once. More of them would hide for a minute that no server runs there.
+_RETRIES_BEFORE_ANSWER = 1
 _LONGEST_WAIT_S = 300.0  # a server that asks for a longer wait fails the call
 
 
@@ -45,7 +48,7 @@ class Sender:
         self.limit = AdaptiveLimit(limits.concurrency, clock)
         self._backoff = Backoff(seed=0)
         self._access = Access()
-        self._is_unreachable = False
+        self._has_answered = self._is_unreachable = False
 
     async def send(
         self, request: ChatRequest, keep: Keep, refusal: Callable[[], CallFailure | None]
@@ -53,10 +56,10 @@ class Sender:
         """Return the reply as `keep` stored it, with the failed tries before it.
 
         A call counts as running until its reply is stored, so a kill loses no more replies than the
-        limit of concurrent calls. If no connection has succeeded yet and one request has used up
-        its retries, the other requests are tried only once. Errors of `keep`, and other exceptions
-        of the model, pass through. In `attempts`, the tries are in order; it is empty after a first
-        try that succeeds.
+        limit of concurrent calls. A connection that is refused before any answer of the server is
+        tried once more. If a request has used up its retries before any answer, the other requests
+        are tried only once. Errors of `keep`, and other exceptions of the model, pass through. In
+        `attempts`, the tries are in order; it is empty after a first try that succeeds.
 
         Args:
             request: Request to send.
@@ -81,6 +84,7 @@ class Sender:
             try:
                 outcome = refusal() or await self._try(request, left_s)
                 took_s = self._clock() - start
+                self._has_answered |= isinstance(outcome, ChatReply) or outcome.status is not None
                 if isinstance(outcome, ChatReply):
                     self._access.replied()
                     reply = structs.replace(
@@ -124,15 +128,18 @@ class Sender:
         """Return the seconds until the next try."""
         why = ""
         wait_s = failure.retry_after_s or 0.0
-        never_connected = not self._access.has_replied and failure.unconnected
+        never_connected = not self._has_answered and failure.unconnected
+        retries = self._limits.retries
+        if never_connected and failure.unreachable:
+            retries = min(retries, _RETRIES_BEFORE_ANSWER)
         if not failure.retryable:
             pass
         elif never_connected and self._is_unreachable:
-            few = len(attempts) <= self._limits.retries
+            few = len(attempts) <= retries
             why = f"; {_times(attempts)}" + (": no connection has succeeded yet" if few else "")
         elif self._limits.timeout is not None and spent_s >= self._limits.timeout:
             why = f"; no time left of {self._limits.timeout:g} s"
-        elif len(attempts) > self._limits.retries:
+        elif len(attempts) > retries:
             why = f"; {_times(attempts)}" if len(attempts) > 1 else ""
             self._is_unreachable = never_connected
         elif wait_s > _LONGEST_WAIT_S:

@@ -84,6 +84,16 @@ def test_a_wrong_one_among_many_of_one_width(wrong):
     assert read_decimals(*column([*texts, wrong, *texts])) is None
 
 
+@pytest.mark.parametrize("places", range(1, 8))
+def test_a_digit_in_the_place_of_the_point(places):
+    texts = [f"{n % 7}.{n:0{places}d}"[: places + 2] for n in range(500)]
+
+    no_point = "7" * (places + 2)
+    assert read_decimals(*column([*texts, no_point]))[-1] == float(no_point)
+    for wrong in "/:,\x7f":
+        assert read_decimals(*column([*texts, f"1{wrong}{'0' * places}", *texts])) is None
+
+
 NO_NUMBERS = "nan NaN 1_0 x - . -. 1.2.3 1-2 --1 1e 12a.5 0x1 1,5 1.5_0 1..5 \u0661 +-1"
 
 

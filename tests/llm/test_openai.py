@@ -2,7 +2,9 @@
 
 import json
 import math
+import socket
 import ssl
+import time
 
 import pytest
 
@@ -13,7 +15,7 @@ from ragbench.llm.server import Server
 from ragbench.records.codec import from_json, to_json
 from ragbench.types import Cause
 from tests.chat_server import FAULTS, Answer, ChatServer
-from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
+from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking, engine_before
 from tests.store.rows import query
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -255,8 +257,6 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(
     monkeypatch, assert_message
 ):
     # A wrong address must not cost every item all its tries; a server that starts later answers
-    from tests.llm.conftest import engine_before
-
     monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.01)
     with ChatServer(GOOD) as server:
         url, port = server.url, int(server.url.split(":")[2].split("/")[0])
@@ -264,7 +264,7 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(
     with engine_before(url, limits=limits) as engine:
         outcomes = ask_many(engine, [asking(str(i)) for i in range(80)])
         tries = [len(failure.attempts) for failure in outcomes]
-        assert max(tries) == 4
+        assert max(tries) == 2
         assert tries[50:] == [1] * 30, "those that were not under way"
         assert_message(outcomes[-1].detail)
 
@@ -272,6 +272,39 @@ def test_where_nobody_was_there_the_others_are_tried_once_until_somebody_is(
             assert engine.ask(asking("a")).text == GOOD
             assert engine.ask(asking("b")).text == GOOD, "tried again, as ever"
             assert server.counters.requests == 3
+
+
+def refused_port():
+    """Return a port of this machine at which no server listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_a_server_that_does_not_run_is_reported_after_one_more_try():
+    # with the waits and the retries of a run; seven tries wait for 15 s at least
+    with engine_before(f"http://127.0.0.1:{refused_port()}/v1", limits=Limits()) as engine:
+        start = time.monotonic()
+        outcomes = ask_many(engine, [asking(str(i)) for i in range(40)])
+        took_s = time.monotonic() - start
+
+    assert {outcome.exit_code for outcome in outcomes} == {7}
+    assert {len(outcome.attempts) for outcome in outcomes} <= {1, 2}
+    assert took_s < 12
+
+
+@pytest.mark.parametrize("answer", [Answer(GOOD), Answer("loading", status=503)])
+def test_a_server_that_restarts_after_an_answer_is_tried_again(monkeypatch, answer):
+    monkeypatch.setattr("ragbench.llm.limits._FIRST_BACKOFF_S", 0.01)
+    port = refused_port()
+    limits = Limits(concurrency=1, retries=3, timeout=60)
+    with engine_before(f"http://127.0.0.1:{port}/v1", limits=limits) as engine:
+        with ChatServer(answer, port=port):
+            ask_many(engine, [asking("before")])
+        outcomes = ask_many(engine, [asking("while it restarts")])
+
+    assert [len(outcome.attempts) for outcome in outcomes] == [4]
+    assert outcomes[0].unreachable
 
 
 SECRET = "sk-planted-0123456789abcdef"
