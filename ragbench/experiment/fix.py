@@ -393,6 +393,7 @@ class RunReader:
             weighable=weighable,
             latency_ms=self._latency(),
             passage_tokens=sum(tokens) / len(tokens) if tokens else None,
+            characters=self._characters(),
         )
 
     def _failures(self, name: str, ids: Sequence[str]) -> BoolArray:
@@ -485,6 +486,14 @@ class RunReader:
         for name in ids:
             metadata.append(self.metadata.get(query_of(name), {}))
         return clusters_by(path, ids, metadata, file=self.folder)[0]
+
+    def _characters(self) -> dict[str, float]:
+        """Return the characters that each ranking gives to read; empty if about as many."""
+        characters = {}
+        for system in self.summary.systems:
+            if system.name in self.rankings and system.reading is not None:
+                characters[system.name] = system.reading.characters
+        return characters
 
     def _latency(self) -> dict[str, float]:
         """Return the median milliseconds of each retriever whose time is known."""

@@ -28,6 +28,7 @@ from ragbench.records.summary import (
     PreferenceSummary,
     RunCost,
     Spending,
+    SystemReading,
     TokenCounts,
 )
 from ragbench.score.judge.verdicts import JudgeResults
@@ -289,6 +290,7 @@ class Results:
         preferences: Preferences of each judge that compares pairs of answers.
         filled: Judgements with those of a model; None if no model judges passages.
         comparisons: Record of `comparisons.json`.
+        readings: System -> the text that it reads; empty if all read about as much.
         causes: System -> the cause of each query.
         hits: Ranking of passages -> the stored hits of each query, with the gold that they meet.
         further_hits: The same of its rankings after the first one, by their number.
@@ -317,6 +319,7 @@ class Results:
     preferences: list[Preferences] = field(default_factory=list)
     filled: Filled | None = None
     comparisons: Comparisons = field(default_factory=no_comparisons)
+    readings: dict[str, SystemReading] = field(default_factory=dict)
     causes: Mapping[str, SystemCauses] = field(default_factory=dict)
     hits: dict[str, Sequence[HitsRow]] = field(default_factory=dict)
     further_hits: dict[str, dict[int, Sequence[HitsRow]]] = field(default_factory=dict)

@@ -326,6 +326,7 @@ def _summarize_system(
         scores_by={
             slicing.field: _score_slices(slicing, system, plan) for slicing in plan.slicings
         },
+        reading=results.readings.get(system.name),
         answers=counts,
         tokens=tokens_of(usage),
         usd=usage.usd,

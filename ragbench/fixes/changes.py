@@ -14,6 +14,7 @@ from ragbench.fixes.cross_fitting import Gain, choose, gain_of, parts_of
 from ragbench.fixes.fusion_table import FusionSetting
 from ragbench.fixes.rankings import StoredRankings
 from ragbench.records.fixes import ChangeKind, FusedRetriever, PricedChange, Promise
+from ragbench.records.summary import UNLIKE_READING
 from ragbench.types import FloatArray, IntArray
 from ragbench.types.rows import BoolArray
 
@@ -61,6 +62,8 @@ class PricedRun:
         weighable: Retrievers of these whose stored scores a fusion would get.
         latency_ms: Retriever -> median time of a query; absent if it is not known.
         passage_tokens: Tokens of a passage, about; None if no text is stored.
+        characters: Retriever -> characters that are read of its hits for a question; empty if all
+            retrievers read about as many.
     """
 
     rankings: StoredRankings
@@ -77,6 +80,7 @@ class PricedRun:
     weighable: Sequence[str] = ()
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     passage_tokens: float | None = None
+    characters: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def query_ids(self) -> Sequence[str]:
@@ -169,7 +173,18 @@ class PricedRun:
             reach=reach,
             tokens=self.passage_tokens and further * self.passage_tokens,
             latency_ms=sum(t or 0.0 for t in times[:-1]) - (times[-1] or 0.0) if is_known else None,
+            text_ratio=self._text_ratio(retriever, passages),
         )
+
+    def _text_ratio(self, retriever: str | None, passages: int) -> float | None:
+        """Return the text of hits of another retriever, divided by that of the base now."""
+        if retriever == self.base:
+            return None
+        characters, of_base = map(self.characters.get, (retriever or "", self.base))
+        if not characters or not of_base:
+            return None
+        ratio = characters / of_base * passages / self.read
+        return ratio if max(ratio, 1 / ratio) >= UNLIKE_READING else None
 
     def _mean_read(self, k: int) -> float:
         """Return the mean number of passages that a generator reads of the first k hits."""

@@ -32,6 +32,9 @@ NOT_LOST: frozenset[AnswerCause] = frozenset(("right", "found"))
 # Name of the metric that is 1 for each answer with the cause `right`.
 RIGHT = "right"
 
+# Name of the score that is 1 for each question whose gold is in as much text as the baseline reads.
+EQUAL_TEXT = "found@equal_text"
+
 # Name of the score that is 1 for each question of which a forbidden passage was read.
 LEAK_READ = "leak_read"
 

@@ -366,6 +366,8 @@ class Comparisons(Record):
         over_sources: Differences between retrievers and the retrievers that they use.
         controls: Differences of controls.
         causes: Moves of queries between causes, for each system and its baseline.
+        reading: Comparisons of retrievers that read equal amounts of text; None if they read
+            about equal ones anyway, or if gold is whole documents.
     """
 
     schema: str = COMPARISON_SCHEMA
@@ -384,12 +386,14 @@ class Comparisons(Record):
     over_sources: tuple[OverSource, ...] = optional(())
     controls: tuple[ControlDifference, ...] = optional(())
     causes: tuple[CauseFlow, ...] = optional(())
+    reading: MeasureComparison | None = optional()
 
     __repr__ = short_repr
 
     def measure(self, name: str) -> MeasureComparison | None:
         """Return the comparisons by the measure of this exact name."""
-        return next((family for family in self.measures if family.measure == name), None)
+        families = (*self.measures, *(() if self.reading is None else (self.reading,)))
+        return next((family for family in families if family.measure == name), None)
 
 
 def no_comparisons() -> Comparisons:

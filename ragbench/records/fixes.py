@@ -147,6 +147,8 @@ class PricedChange(Record):
         tokens: Further input tokens a question, about; None if no text tells.
         latency_ms: Further milliseconds a question (median); None if they are not known.
         repeats: Repetitions of each question; each counts as its share of the question.
+        text_ratio: Text that is read after the change, divided by that of now; None if it is not
+            known, or about as much.
     """
 
     kind: ChangeKind
@@ -168,6 +170,7 @@ class PricedChange(Record):
 
     reach: int = optional(0)
     repeats: int = optional(1)
+    text_ratio: float | None = optional()
 
     @property
     def net(self) -> Quantity:

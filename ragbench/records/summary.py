@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from ragbench.errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_UNDECIDED, EXIT_UNREACHABLE
 from ragbench.records.audit import Audit
-from ragbench.records.causes import AnswerCause, CauseShare, Quantity
+from ragbench.records.causes import EQUAL_TEXT, AnswerCause, CauseShare, Quantity
 from ragbench.records.gate import Decision, exit_code_of
 from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, RunCounts, SystemScore
@@ -16,6 +16,8 @@ from ragbench.types.json_fields import Meaning, Prose, Record, optional
 from ragbench.types.scores import Cause
 
 SUMMARY_SCHEMA = "ragbench.summary/1"
+# Ratio of the texts that two systems read from which on reports compare equal texts.
+UNLIKE_READING = 1.25
 # Start of a warning with the first failure of a system.
 FIRST_TO_FAIL = "the first to fail: "
 
@@ -156,11 +158,31 @@ class Timing(Record):
         return self.systems.get(system, SystemTiming())
 
 
+class SystemReading(Record):
+    """Text that a system reads for a question, and its gold within the text of the baseline."""
+
+    characters: Annotated[
+        float,
+        Meaning(
+            "Mean number of characters of the passages that are read for a question; of a "
+            "retriever alone, of its first hits, as many as the causes count."
+        ),
+    ]
+    score: Annotated[
+        SystemScore | None,
+        Meaning(
+            "Share of the questions whose gold is in as much text, in the order of the hits, as "
+            "the baseline reads; null for a system that is no retriever, and where gold is whole "
+            "documents."
+        ),
+    ] = optional()
+
+
 class SystemSummary(Record):
     """A system with its scores, causes and costs.
 
-    `baseline_by` returns the system that it is compared with by a score, None for the baseline
-    itself.
+    `score` returns the score of a name, also that of `reading`. `baseline_by` returns the system
+    that it is compared with by a score, None for the baseline itself.
     """
 
     name: Annotated[str, Meaning("`bm25`, `bm25/extractive`, `given`.")]
@@ -219,6 +241,13 @@ class SystemSummary(Record):
         Mapping[str, Mapping[str, Mapping[str, SystemScore]]],
         Meaning("Field -> slice -> score name -> score over the queries of the slice."),
     ] = optional({})
+    reading: Annotated[
+        SystemReading | None,
+        Meaning(
+            "Text that it reads, if passages are parts of documents and systems read unlike "
+            "amounts."
+        ),
+    ] = optional()
     answers: Annotated[
         AnswerCounts | None, Meaning("Numbers of answers, if each query has several.")
     ] = optional()
@@ -242,6 +271,12 @@ class SystemSummary(Record):
             "repeated."
         ),
     ] = optional({})
+
+    def score(self, name: str) -> SystemScore | None:
+        """Return the score of a name, `found@equal_text` too; None without it."""
+        if name == EQUAL_TEXT:
+            return None if self.reading is None else self.reading.score
+        return self.scores.get(name)
 
     def baseline_by(self, score: str) -> str | None:
         """Return the system that this one is compared with by a score.

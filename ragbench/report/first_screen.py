@@ -20,6 +20,8 @@ _MOST_SENTENCES = 2
 # Head of a column of differences: `vs bm25`; a longer name stands in the row of the baseline.
 _VERSUS = "vs "
 _LONGEST_BASELINE = 24
+# Head of the column of the text that a system reads for a question.
+READ_HEAD = "characters read"
 # characters of the name of a row on a terminal
 _LONGEST_NAME = 30
 
@@ -57,12 +59,13 @@ def main_table(page: Layout, summary: Summary, screen: Screen) -> Table | None:
     if not numbers:
         return None
     systems = _systems(numbers, summary)
+    readings = [_characters(names[0], summary) for names in systems]
     longest = _LONGEST_NAME if screen.is_terminal else sys.maxsize
     for n_intervals in (2, 1):
-        table = _table(numbers, systems, n_intervals, longest)
+        table = _table(numbers, systems, readings, n_intervals, longest)
         if "" not in draw_table(table, screen):  # an empty line begins a further table
             return table
-    return _table(numbers, systems, 0, longest)
+    return _table(numbers, systems, readings, 0, longest)
 
 
 def footnote(table: Table | None, confidence: float) -> str:
@@ -132,8 +135,20 @@ def _systems(numbers: Sequence[_Number], summary: Summary) -> list[tuple[str, ..
     return [names for names in rows if names[0] not in of_pairs]
 
 
+def _characters(name: str, summary: Summary) -> float | None:
+    """Return the characters that a system reads for a question; None if no report needs them."""
+    for system in summary.systems:
+        if printable(system.name) == name and system.reading is not None:
+            return system.reading.characters
+    return None
+
+
 def _table(
-    numbers: Sequence[_Number], systems: Sequence[tuple[str, ...]], n: int, longest: int
+    numbers: Sequence[_Number],
+    systems: Sequence[tuple[str, ...]],
+    readings: Sequence[float | None],
+    n: int,
+    longest: int,
 ) -> Table:
     """Return the table of all systems; the first `n` measures have intervals."""
     names = [names[0] for names in systems]
@@ -151,6 +166,9 @@ def _table(
                 against = f"{_VERSUS}baseline"
             columns.append(TableColumn(against, "number"))
             cells.append([_difference(number.differences, place) for place in places])
+    if any(readings):
+        columns.append(TableColumn(READ_HEAD, "number", breaks=True))
+        cells.append([TableCell(f"{n:,.0f}" if n else fmt.MISSING, n) for n in readings])
     return Table(tuple(columns), tuple(zip(*cells, strict=True)))
 
 

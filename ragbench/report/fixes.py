@@ -269,7 +269,7 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
     if change.kind != "passages":
         verdict = "surely better" if change.is_better else "no difference shown"
         verdict += f" {AFTER_CORRECTION}" if change.needs_correction else ""
-        words.append(f"{verdict} ({_gain(change.gain, change.interval)})")
+        words.append(f"{verdict} ({_gain(change.gain, change.interval)}{text_words(change)})")
     if change.kind in ("near_duplicates", "neighbours", "refusal"):
         words.append("in your code")
     if further := round(change.further, 1):
@@ -280,6 +280,11 @@ def _cells(change: PricedChange, fixes: FixList) -> tuple[TableCell, ...]:
     if change.latency_ms is not None and abs(change.latency_ms) >= 1:
         words.append(f"{change.latency_ms:+.0f} ms")
     return tuple(map(label, (change.text, moved, count, "; ".join(words))))
+
+
+def text_words(change: PricedChange) -> str:
+    """Return the text that is read after a change: `, with 9.7 times the text`; '' if unknown."""
+    return "" if change.text_ratio is None else f", with {change.text_ratio:.2g} times the text"
 
 
 def _gain(gain: float, ends: tuple[float, float]) -> str:
@@ -305,7 +310,8 @@ def _promise(fixes: FixList) -> str:
         return (
             f"no change is surely better; {name} has the largest promise: {low} to {high} of {of}"
         )
-    return f"{name} surely helps: of {of} questions it finds about {round(best.gain)} more"
+    n_more = f"about {round(best.gain)} more{text_words(best.change)}"
+    return f"{name} surely helps: of {of} questions it finds {n_more}"
 
 
 def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
@@ -319,12 +325,14 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
     if best.is_better:
         low, high = map(_number, best.untouched)
         n_more = f"finds about {_number(best.gain)[1:]} more of {questions(fixes.of)} questions"
-        yield f"next: {printable(best.change.text)}{equals}: surely better, {n_more}"
+        text = text_words(best.change)
+        yield f"next: {printable(best.change.text)}{equals}: surely better, {n_more}{text}"
         yield f"  on as many new questions that is from {low} to {high}"
         yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
     promise = f"{printable(best.change.text)}{equals}"
-    gain = f"{_gain(best.gain, best.interval)}, of {questions(fixes.of)} questions"
+    of = f"of {questions(fixes.of)} questions{text_words(best.change)}"
+    gain = f"{_gain(best.gain, best.interval)}, {of}"
     after = f" {AFTER_CORRECTION}" if best.interval[0] > 0 else ""
     yield f"no change is surely better{after}; the largest promise is {promise}: {gain}"
     yield f"  ragbench fix {printable(arguments)} --write best.yaml --best writes it all the same"

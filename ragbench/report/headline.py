@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ragbench.records.causes import (
     CAUSES,
+    EQUAL_TEXT,
     RIGHT,
     AnswerCause,
     Quantity,
@@ -15,9 +16,16 @@ from ragbench.records.causes import (
 )
 from ragbench.records.comparison import Comparisons, Difference, MeasureComparison, leaders
 from ragbench.records.score import SystemScore
-from ragbench.records.summary import CheapestSystem, Summary, SystemSummary, cost_text
+from ragbench.records.summary import (
+    UNLIKE_READING,
+    CheapestSystem,
+    Summary,
+    SystemSummary,
+    cost_text,
+)
 from ragbench.report import text as fmt
 from ragbench.report.base import AFTER_CORRECTION, Outcome
+from ragbench.types import Direction
 from ragbench.types.display import printable
 
 
@@ -71,7 +79,8 @@ def lead(summary: Summary, comparisons: Comparisons) -> str:
 def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     """Return the measure of the first sentence: `right`, else `found@k`, else the first measure.
 
-    The user's systems decide, or all systems if none of these has a score. A measure that tells
+    If retrievers read unlike amounts of text, `found@equal_text` takes the place of `found@k`. The
+    user's systems decide, or all systems if none of these has a score. A measure that tells
     nothing comes after others, unless it counts questions. There is no measure if nothing was
     scored, or if no retriever has retrieved any gold: then the reason says more.
     """
@@ -93,8 +102,15 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
         names = list(scored)
         names.sort(key=lambda name: (name != RIGHT, counted_cause(name) is None, name in silent))
         if names:
-            return None if _is_mute(names[0], rivals, silent) else names[0]
+            first = at_equal_text(names[0], comparisons)
+            return None if _is_mute(names[0], rivals, silent) else first
     return None
+
+
+def at_equal_text(measure: str, comparisons: Comparisons) -> str:
+    """Return `found@equal_text` for `found@k` if retrievers were compared so, else the measure."""
+    is_found = counted_cause(measure) == "found"
+    return EQUAL_TEXT if is_found and comparisons.reading is not None else measure
 
 
 def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[str]) -> bool:
@@ -115,18 +131,27 @@ def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[
 def leading_systems(measure: str, summary: Summary) -> list[SystemSummary]:
     """Return the systems that a report names first by a measure, as `leaders` orders them.
 
-    Controls and systems without a mean do not compete.
+    Controls and systems without a mean do not compete. Of two with equal means the one that reads
+    less text comes first.
     """
-    systems, means = {}, {}
+    systems, means = dict[str, SystemSummary](), dict[str, float | None]()
+    direction: Direction = "higher"
     for system in summary.systems:
-        if system.role != "control" and measure in system.scores:
+        score = system.score(measure)
+        if system.role != "control" and score is not None:
             systems[system.name] = system
-            means[system.name] = system.scores[measure].mean
+            means[system.name] = score.mean
+            # all scores of a measure share the direction
+            direction = score.direction
     if not systems:
         return []
-    # all scores of a measure share the direction
-    direction = next(iter(systems.values())).scores[measure].direction
-    return [systems[name] for name in leaders(means, summary.user_systems, direction)]
+    leading = [systems[name] for name in leaders(means, summary.user_systems, direction)]
+    if len(leading) > 1 and means[leading[0].name] == means[leading[1].name]:
+        # of equal systems, the one that reads less text is better
+        ratio = _reading_ratio(leading[0], leading[1]) or 1.0
+        if ratio >= UNLIKE_READING:
+            leading[:2] = leading[1::-1]
+    return leading
 
 
 def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
@@ -148,10 +173,12 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     if not systems:
         return f"no system has a value of {printable(measure)}: nothing was scored"
     first, *rivals = systems
-    if first.scores[measure].aggregate == "sum":
+    score = first.score(measure)
+    if score is not None and score.aggregate == "sum":
         return f"{printable(measure)} is a sum over the queries: no system is better by it"
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
     place = _Standing.of(first, measure, family)
+    reading = _reading_words(summary, comparisons) if measure == EQUAL_TEXT else ""
     is_users = first.name in summary.user_systems
     peers = []
     for system in rivals:
@@ -164,7 +191,48 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     for rival in rivals[len(peers) :]:
         difference = family.between(first.name, rival.name)
         parts.append(place.aside(_Standing.of(rival, measure, family), difference))
-    return "; ".join(parts)
+    if measure == RIGHT:
+        parts += _equal_text_clause(first, rivals[0], comparisons) if rivals else []
+    return reading + "; ".join(parts)
+
+
+def _reading_words(summary: Summary, comparisons: Comparisons) -> str:
+    """Return the start of a sentence on equal text, with its amount: that of the baseline."""
+    pairs = () if comparisons.reading is None else comparisons.reading.comparisons
+    for name in [pair.baseline for pair in pairs]:
+        base = summary.system(name)
+        if base is not None and base.reading is not None:
+            return f"reading equal text ({base.reading.characters:,.0f} characters a question), "
+    return "reading equal text, "
+
+
+def _equal_text_clause(
+    first: SystemSummary, rival: SystemSummary, comparisons: Comparisons
+) -> list[str]:
+    """Return the gold that the retriever of a system finds in equal text, if it reads more."""
+    ratio, family = _reading_ratio(first, rival), comparisons.reading
+    if ratio is None or ratio < UNLIKE_READING or family is None:
+        return []
+    difference = family.between(first.retriever or "", rival.retriever or "")
+    if difference is None:
+        return []
+    result = _GOLD_RESULTS.get(outcome_of(difference, family.direction), "finds as much gold")
+    return [f"reading equal text, {printable(first.retriever or '')} {result}"]
+
+
+# Verdict on the gold that a retriever finds in equal text -> the words of a sentence.
+_GOLD_RESULTS: Mapping[Outcome, str] = {
+    "better": "finds more gold",
+    "worse": "finds less gold",
+    "not shown": "is not shown to find more gold",
+}
+
+
+def _reading_ratio(system: SystemSummary, other: SystemSummary) -> float | None:
+    """Return the text that a system reads, divided by that of another one; None if not known."""
+    if system.reading is None or other.reading is None or not other.reading.characters:
+        return None
+    return system.reading.characters / other.reading.characters
 
 
 def lost_sentence(summary: Summary, comparisons: Comparisons, most: int = len(CAUSES)) -> str:
@@ -182,9 +250,17 @@ def lost_sentence(summary: Summary, comparisons: Comparisons, most: int = len(CA
     systems = [] if measure is None else leading_systems(measure, summary)
     if measure is None or not systems:
         return ""
+    name = printable(systems[0].name)
+    if measure == EQUAL_TEXT:  # causes are those of the first k hits
+        measure = next(filter(_counts_hits, systems[0].scores), measure)
+        name += f" with {fmt.counted(summary.hits_read or 0, 'hits')}"
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
     parts = list(_losses(systems[0], _Standing.of(systems[0], measure, family), most))
-    return f"{printable(systems[0].name)} {'; '.join(parts)}" if parts else ""
+    return f"{name} {'; '.join(parts)}" if parts else ""
+
+
+def _counts_hits(measure: str) -> bool:
+    return counted_cause(measure) == "found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +277,7 @@ class _Standing:
         n_unsupported: Number of right answers in which a judge found claims without support.
         is_repeated: True if `n` is a mean over repetitions of the app.
         n_failed: Number of questions without an answer; a mean over repetitions.
+        system: The system.
     """
 
     name: str
@@ -212,11 +289,14 @@ class _Standing:
     n_unsupported: Quantity
     is_repeated: bool
     n_failed: Quantity
+    system: SystemSummary
 
     @classmethod
     def of(cls, system: SystemSummary, measure: str, family: MeasureComparison) -> _Standing:
         """Return the standing of a system that has a mean of the measure."""
-        score, name = system.scores[measure], printable(system.name)
+        score, name = system.score(measure), printable(system.name)
+        if score is None:
+            raise KeyError(measure)
         if any(comparison.baseline == system.name for comparison in family.comparisons):
             name = f"baseline {name}"
         noise, is_count = system.noise.get(measure), counted_cause(measure) is not None
@@ -235,7 +315,7 @@ class _Standing:
         n_unsupported = system.right_unsupported if measure == RIGHT else 0
         is_repeated = noise is not None and noise.app is not None
         counts = (n_right, n_judged, n_unjudged, n_unsupported)
-        return cls(name, measure, score, *counts, is_repeated, n_failed)
+        return cls(name, measure, score, *counts, is_repeated, n_failed, system)
 
     @property
     def is_count(self) -> bool:
@@ -253,7 +333,8 @@ class _Standing:
             return f"{self.name} answers {questions}{self._unsupported}"
         gold = "all gold" if counts_all_gold(self.measure) else "the gold"
         k = self.measure.rpartition("@")[2]
-        depth = f" in its first {fmt.counted(int(k), 'hits')}" if k.isdecimal() else ""
+        hits = "hit" if k == "1" else f"{k} hits"
+        depth = f" in its first {hits}" if k.isdecimal() else ""
         return f"{self.name} finds {gold} of {questions}{depth}"
 
     @property
@@ -284,7 +365,7 @@ class _Standing:
         """Return the other system with its result, and the verdict on the difference from it."""
         is_same = difference is not None and outcome_of(difference, "higher") == "identical"
         if is_same and self.is_count and self.n and not self._scope(other, difference):
-            return f"{other.name} the same ones"
+            return f"{other.name} the same ones{self._text_of_larger(other)}"
         return f"{other.name} {other.value(self)}: {self._verdict(other, difference)}"
 
     def aside(self, other: _Standing, difference: Difference | None) -> str:
@@ -325,7 +406,23 @@ class _Standing:
         is_paired = difference.n_baseline is None
         numbers = _with_ends(difference, difference.n if self.is_count and is_paired else None)
         numbers += f", over {scope}" if scope else ""
+        if (ratio := self._text_ratio(other)) is not None:
+            numbers += f", with {ratio:.2g} times the text"
         return f"{_VERDICTS[outcome]} ({numbers}{_reason(difference)})"
+
+    def _text_of_larger(self, other: _Standing) -> str:
+        """Return in brackets how much more text one of two systems reads; '' if about as much."""
+        if (ratio := self._text_ratio(other)) is None:
+            return ""
+        name = self.name if ratio > 1 else other.name
+        return f" ({name} reads {max(ratio, 1 / ratio):.2g} times as much text)"
+
+    def _text_ratio(self, other: _Standing) -> float | None:
+        """Return the text that this system reads, divided by that of another; None if alike."""
+        ratio = _reading_ratio(self.system, other.system)
+        if ratio is None or not self.is_count or self.measure == EQUAL_TEXT:
+            return None
+        return ratio if max(ratio, 1 / ratio) >= UNLIKE_READING else None
 
 
 _VERDICTS: Mapping[Outcome, str] = {

@@ -10,7 +10,7 @@ from itertools import product
 from msgspec import structs
 
 from ragbench.records import summary as records
-from ragbench.records.causes import RIGHT
+from ragbench.records.causes import EQUAL_TEXT, RIGHT
 from ragbench.records.comparison import (
     ComparedRuns,
     Comparisons,
@@ -80,6 +80,8 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         comparisons = structs.replace(comparisons, confidence=summary.confidence)
     families = {family.measure: family for family in comparisons.measures}
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
+    if comparisons.reading is not None:
+        families[EQUAL_TEXT] = comparisons.reading
     groups = _group(summary.systems)
     sections = _sections(groups, summary, families, silent)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
@@ -166,7 +168,10 @@ def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, 
     """Return the scores of each section: kind and judge -> system -> measure -> score."""
     groups: dict[Group, dict[str, dict[str, SystemScore]]] = {}
     for system in systems:
-        for measure, score in system.scores.items():
+        scores = dict(system.scores)
+        if (score := system.score(EQUAL_TEXT)) is not None:
+            scores = {EQUAL_TEXT: score, **scores}
+        for measure, score in scores.items():
             group = (score.kind or "generation", score.judge or "")
             groups.setdefault(group, {}).setdefault(system.name, {})[measure] = score
     # along the pipeline
@@ -188,6 +193,8 @@ def _headlines(
         measure = _telling_measure(scores, silent)
         if measure is None:
             continue
+        if measure == first == EQUAL_TEXT:  # then the same hits of each
+            measure = next((name for name in _scored(scores) if name != first), measure)
         # the first sentence of the report has been on this measure
         text = [] if measure == first else [headline(measure, summary, comparisons)]
         sentences += filter(None, ["; ".join([*text, *section.labels])])

@@ -12,7 +12,7 @@ from ragbench.records.causes import CauseRow
 from ragbench.report import text as fmt
 from ragbench.report.causes import count_unjudged, present_causes, unjudged_sentence
 from ragbench.report.explanation import Explanation, data_rows
-from ragbench.report.first_screen import next_commands
+from ragbench.report.first_screen import READ_HEAD, next_commands
 from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lead_measure, leading_systems
@@ -71,14 +71,21 @@ def _count_table(explanation: Explanation) -> Table:
         if system.name not in read:
             systems.append(system)
     causes = present_causes(systems)
+    has_reading = any(system.reading is not None for system in systems)
     rows = []
     for system in systems:
         counts = [system.causes.get(cause, 0) for cause in causes]
         cells = []
         for n in counts:
             cells.append(TableCell(fmt.questions(n) if n else fmt.MISSING, n))
+        if has_reading:
+            reading = system.reading
+            cells.append(
+                TableCell(fmt.MISSING if reading is None else f"{reading.characters:,.0f}")
+            )
         rows.append((label(system.name), *cells))
-    columns = (TableColumn(fmt.cause_words(cause), "number") for cause in causes)
+    columns = [TableColumn(fmt.cause_words(cause), "number") for cause in causes]
+    columns += [TableColumn(READ_HEAD, "number")] if has_reading else []
     totals = sorted({fmt.total_of(system.causes) for system in systems})
     questions = fmt.counted(totals[0], "questions") if len(totals) == 1 else "questions"
     title = f"{printable(explanation.summary.name)}: {questions}, and where answers are lost"

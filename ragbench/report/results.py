@@ -396,7 +396,8 @@ def _whole(page: Layout, summary: Summary) -> Iterator[Block]:
 
 def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
     """Return the parts that one screen leaves out, in words."""
-    n_shown = 0 if table is None else sum(column.breaks for column in table.columns)
+    titles = {measure.title for section in page.sections for measure in section.measures}
+    n_shown = 0 if table is None else sum(head in titles for head in table.heads)
     n_measures = sum(len(section.measures) for section in page.sections) - n_shown
     n_passed = sum(gate.verdict == "pass" for gate in page.gates)
     counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}

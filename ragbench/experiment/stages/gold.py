@@ -54,6 +54,7 @@ class GoldFacts:
     _facts: dict[RankingKey, Sequence[RankingFacts]] = field(default_factory=dict)
     _placed: dict[RankingKey, PlacedRankings] = field(default_factory=dict)
     _orders: dict[RankingKey, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    _with_answer: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def rules(self) -> CauseRules:
@@ -115,6 +116,21 @@ class GoldFacts:
         query = self.plan.queries[row]
         answers = self.plan.collection.answers.get(query.id)
         return GoldWords(answers, query.text) if answers else None
+
+    def documents_with_answer(self, row: int) -> tuple[str, ...]:
+        """Return the relevant documents of a query whose text has a gold answer, as `found` asks.
+
+        Without a corpus, or a gold answer that a text could have, there are none.
+        """
+        if row not in self._with_answer:
+            words, names = self.words(row), list[str]()
+            if words is not None and words.can_be_found:
+                for name in self.relevant.get(self.plan.ids[row], ()):
+                    document = self.plan.corpus.get(name)
+                    if document is not None and words.find_in(document.full_text, self.rules.words):
+                        names.append(name)
+            self._with_answer[row] = tuple(names)
+        return self._with_answer[row]
 
     def facts(self, ranking: RetrieverRun | None) -> Sequence[RankingFacts]:
         """Return the ranks at which a ranking meets the gold of each query, in their order.

@@ -39,6 +39,7 @@ from ragbench.experiment.stages.model_judgements import (
     TakeJudgements,
 )
 from ragbench.experiment.stages.preferences import JudgePairs
+from ragbench.experiment.stages.reading import add_reading
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
@@ -236,6 +237,7 @@ def run_stages(resources: Resources, store: StageStore, progress: Progress) -> R
     find_causes(plan, outputs[graph.judgements].gold, results)
     compare = Compare(plan, results.compared_systems)
     compare.add(engine.run([compare], outputs), results)
+    add_reading(outputs[graph.judgements].gold, results)
     results.work = engine.counters.work
     results.kept_failures = engine.counters.count_kept_failures()
     results.systems = [replace(s, costs=costs_of(results, s.name)) for s in results.systems]

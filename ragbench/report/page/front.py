@@ -16,6 +16,7 @@ from ragbench.records.causes import (
     CAUSE_CHANGES,
     CAUSE_SAYS,
     CAUSES,
+    EQUAL_TEXT,
     NOT_LOST,
     RIGHT,
     AnswerCause,
@@ -38,7 +39,7 @@ from ragbench.report.causes import (
     with_causes,
 )
 from ragbench.report.first_screen import main_table
-from ragbench.report.fixes import listed
+from ragbench.report.fixes import listed, text_words
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.layout import lay_out
@@ -264,6 +265,8 @@ def _plain_head(name: str) -> str:
     """Return the head of a column in words: `gold in the first 5 hits` for `found@5`."""
     if name == RIGHT:
         return "right answers"
+    if name == EQUAL_TEXT:
+        return "gold in equal text"
     k = name.rpartition("@")[2]
     if counted_cause(name) != "found" or not k.isdecimal():
         return name
@@ -296,7 +299,7 @@ def _rank_systems(measure: str, summary: Summary) -> list[str]:
     """Return the names of the systems with a mean of a measure, the best first, then controls."""
     keys = {}
     for system in summary.systems:
-        score = system.scores.get(measure)
+        score = system.score(measure)
         if score is not None and score.mean is not None:
             mean = score.mean if score.direction == "lower" else -score.mean
             keys[system.name] = (system.role == "control", mean)
@@ -436,7 +439,8 @@ def _effect(change: PricedChange, fixes: FixList, *, is_better: bool) -> str:
     if change.kind == "passages":
         tokens = "" if change.tokens is None else f", some {change.tokens:,.0f} tokens"
         return f"{text}; sends {change.further:.0f} more passages a question{tokens}"
-    return f"{text}: {'surely better' if is_better else 'no difference shown'}"
+    verdict = "surely better" if is_better else "no difference shown"
+    return f"{text}: {verdict}{text_words(change)}"
 
 
 def _parts_to_change(causes: Mapping[AnswerCause, Quantity]) -> Iterator[Change]:
