@@ -204,7 +204,7 @@ def max_drop(margin: float) -> Rule:
 def _by_interval(d: FloatArray, baseline: FloatArray, margin: float) -> Verdict:
     if not d.any():
         return "pass"
-    interval = _interval(d, baseline)
+    interval = interval_of(d, baseline)
     if interval.upper < -margin:
         return "fail"
     return "pass" if interval.lower > -margin else "undecided"
@@ -230,14 +230,14 @@ def default(d: FloatArray, baseline: FloatArray) -> Verdict:
     """Decide as a gate without a limit."""
     if not d.any():
         return "pass"
-    return NotWorse(measure="score").verdict_of(_interval(d, baseline), 1.0)[0]
+    return NotWorse(measure="score").verdict_of(interval_of(d, baseline), 1.0)[0]
 
 
 def look_again(d: FloatArray, baseline: FloatArray, look: Look) -> Verdict:
     """Decide as `ragbench gate` does: the mean of all looks at the changed questions decides."""
     has_changed = d != 0
     total, n_looks, n_asked = d, 1, np.count_nonzero(has_changed)
-    while n_looks <= MOST_LOOKS and _is_unsure_loss(total / n_looks, baseline):
+    while n_looks <= MOST_LOOKS and is_unsure_loss(total / n_looks, baseline):
         if n_looks * n_asked > len(d):
             break
         total = total + np.where(has_changed, look(n_looks), 0.0)
@@ -245,12 +245,12 @@ def look_again(d: FloatArray, baseline: FloatArray, look: Look) -> Verdict:
     return default(total / n_looks, baseline)
 
 
-def _is_unsure_loss(d: FloatArray, baseline: FloatArray) -> bool:
+def is_unsure_loss(d: FloatArray, baseline: FloatArray) -> bool:
     """Return True if the mean is lower, and its interval does not exclude 0."""
     return d.mean() < 0 and surely_worse(d, baseline) != "fail"
 
 
-def _interval(d: FloatArray, baseline: FloatArray) -> DifferenceInterval:
+def interval_of(d: FloatArray, baseline: FloatArray) -> DifferenceInterval:
     """Return the interval by which gates decide: it ends at 0 where the test shows nothing."""
     interval = difference_interval(d, baseline=baseline)
     if interval.lower <= 0 <= interval.upper:

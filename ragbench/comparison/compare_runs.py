@@ -323,7 +323,10 @@ def _runs_since_base(matching: Matching) -> Iterator[RunSince]:
 def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     """Yield the moves of queries between causes for each comparison; none without causes."""
     rows = {row.label: row for row in compared_rows(matching)}
-    causes = [_cause_rows(source) for source in matching.sources]
+    causes = list[Mapping[str, Mapping[str, Sequence[CauseRow]]]]()
+    for source in matching.sources:
+        folder = source.folder
+        causes.append({} if folder is None else read_cause_rows(folder / CAUSES_FILE))
 
     def causes_of(row: ComparedRow) -> Mapping[str, Sequence[CauseRow]]:
         """Return query -> causes of the repetitions of a compared system."""
@@ -341,18 +344,6 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
             old_causes = [[row.cause for row in old[query]] for query in ids]
             new_causes = [[row.cause for row in new[query]] for query in ids]
             yield flow_of(system, baseline, old_causes, new_causes, ids)
-
-
-def _cause_rows(source: ScoredSystems) -> dict[str, dict[str, Sequence[CauseRow]]]:
-    """Return system -> query -> causes of all repetitions and looks; {} without a run folder."""
-    rows: dict[str, dict[str, Sequence[CauseRow]]] = {}
-    folders = () if source.folder is None else (source.folder, *source.looks)
-    for folder in folders:
-        for system, of_system in read_cause_rows(folder / CAUSES_FILE).items():
-            by_query = rows.setdefault(system, {})
-            for query, of_query in of_system.items():
-                by_query[query] = (*by_query.get(query, ()), *of_query)
-    return rows
 
 
 def paired_rows(

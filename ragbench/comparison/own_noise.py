@@ -29,7 +29,7 @@ def own_noise(base: Path | None, head: Path | None) -> str:
     if not all((folder / CONFIG_FILE).is_file() for folder in (base, head)):
         return ""
     old, new = read_facts(base), read_facts(head)
-    if changes(old, new) or not _is_same_code(old.manifest, new.manifest):
+    if changes(old, new) or not is_same_code(old.manifest, new.manifest):
         return ""
     # stored results of components of ragbench alone are the same results
     if not (new.manifest.used or new.manifest.unseen):
@@ -44,11 +44,13 @@ def own_noise(base: Path | None, head: Path | None) -> str:
     if len(queries) > _LISTED:
         names += f" and {counted(len(queries) - _LISTED, 'others')}"
     # many of them change no score, and are in no count of worse and better questions
-    return f"nothing changed {where}: {these} your app's own noise ({names}), in hits or answers"
+    doubt = ", unless a server or program that it asks changed" if new.manifest.unseen else ""
+    noise = f"your app's own noise ({names}), in hits or answers"
+    return f"nothing changed {where}: {these} {noise}{doubt}"
 
 
-def _is_same_code(old: Manifest, new: Manifest) -> bool:
-    """Return True if two runs had the same files, packages and choices."""
+def is_same_code(old: Manifest, new: Manifest) -> bool:
+    """Return True if two runs had the same files, packages, environment, seed and choices."""
     # objects of Python count as changed: no manifest describes their code
     parts = ("ragbench", "python", "packages", "seed", "choices", "versions", "environment", "used")
     same = all(getattr(old, part) == getattr(new, part) for part in parts)

@@ -1,15 +1,15 @@
-"""Evidence of a gate: the questions that lost and gained most, in the looks that decide."""
+"""Evidence of a gate: the questions that lost and gained most, and how often they did."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.compare_runs import ComparedRow
-from ragbench.comparison.pairs import PairedScores, scores_of, worst_queries
+from ragbench.comparison.pairs import SHOWN_QUERIES, PairedScores, scores_of
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.records.comparison import ComparedRuns
@@ -26,52 +26,39 @@ Views = list[tuple[QueryViews, str]]
 
 @dataclass(frozen=True, slots=True)
 class LookEvidence:
-    """Answers and ranks of a system and its baseline, in the first look and in further ones.
+    """Answers and ranks of a system and its baseline in the first look, and how often they repeat.
 
     Attributes:
         measure: Score of the change.
-        first: Views of the first look, of sides that are run folders.
-        later: Views of further looks at some questions, of both sides.
+        views: Views of the first look, of sides that are run folders.
+        gains: For each further look, query -> gain of the system.
         questions: Id -> question, where the head is no run folder.
     """
 
     measure: str
-    first: Views
-    later: Sequence[Views]
+    views: Views
+    gains: Sequence[Mapping[str, float]]
     questions: Mapping[str, Query]
 
-    def line(self, query: WorseQuery) -> str:
-        """Return the line of a question, with the answers or ranks of a look that agrees.
+    def line(self, query: WorseQuery, sign: int) -> str:
+        """Return the line of a question that gained, or lost for `sign` -1.
 
-        Scores are means of all looks at it; the line says how many of them changed as they did.
+        It has the answers or ranks of the first look. After further looks at the question, the line
+        says in how many of all looks it changed so.
         """
-        if not self.first:
+        if not self.views:
             return worst_line(_with_text(query, self.questions), self.measure)
-        looks = []
-        for of_look in self.later:
-            if query.query_id in of_look[0][0].ids:
-                looks.append(of_look)
-        if not looks:
-            return question_line(self.first, query, measure=self.measure)
-        looks = [self.first, *looks]
-        agreeing = []
-        for of_look in looks:
-            if self._agrees(of_look, query):
-                agreeing.append(of_look)
-        views = agreeing[0] if agreeing else self.first
-        note = f"in {len(agreeing)} of {len(looks)} looks"
-        return question_line(views, query, note, self.measure)
+        n_same, n_looks = self.repeats(query.query_id, sign)
+        note = f"in {n_same} of {n_looks} looks" if n_looks > 1 else ""
+        return question_line(self.views, query, note, self.measure)
 
-    def _agrees(self, views: Views, query: WorseQuery) -> bool:
-        """Return True if the score of a look changed in the direction of the mean."""
-        values = []
-        for of_run, name in views:
-            side = of_run[query.query_id].system(name)
-            values.append(None if side is None else side.scores.get(self.measure))
-        old, new = values
-        if old is None or new is None or query.baseline is None:
-            return False
-        return (new - old) * (query.score - query.baseline) > 0
+    def repeats(self, query: str, sign: int) -> tuple[int, int]:
+        """Return the number of looks in which a question changed in a direction, and of all."""
+        later = []
+        for gains in self.gains:
+            if query in gains:
+                later.append(gains[query])
+        return 1 + sum(gain * sign > 0 for gain in later), 1 + len(later)
 
 
 def moved_queries(
@@ -82,23 +69,66 @@ def moved_queries(
 ) -> tuple[list[str], list[str]]:
     """Return the lines of the queries that lost most, and of those that gained most.
 
+    Queries that changed in more of the looks come first.
+
     Args:
         measure: Score of the change.
         sides: Base and head, each with its compared system.
-        pairs: Paired scores of the system and its baseline.
+        pairs: Paired scores of the system and its baseline, in the first look.
         questions: Id -> question, where the head is no run folder.
     """
-    first: Views = []
+    views: Views = []
     for source, row in sides:
         if source.folder is not None:
-            first.append((QueryViews(source.folder), row.scores.name))
-    names = [row.scores.name for _, row in sides]
-    later = []
-    for folders in zip(*(source.looks for source, _ in sides), strict=True):
-        later.append(list(zip(map(QueryViews, folders), names, strict=True)))
-    evidence = LookEvidence(measure, first, later, questions)
-    worst, best = worst_queries(pairs), _best_queries(pairs)
-    return [*map(evidence.line, worst)], [*map(evidence.line, best)]
+            views.append((QueryViews(source.folder), row.scores.name))
+    gains = [_gains_of_look(measure, look, sides, pairs.sign) for look in _looks(sides)]
+    evidence = LookEvidence(measure, views, gains, questions)
+    worst = _moved_lines(evidence, pairs, -1)[:SHOWN_QUERIES]
+    return worst, _moved_lines(evidence, pairs, 1)[:_BEST]
+
+
+def _moved_lines(evidence: LookEvidence, pairs: PairedScores, sign: int) -> list[str]:
+    """Return the lines of the queries that gained, or lost for `sign` -1.
+
+    The largest change comes first. It counts by the share of the looks that repeat it.
+    """
+    gains = sign * np.nan_to_num(pairs.gains)
+    weighted = {}
+    for row in np.flatnonzero(gains > 0).tolist():
+        n_same, n_looks = evidence.repeats(pairs.query_ids[row], sign)
+        weighted[row] = gains[row] * n_same / n_looks
+    lines = []
+    for row in sorted(weighted, key=lambda row: -weighted[row])[:SHOWN_QUERIES]:
+        lines.append(evidence.line(scores_of(pairs, row), sign))
+    return lines
+
+
+def _looks(
+    sides: Sequence[tuple[ScoredSystems, ComparedRow]],
+) -> Iterator[tuple[ScoredSystems, ...]]:
+    """Yield base and head of each further look."""
+    return zip(*(source.looks for source, _ in sides), strict=True)
+
+
+def _gains_of_look(
+    measure: str,
+    look: Sequence[ScoredSystems],
+    sides: Sequence[tuple[ScoredSystems, ComparedRow]],
+    sign: int,
+) -> dict[str, float]:
+    """Return query -> gain of the system in a further look; {} if it lacks the score."""
+    values = list[dict[str, float]]()
+    for source, (_, row) in zip(look, sides, strict=True):
+        system = source.systems.get(row.scores.name)
+        column = None if system is None else system.columns.get(measure)
+        if column is None:
+            return {}
+        values.append(dict(zip(source.query_ids, column.values.tolist(), strict=True)))
+    old, new = values
+    gains = {}
+    for query in old.keys() & new.keys():
+        gains[query] = sign * (new[query] - old[query])
+    return gains
 
 
 def query_labels(head: ScoredSystems, questions: Mapping[str, Query]) -> Callable[[str], str]:
@@ -139,13 +169,3 @@ def _with_text(query: WorseQuery, questions: Mapping[str, Query]) -> WorseQuery:
         return query
     name = query_label(question.id, question.row)
     return structs.replace(query, query_id=name, question=question.text)
-
-
-def _best_queries(pairs: PairedScores) -> list[WorseQuery]:
-    """Return the queries that gained most, the largest gain first."""
-    gains = np.nan_to_num(pairs.gains)
-    last = np.argsort(gains, kind="stable")[: -_BEST - 1 : -1]
-    queries = []
-    for row in last[gains[last] > 0].tolist():
-        queries.append(scores_of(pairs, row))
-    return queries

@@ -41,18 +41,14 @@ def names_of_first(ids: Sequence[str]) -> str:
     return f" ({printable(', '.join(ids[:_MOST_NAMES]))}{more})"
 
 
-def answers_line(
-    system: str, pairs: PairedScores, label: Callable[[str], str], *, has_looks: bool
-) -> str:
+def answers_line(system: str, pairs: PairedScores, label: Callable[[str], str]) -> str:
     """Return the sentence on answers that became right, and no longer right; '' without any.
 
-    `label` returns the name of a query for a reader. Where scores are means of several looks, the
-    majority of the looks decides.
+    `label` returns the name of a query for a reader. Of several repetitions the majority counts.
     """
     gains = np.nan_to_num(pairs.gains).tolist()
     won, lost = [], []
     for query, gain in zip(pairs.query_ids, gains, strict=True):
-        # in most looks, if there are several
         if gain > 0.5:
             won.append(label(query))
         elif gain < -0.5:
@@ -60,8 +56,7 @@ def answers_line(
     if not won and not lost:
         return ""
     became = f"{len(won)} became right{names_of_first(won)}"
-    name = f"{printable(system)}, in most looks" if has_looks else printable(system)
-    return f"{name}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
+    return f"{printable(system)}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
 
 
 def failure_lines(head: ScoredSystems, label: Callable[[str], str]) -> Iterator[str]:

@@ -1,26 +1,24 @@
-"""Noise of a gate: systems that use nothing that changed, and further looks at questions."""
+"""Noise of a gate: systems that use nothing that changed."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import structs
 
+from ragbench.comparison.own_noise import is_same_code
 from ragbench.config.components import varies
 from ragbench.config.schema import ExperimentConfig
+from ragbench.data.runs.run_folder import read_manifest
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.experiment.reproduce import texts_of
-from ragbench.gates.base import Gate
-from ragbench.gates.drop import PairGate
 from ragbench.records.gate import Decision
-from ragbench.report.text import counted, ends_of
-from ragbench.types import FloatArray
+from ragbench.report.text import counted
 from ragbench.types.display import printable
 
 # Blocks of a config that change no ranking and no answer of a system; its own are compared apart
@@ -34,6 +32,37 @@ _OTHER_BLOCKS = frozenset(
 # Type of a component whose code is on a server
 _REMOTE = "http"
 NOTHING_CHANGED = "nothing that this system uses changed"
+
+
+class Unchanged(NamedTuple):
+    """Systems that use nothing that changed between base and head.
+
+    Attributes:
+        systems: Their names.
+        has_unseen: True if a run may use a changed file that no record of a run has.
+    """
+
+    systems: frozenset[str] = frozenset()
+    has_unseen: bool = False
+
+
+NONE_UNCHANGED = Unchanged()
+
+
+def unchanged_in_runs(head: ScoredSystems, base: ScoredSystems) -> Unchanged:
+    """Return the systems of two runs that use nothing that changed, by the records of the runs.
+
+    None does if code, packages, environment or data differ, if a part asks a server or another
+    process, which may have changed since, or if a side is no run folder.
+    """
+    if base.folder is None or head.folder is None:
+        return NONE_UNCHANGED
+    old, new = read_manifest(base.folder), read_manifest(head.folder)
+    if not new.used or old.unseen or new.unseen or old.data != new.data:
+        return NONE_UNCHANGED
+    if not is_same_code(old, new):
+        return NONE_UNCHANGED
+    return Unchanged(unchanged_systems(head, base, (), ()))
 
 
 def unchanged_systems(
@@ -156,61 +185,6 @@ def noise_line(system: str, n: int) -> str:
 def excuse(decision: Decision) -> Decision:
     """Return a decision on a system that uses nothing that changed: it passes."""
     return structs.replace(decision, verdict="pass", why=f"{NOTHING_CHANGED}: {decision.why}")
-
-
-def is_unsure(gate: Gate, decision: Decision) -> bool:
-    """Return True for a failed gate on a difference whose interval does not exclude 0."""
-    if decision.verdict != "fail" or not isinstance(gate, PairGate) or decision.means is None:
-        return False
-    ends = ends_of(decision.facts.interval)
-    return ends is None or ends[0] * ends[1] <= 0
-
-
-def merge_looks(first: ScoredSystems, later: Sequence[ScoredSystems]) -> ScoredSystems:
-    """Return scores that are the means of all looks that have a value; NaN of the first stays."""
-    row_of = {query: row for row, query in enumerate(first.query_ids)}
-    systems = {}
-    for name, system in first.systems.items():
-        columns = {}
-        for measure, column in system.columns.items():
-            total, n_looks = np.array(column.values), np.ones(len(column.values))
-            for look in later:
-                _add_look(total, n_looks, look, name, measure, row_of)
-            columns[measure] = replace(column, values=total / n_looks)
-        systems[name] = replace(system, columns=columns)
-    folders = tuple(look.folder for look in later if look.folder is not None)
-    return replace(first, systems=systems, looks=folders)
-
-
-def has_same_scores(first: ScoredSystems, look: ScoredSystems) -> bool:
-    """Return True if a look at some questions has the scores of the first one, as stored ones."""
-    row_of = {query: row for row, query in enumerate(first.query_ids)}
-    rows = [row_of[query] for query in look.query_ids]
-    for name, system in look.systems.items():
-        # the default scores depend on the questions
-        for measure in system.columns.keys() & first.systems[name].columns.keys():
-            values = first.systems[name].columns[measure].values[rows]
-            if not np.array_equal(values, system.columns[measure].values, equal_nan=True):
-                return False
-    return True
-
-
-def _add_look(
-    total: FloatArray,
-    n_looks: FloatArray,
-    look: ScoredSystems,
-    system: str,
-    measure: str,
-    row_of: Mapping[str, int],
-) -> None:
-    """Add the values of a look to the sums of a column, and count them."""
-    if system not in look.systems or measure not in look.systems[system].columns:
-        return
-    values = look.systems[system].columns[measure].values
-    for query, value in zip(look.query_ids, values.tolist(), strict=True):
-        if query in row_of and not np.isnan(value):
-            total[row_of[query]] += value
-            n_looks[row_of[query]] += 1
 
 
 def changed_questions(gains: Sequence[tuple[Sequence[str], Any]]) -> tuple[str, ...]:

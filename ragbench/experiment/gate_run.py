@@ -5,13 +5,12 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -28,6 +27,13 @@ from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.base_run import GateBase
 from ragbench.experiment.gate_evidence import moved_queries, query_labels, with_labels
+from ragbench.experiment.gate_looks import (
+    FurtherLooks,
+    cost_of,
+    is_unsure,
+    with_choices_of,
+    with_looks,
+)
 from ragbench.experiment.gate_news import (
     answers_line,
     corpus_lines,
@@ -36,14 +42,14 @@ from ragbench.experiment.gate_news import (
     new_question_lines,
 )
 from ragbench.experiment.gate_noise import (
+    NONE_UNCHANGED,
+    Unchanged,
     changed_questions,
     excuse,
-    has_same_scores,
-    is_unsure,
     judge_may_vary,
     may_vary,
-    merge_looks,
     noise_line,
+    unchanged_in_runs,
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
@@ -65,16 +71,14 @@ from ragbench.report.gate import (
     ChangedScore,
     FailedGate,
     GateReview,
+    UnsureLosses,
     first_report,
 )
 from ragbench.report.progress import Progress
 from ragbench.report.table import TableReport
-from ragbench.report.text import counted
 from ragbench.types import Query, ScoreColumn
 from ragbench.types.display import printable
 
-# Further looks at a loss that is not sure; benchmarks/year.py has the reason
-_MOST_LOOKS = 3
 # Change of a score of a system, the system, its baseline, and their paired scores
 Row = tuple[ChangedScore, ComparedRow, ComparedRow, PairedScores]
 
@@ -107,7 +111,8 @@ def run_gate(
     score of answers of every system. Gates on skipped judges and generators are undecided; if no
     other gate is left, the default decision is taken too. A system that uses nothing that changed
     passes. If a score is lower without being sure, the changed questions run up to three times more
-    on both sides, and the mean of all looks decides. Other errors are those of `run_experiment`.
+    on both sides, and the mean of all looks decides. All numbers are those of the first look. Other
+    errors are those of `run_experiment`.
 
     Args:
         config: Config of the head.
@@ -127,107 +132,41 @@ def run_gate(
     with watch_files() as opened:
         experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
     head = replace(scored_without_controls(experiment.path), source="head")
-    base = _with_choices_of(gate_base.scored, head)
+    base = with_choices_of(gate_base.scored, head)
     skipped_judges = experiment.record.skipped_judges
     if not choices.judge:
         skipped_judges = dict.fromkeys(config.metrics.judges or {}, "not asked (--no-judge)")
     skipped = _skipped_components(skipped_judges, skipped_generators)
-    unchanged, has_unseen = _unchanged(head, base, gate_base, config, opened)
     decide = partial(
         review_scored,
         gates=config.gates,
         skipped=skipped,
         summary=experiment.record,
-        unchanged=unchanged,
-        has_unseen=has_unseen,
+        unchanged=_unchanged(head, base, gate_base, config, opened),
     )
     review = decide(head, base)
-    may_differ = any(may_vary(config, head.systems[name]) for name in review.unsure_systems)
-    may_differ |= review.is_unsure_judged and judge_may_vary(config)
+    unsure = review.unsure
+    may_differ = any(may_vary(config, head.systems[name]) for name in unsure.systems)
+    may_differ |= unsure.is_judged and judge_may_vary(config)
     # a part of the questions may choose another combination of a sweep
     chooses = experiment.record.selected or experiment.record.folds
     if may_differ and recheck != 0 and not chooses:
         if gate_base.again is None:
             review = replace(review, looks=_no_look_line(review, base.source))
         else:
-            usd = _cost(head) if recheck is None else recheck
             with TemporaryDirectory(prefix="ragbench-") as folder:
-                further = FurtherLooks(config, gate_base.again, choices, progress, usd, folder)
+                further = FurtherLooks(
+                    config=config,
+                    again=gate_base.again,
+                    choices=choices,
+                    progress=progress,
+                    usd=cost_of(head) if recheck is None else recheck,
+                    folder=folder,
+                )
                 review = further.decide(review, (base, head), decide)
     corpus = list(corpus_lines(base, head, config, gate_base.places))
     changes = list(judge_and_gate_lines(base, head))
     return replace(review, corpus=corpus, config_changes=changes)
-
-
-@dataclass(slots=True)
-class FurtherLooks:
-    """Further runs of both sides on the questions that changed.
-
-    Attributes:
-        config: Config of the head.
-        again: Runs the base on some questions, as `GateBase.again`.
-        choices: Options of the command line.
-        progress: Display of the progress.
-        usd: Rest of the budget in USD for each side; 0 if costs are not known.
-        folder: Folder for the runs of the head, which the review reads.
-    """
-
-    config: ExperimentConfig
-    again: Callable[[Choices, float | None], ScoredSystems]
-    choices: Choices
-    progress: Progress
-    usd: float
-    folder: str
-
-    def decide(
-        self,
-        review: GateReview,
-        sides: tuple[ScoredSystems, ScoredSystems],
-        decide: Callable[[ScoredSystems, ScoredSystems], GateReview],
-    ) -> GateReview:
-        """Return the review of the mean of all looks, at most three beside that of `review`.
-
-        The looks end when no score is lower without being sure, when more questions would be asked
-        again than the run has, when the budget is spent, or when the scores are stored ones.
-
-        Args:
-            review: Review of the first look.
-            sides: Base and head of the first look.
-            decide: Returns the review of a head and a base.
-        """
-        base, head = sides
-        questions, is_limited = review.unsure, self.usd > 0
-        looks = list[tuple[ScoredSystems, ScoredSystems]]()
-        while review.unsure and len(looks) < _MOST_LOOKS:
-            is_spent = is_limited and self.usd <= 0
-            if is_spent or (len(looks) + 1) * len(questions) > len(head.query_ids):
-                break
-            looks.append(self._look(questions, head, len(looks) + 1))
-            old, new = zip(*looks, strict=True)
-            review = decide(merge_looks(head, new), merge_looks(base, old))
-            # stored replies: a further look would show nothing else
-            if has_same_scores(head, new[-1]) and has_same_scores(base, old[-1]):
-                break
-        if not looks:
-            return review
-        times = "once" if len(looks) == 1 else f"{len(looks)} times"
-        ran = f"{counted(len(questions), 'changed questions')} ran {times} more on both sides"
-        line = f"looked at again: {ran}; the mean of all looks decides"
-        return replace(review, looks=line)
-
-    def _look(
-        self, questions: Sequence[str], head: ScoredSystems, number: int
-    ) -> tuple[ScoredSystems, ScoredSystems]:
-        """Return base and head of another run on some questions, whose cost is subtracted."""
-        part = structs.replace(self.choices, queries=tuple(questions), look=number)
-        budget = replace(self.config.budget, usd=self.usd or self.config.budget.usd)
-        output = os.path.join(self.folder, str(number))
-        config = replace(self.config, gates=(), budget=budget, output=output)
-        run = run_experiment(config, choices=part, progress=self.progress)
-        new = scored_without_controls(run.path)
-        old = _with_choices_of(self.again(part, self.usd or None), head)
-        self.usd -= _cost(new)
-        return old, new
 
 
 def _no_look_line(review: GateReview, base: str) -> str:
@@ -238,36 +177,27 @@ def _no_look_line(review: GateReview, base: str) -> str:
     return printable(f"not looked at again: {base} has the scores of one run; {advice}")
 
 
-def _cost(head: ScoredSystems) -> float:
-    """Return the cost of all answers and of their verdicts in USD; 0 if it is not known."""
-    costs = [system.costs.get("usd") for system in head.systems.values()]
-    total = float(sum(np.nansum(values) for values in costs if values is not None))
-    for system in () if head.summary is None else head.summary.systems:
-        total += sum(judging.usd or 0.0 for judging in system.judging.values())
-    return total
-
-
 def _unchanged(
     head: ScoredSystems,
     base: ScoredSystems,
     gate_base: GateBase,
     config: ExperimentConfig,
     opened: UsedFiles,
-) -> tuple[frozenset[str], bool]:
-    """Return the systems that use no file of the difference, and whether one may be used unseen."""
-    # without Git the files of the difference are not known
+) -> Unchanged:
+    """Return the systems that use no file of the difference."""
+    # without Git the files of the difference are not known, and the records of both runs tell
     if gate_base.changed is None:
-        return frozenset(), False
+        return unchanged_in_runs(head, base)
     ((root, tree),) = gate_base.places.items()
     changed = gate_base.changed
     if config.path is not None:  # its blocks are compared instead
         changed -= {Path(os.path.realpath(config.path)).relative_to(root).as_posix()}
     names = UsedNames(tree, root, gate_base.used | opened.names_below(root))
     if any(map(names.may_use, changed)):
-        return frozenset(), True
+        return Unchanged(has_unseen=True)
     if opened.hidden or gate_base.hidden:
-        return frozenset(), False
-    return unchanged_systems(head, base, changed, names.used), False
+        return NONE_UNCHANGED
+    return Unchanged(unchanged_systems(head, base, changed, names.used))
 
 
 def review_scored(
@@ -276,9 +206,9 @@ def review_scored(
     gates: Sequence[Gate],
     skipped: Mapping[str, str],
     summary: Summary,
+    of_all_looks: Sequence[Decision] = (),
     questions: Mapping[str, Query] = MappingProxyType({}),
-    unchanged: Collection[str] = (),
-    has_unseen: bool = False,
+    unchanged: Unchanged = NONE_UNCHANGED,
 ) -> GateReview:
     """Compare scored systems with those of a base, decide the gates, and return the review.
 
@@ -290,9 +220,10 @@ def review_scored(
         gates: Configured gates; none takes the default decision.
         skipped: `judge NAME` or `generator NAME` that was skipped -> reason.
         summary: Summary of the head.
+        of_all_looks: Decisions on the means of all looks, whose verdicts count for the losses that
+            are not sure; empty without further looks.
         questions: Id -> question, where the head is no run folder.
         unchanged: Systems that use nothing that changed.
-        has_unseen: True if a run may use a changed file that no record of a run has.
 
     Raises:
         DataError: Base and head have no system, score or question in common, or a file of a run
@@ -313,17 +244,19 @@ def review_scored(
     method = method_of_run(head).of_runs()
     clusters = None if method.cluster is None else common_clusters(method.cluster, matching)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    decided = _decide_gates(decidable, head, base, unchanged)
-    failing = _failing(decided) if by_default else frozenset()
-    all_rows = _changed_rows(compared, matching, method, clusters, failing=failing)
-    if not all_rows:
-        raise _nothing_in_common(base, head)
-    noisy = _noisy_systems(all_rows, unchanged)
+    all_rows = _changed_rows(compared, matching, method, clusters)
+    noisy = _noisy_systems(all_rows, unchanged.systems)
     rows = [row for row in all_rows if row[0].system not in noisy]
+    decided = _decide_gates(decidable, head, base, unchanged.systems)
+    unsure = _unsure(decided, rows)
+    if of_all_looks:
+        later, n_looks = of_all_looks[len(undecided) :], 1 + len(head.looks)
+        decided = _with_looks(decided, later, n_looks, unsure.losses)
+    rows = _sorted_rows(rows, _failing(decided) if by_default else frozenset())
     scores = [score for score, *_ in rows]
     worst, best = _moved_by_first(rows, base, head, questions)
-    unsure = _unsure(decided, rows)
     label = query_labels(head, questions)
+    noise = "" if noisy or unchanged.has_unseen else own_noise(base.folder, head.folder)
     return GateReview(
         scores=scores,
         worst=worst,
@@ -333,11 +266,7 @@ def review_scored(
         decisions=[*undecided, *(decision for _, decision in decided)],
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
-        facts=[
-            "" if noisy or has_unseen else own_noise(base.folder, head.folder),
-            *_right_answer_lines(rows, label, has_looks=bool(head.looks)),
-            *failure_lines(head, label),
-        ],
+        facts=[noise, *_right_answer_lines(rows, label), *failure_lines(head, label)],
         new_questions=list(
             new_question_lines(head, matching.changes[1].new, matching.measures, label)
         ),
@@ -345,9 +274,7 @@ def review_scored(
         summary=summary,
         is_same=_is_same(matching, comparable),
         noise=[noise_line(name, n) for name, n in noisy.items()],
-        unsure=unsure.questions,
-        unsure_systems=unsure.systems,
-        is_unsure_judged=unsure.is_judged,
+        unsure=unsure,
     )
 
 
@@ -400,25 +327,43 @@ def _changed_rows(
     matching: Matching,
     method: Method,
     clusters: Sequence[str] | None,
-    *,
-    failing: Collection[tuple[str, str | None]],
 ) -> list[Row]:
-    """Return the change of each system by each measure; the default decision fails `failing`."""
+    """Return the change of each system by each measure."""
     rows = []
     for measure in matching.measures:
         for system, baseline, pairs in paired_rows(compared, matching, measure, clusters):
             decision = _decide(measure, system, baseline, pairs, compared, method)
-            name = system.scores.name
-            decides = (measure, name) in failing
-            score = ChangedScore(measure, name, decision, pairs.gains, decides=decides)
+            score = ChangedScore(measure, system.scores.name, decision, pairs.gains)
             rows.append((score, system, baseline, pairs))
     if not rows:
-        base, head = matching.sources
-        problem = f"no system and score in common with {head.source}"
-        allowed = "a base with a system and a measure of this config"
-        raise DataError(problem, file=base.source, allowed=allowed)
-    # the worst first: losses that fail, then sure changes, right answers, and others by their mean
-    return sorted(rows, key=lambda row: row[0].order)
+        raise _nothing_in_common(*matching.sources)
+    return rows
+
+
+def _sorted_rows(rows: Iterable[Row], failing: Collection[tuple[str, str | None]]) -> list[Row]:
+    """Return the rows, the worst first; the default decision fails `failing`."""
+    marked = list[Row]()
+    for score, system, baseline, pairs in rows:
+        decides = (score.measure, score.system) in failing
+        # after further looks, the scores of the first one alone do not say whether it fails
+        verdict = "fail" if decides else score.decision.verdict
+        decision = structs.replace(score.decision, verdict=verdict)
+        marked.append((replace(score, decision=decision, decides=decides), system, baseline, pairs))
+    # losses that fail, then sure changes, right answers, and others by their mean
+    return sorted(marked, key=lambda row: row[0].order)
+
+
+def _with_looks(
+    decided: Iterable[tuple[Gate, Decision]],
+    of_all_looks: Iterable[Decision],
+    n_looks: int,
+    losses: Collection[tuple[str, str]],
+) -> list[tuple[Gate, Decision]]:
+    """Return decisions on the first look with the verdicts of all looks, where these decide."""
+    decisions = []
+    for (gate, decision), later in zip(decided, of_all_looks, strict=True):
+        decisions.append((gate, with_looks(gate, decision, later, n_looks, losses)))
+    return decisions
 
 
 def _decide_gates(
@@ -450,20 +395,6 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
     return systems
 
 
-class UnsureLosses(NamedTuple):
-    """Losses that are not sure, which further looks are taken at; empty where a gate fails surely.
-
-    Attributes:
-        systems: Systems with such a loss.
-        questions: Their changed questions.
-        is_judged: True if a judge decides one of these scores.
-    """
-
-    systems: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
-    is_judged: bool = False
-
-
 def _unsure(decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]) -> UnsureLosses:
     """Return the losses of deciding scores that are not sure."""
     for gate, decision in decided:
@@ -487,7 +418,7 @@ def _unsure(decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]) -> Un
         if (score.measure, score.system) in losses:
             kind, column = row.scores.kinds[score.measure], row.scores.columns[score.measure]
             is_any_judged |= is_judged(kind, column)
-    return UnsureLosses(tuple(systems), changed_questions(gains), is_any_judged)
+    return UnsureLosses(frozenset(losses), tuple(systems), changed_questions(gains), is_any_judged)
 
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:
@@ -496,13 +427,11 @@ def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]
     return list(dict.fromkeys(score for score in scores if score))
 
 
-def _right_answer_lines(
-    rows: Sequence[Row], label: Callable[[str], str], *, has_looks: bool
-) -> Iterator[str]:
+def _right_answer_lines(rows: Sequence[Row], label: Callable[[str], str]) -> Iterator[str]:
     """Yield a line on the right answers of each system that answers."""
     for score, system, _, pairs in rows:
         if score.measure == RIGHT:
-            yield answers_line(system.scores.name, pairs, label, has_looks=has_looks)
+            yield answers_line(system.scores.name, pairs, label)
 
 
 def _failed(
@@ -551,21 +480,6 @@ def _decide(
     family = compared.measure(measure)
     decision = None if family is None else family.between(system.label, baseline.label)
     return NotWorse(measure=measure).decide_pairs(replace(pairs, decision=decision), method)
-
-
-def _with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
-    """Return the base with its choice of each sweep, and its pairs, under the names of the head."""
-    # The winner of a sweep is compared with the winner in the base, whatever combinations they are.
-    if base.summary is None or head.summary is None:
-        return base
-    chosen = {choice.sweep: choice.system for choice in head.summary.selected}
-    names = {choice.system: chosen.get(choice.sweep) for choice in base.summary.selected}
-    systems = {}
-    for name, system in base.systems.items():
-        retriever, slash, generator = name.partition("/")
-        head_name = f"{names.get(retriever) or retriever}{slash}{generator}"
-        systems[name if name in head.systems else head_name] = system
-    return replace(base, systems=systems)
 
 
 def comparable_scores(base: ScoredSystems, head: ScoredSystems) -> Iterator[str]:

@@ -20,6 +20,7 @@ from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, OptionError
+from ragbench.experiment.gate_noise import unchanged_in_runs
 from ragbench.experiment.gate_run import comparable_scores, first_scores, review_scored
 from ragbench.experiment.gates import without_controls
 from ragbench.gates.base import Gate
@@ -98,7 +99,15 @@ def gate_tables(
         lost = list(dict.fromkeys([*_lost_questions(head, base), *_lost_parts(head, base, names)]))
     summary = head.summary or Summary(name=str(new), systems=(), complete=not lost)
     notes += [*head_notes, *(str(doubt.message) for doubt in doubts)]
-    review = review_scored(head, base, gates, {}, summary, texts)
+    review = review_scored(
+        head,
+        base,
+        gates,
+        {},
+        summary,
+        questions=texts,
+        unchanged=unchanged_in_runs(head, base),
+    )
     return replace(review, facts=[*lost, *review.facts]), list(dict.fromkeys(notes))
 
 

@@ -36,6 +36,8 @@ _MIN_IDENTICAL = 4
 # Margin of a gate without one, as a share of the range of the score: in benchmarks/year.py 0.02
 # ends a year at a lower quality than the mean alone, and 0.018 has too many false alarms
 NOT_WORSE_MARGIN = 0.019
+# Reason of a failure whose interval lies below 0
+SURELY_WORSE = "surely worse"
 # Another rule, for teams that must decide with the queries that they have
 _BY_MEAN = "max_drop with decide: mean"
 # With fewer clusters, their variance is too uncertain to decide
@@ -579,7 +581,7 @@ class NotWorse(Drop):
         """
         is_sure = decision is None or decision.differs is True
         if is_sure and interval.upper < 0:
-            return "fail", "surely worse"
+            return "fail", SURELY_WORSE
         correction = _correction_text(decision) if interval.upper < 0 else ""
         margin = NOT_WORSE_MARGIN * width
         if base.within(interval.mean, -margin, None) == "fail":

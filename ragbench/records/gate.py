@@ -77,6 +77,16 @@ class Facts(Record):
             "Queries with a value, in both runs if two are compared; labelled answers for a kappa."
         ),
     ] = optional()
+    n_looks: Annotated[
+        int | None, Meaning("Looks at the queries that changed; absent without a further look.")
+    ] = optional()
+    looks_difference: Annotated[
+        float | None,
+        Meaning(
+            "Mean of all looks, which decides. It is nearer to 0 than the true difference, as "
+            "queries that did not change in the first look count as unchanged."
+        ),
+    ] = optional()
     n_changed: Annotated[int | None, Meaning("Queries whose score differs.")] = optional()
     n_worse: Annotated[int | None, Meaning("Queries that became worse, by as much as counts.")] = (
         optional()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -270,6 +271,25 @@ def _rank(name: str, ranking: Sequence[Hit]) -> str:
     return f"not in {len(ranking)}" if rank is None else f"rank {rank}"
 
 
+class UnsureLosses(NamedTuple):
+    """Losses that are not sure, which further looks are taken at; empty where a gate fails surely.
+
+    Attributes:
+        losses: Measure and system of each loss.
+        systems: Systems with such a loss.
+        questions: Their changed questions.
+        is_judged: True if a judge decides one of these scores.
+    """
+
+    losses: frozenset[tuple[str, str]] = frozenset()
+    systems: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+    is_judged: bool = False
+
+
+_NONE_UNSURE = UnsureLosses()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReview:
     """Comparison of a head with its base, and the decisions on its gates; `run_gate` returns it.
@@ -291,11 +311,7 @@ class GateReview:
         is_same: True if all passages, answers and scores, except by judges, are those of the base.
         noise: Lines on systems that use nothing that changed.
         looks: Line on further looks at the changed questions; empty without any.
-        unsure: Changed questions of systems with a loss that is not sure; empty if a system fails
-            for sure.
-        unsure_systems: These systems.
-        is_unsure_judged: True if a judge decides one of the scores that are lower without being
-            sure.
+        unsure: Losses of deciding scores that are not sure.
         corpus: Lines on documents that were renamed or removed.
         config_changes: Lines on judges and gates that were added, removed or changed.
     """
@@ -315,9 +331,7 @@ class GateReview:
     is_same: bool
     noise: Sequence[str] = ()
     looks: str = ""
-    unsure: tuple[str, ...] = ()
-    unsure_systems: tuple[str, ...] = ()
-    is_unsure_judged: bool = False
+    unsure: UnsureLosses = _NONE_UNSURE
     corpus: Sequence[str] = ()
     config_changes: Sequence[str] = ()
 

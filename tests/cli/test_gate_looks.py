@@ -106,7 +106,8 @@ def test_a_judge_is_asked_anew_in_further_looks(gate):
 
     assert code == 0, err
     assert lines_with(lines, "1 changed question ran ")
-    assert lines_with(lines, "mine did not surely change: polite 1.00 -> 0.98")
+    # the loss of the first look is printed, and does not fail: it was the judge
+    assert lines_with(lines, "mine did not surely change: polite 1.00 -> 0.95")
 
 
 def test_a_judge_whose_function_changed_is_named(gate, assert_message):
@@ -125,9 +126,10 @@ def test_questions_without_an_id_are_named_by_their_rows_in_all_lines(gate):
     assert "    row 2 'When did bridge 1'" in lines
 
 
-def test_questions_and_causes_are_those_of_all_looks(gate, assert_message):
-    # q0 is lost in the first look and won in three, q1 is lost in the first look alone
-    code, lines, err = gate({0: [0]}, {0: [1, 2, 3], 1: [1, 2, 3]})
+def test_questions_and_causes_are_those_of_the_first_look(gate, assert_message):
+    # q0 is lost in all looks, q1 in the first look alone, and q2 is won in one of four
+    head = {0: [], 1: [1, 2, 3], 2: [0]}
+    code, lines, err = gate({2: []}, head)
 
-    assert code == 0, err
-    assert_message(lines_with(lines, "looked at again", "most looks", "bridge", "right", "refused"))
+    assert code == 1, err
+    assert_message(lines_with(lines, "looked at again", "bridge", "right", "refused"))

@@ -1,10 +1,9 @@
-"""Noise of a gate: files that a run uses, systems without a change, and second looks."""
+"""Noise of a gate: files that a run uses, and systems without a change."""
 
 import importlib.util
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -15,117 +14,10 @@ from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.experiment.gate_noise import (
     changed_questions,
     changes_code,
-    has_same_scores,
-    is_unsure,
-    merge_looks,
     unchanged_systems,
 )
-from ragbench.experiment.gate_run import FurtherLooks
 from ragbench.experiment.unseen_files import UsedNames
 from ragbench.experiment.used_files import watch_files
-from ragbench.gates.drop import NotWorse
-from ragbench.gates.limit import Limit
-from ragbench.records.gate import Decision, Facts
-from ragbench.signature import Signature
-from ragbench.types import ScoreColumn
-
-
-def scored(folder=None, **values):
-    """Scores of the app `mine`: question -> value."""
-    array = np.array(list(values.values()), dtype=float)
-    column = ScoreColumn("right", array, np.zeros(len(array), np.uint8), Signature("right"))
-    mine = SystemScores("mine", None, None, {"right": column}, {"right": "generation"})
-    return ScoredSystems("run", {"mine": mine}, list(values), folder=folder)
-
-
-def values_of(source):
-    return source.systems["mine"].columns["right"].values.tolist()
-
-
-def test_looks_are_averaged_where_they_have_a_score():
-    first = scored(a=1, b=0, c=1, d=float("nan"))
-    looks = [scored(b=1, c=float("nan"), d=1), scored(b=1, c=0)]
-
-    means = [1, (0 + 1 + 1) / 3, (1 + 0) / 2, np.nan]
-    assert values_of(merge_looks(first, looks)) == pytest.approx(means, nan_ok=True)
-
-
-@pytest.mark.parametrize(("look", "is_same"), [({"b": 0}, True), ({"a": 1, "b": 1}, False)])
-def test_a_look_with_the_scores_of_the_first_one_has_stored_replies(look, is_same):
-    assert has_same_scores(scored(a=1, b=0), scored(**look)) == is_same
-
-
-@dataclass(frozen=True)
-class Review:
-    """A review, as far as further looks read it."""
-
-    unsure: tuple[str, ...]
-    looks: str = ""
-
-
-class MadeLooks(FurtherLooks):
-    """Looks that cost 1 USD each, and differ from all others."""
-
-    def _look(self, questions, head, number):
-        self.usd -= 1
-        return scored(**dict.fromkeys(questions, 1)), scored(**dict.fromkeys(questions, 1 / number))
-
-
-@pytest.mark.parametrize(
-    ("n_unsure", "usd", "n_looks"),
-    # at most three; 2 * 4 of 10 questions; 2 USD; costs that nobody knows
-    [(1, 9, 3), (4, 9, 2), (1, 2, 2), (1, 0, 3), (10, 9, 1)],
-)
-def test_further_looks_end_with_the_questions_or_the_budget(n_unsure, usd, n_looks):
-    questions = tuple("abcdefghij")
-    sides = [scored(**dict.fromkeys(questions, value)) for value in (1, 0)]
-    looks = MadeLooks(None, None, None, None, usd, "")
-    decided = []
-
-    review = looks.decide(
-        Review(questions[:n_unsure]),
-        sides,
-        lambda head, base: decided.append(values_of(head)[0]) or Review(questions[:1]),
-    )
-
-    assert len(decided) == n_looks
-    times = "once" if n_looks == 1 else f"{n_looks} times"
-    assert f" ran {times} more on both sides" in review.looks
-    # the mean of 0, 1, 1 / 2 and 1 / 3
-    assert decided[:2] == pytest.approx([0.5, 0.5][: len(decided[:2])])
-
-
-def test_further_looks_end_if_no_loss_is_unsure():
-    sides = scored(a=1, b=1), scored(a=0, b=1)
-
-    review = MadeLooks(None, None, None, None, 0, "").decide(
-        Review(("a",)), sides, lambda head, base: Review(())
-    )
-
-    assert " ran once more " in review.looks
-
-
-def test_a_score_of_a_system_that_did_not_run_again_stays():
-    first = scored(a=1)
-    empty = ScoredSystems("run", {}, ["a"])
-
-    assert values_of(merge_looks(first, [empty])) == [1]
-
-
-@pytest.mark.parametrize(
-    ("gate", "interval", "verdict", "unsure"),
-    [
-        (NotWorse(measure="map"), (-0.07, 0.01), "fail", True),
-        (NotWorse(measure="map"), (-0.07, -0.01), "fail", False),
-        (NotWorse(measure="map"), (-0.07, 0.01), "pass", False),
-        (Limit(measure="map", min=0.5), (-0.07, 0.01), "fail", False),
-    ],
-)
-def test_a_failure_is_unsure_if_its_interval_has_0(gate, interval, verdict, unsure):
-    facts = Facts(difference=-0.03, interval=interval, n=70)
-    decision = Decision(verdict=verdict, why="0.5 -> 0.47", means=(0.5, 0.47), facts=facts)
-
-    assert is_unsure(gate, decision) == unsure
 
 
 def test_changed_questions_are_named_once():

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -165,3 +166,64 @@ def test_files_that_are_read_are_noted_and_written_ones_are_not(tmp_path):
 
     assert [*watch.digests(tmp_path, [tmp_path / "runs"])] == ["read.txt"]
     assert not watch.calls_others(tmp_path)
+
+
+# the second call for each question is wrong; the file stands outside of the project
+FORGETFUL = """
+import os
+from pathlib import Path
+
+def app(question):
+    seen = Path(os.environ["SEEN"], str(len(question)))
+    is_first = not seen.exists()
+    seen.write_text("x")
+    return "1932" if is_first else "never"
+"""
+
+
+@pytest.fixture
+def forgetful(tmp_path, tmp_path_factory, monkeypatch):
+    """The path of a config, whose app loses answers in the second run, and its module."""
+    monkeypatch.setenv("SEEN", str(tmp_path_factory.mktemp("seen")))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rows = [f"{'very ' * n}old,1932\n" for n in range(12)]
+    (tmp_path / "qa.csv").write_text("question,reference\n" + "".join(rows))
+    (tmp_path / "forgetful.py").write_text(FORGETFUL)
+    (tmp_path / "exp.yaml").write_text(
+        "dataset: {type: records, path: qa.csv}\n"
+        "apps: {mine: {type: 'python:forgetful:app'}}\n"
+        "metrics: {generation: [contains]}\n"
+    )
+    return tmp_path / "exp.yaml"
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict"),
+    [
+        pytest.param(FORGETFUL, "pass", id="equal code"),
+        pytest.param("# new\n" + FORGETFUL, "fail", id="other code"),
+        # what another process does is not seen, and may have changed
+        pytest.param("import subprocess\n" + FORGETFUL, "fail", id="unseen code"),
+    ],
+)
+@pytest.mark.parametrize("has_config", [True, False], ids=["config", "two runs"])
+def test_a_gate_on_runs_excuses_the_noise_that_it_names(forgetful, code, verdict, has_config):
+    module = forgetful.parent / "forgetful.py"
+    if "subprocess" in code:
+        module.write_text(code)
+    first = run_experiment(forgetful)
+    module.write_text(code)
+    sys.modules.pop("forgetful", None)
+    if has_config:
+        command = ["gate", str(forgetful), "--base", str(first.path)]
+    else:
+        command = ["gate", str(first.path), str(run_experiment(forgetful).path)]
+
+    result = CliRunner().invoke(group, [*command, "--json"])
+
+    review = json.loads(result.stdout)
+    assert review["verdict"] == verdict
+    is_named = any("its own noise" in line for line in review["lines"])
+    assert is_named == (verdict == "pass")
+    assert any("unless" in line for line in review["lines"]) == ("subprocess" in code)

@@ -76,7 +76,7 @@ class ScoredSystems:
         name: Name of the experiment; empty without one.
         questions: Query -> its text, of an evaluation in memory; empty for a folder or a file.
         notes: Sentences on what makes the scores of an evaluation doubtful.
-        looks: Run folders of further looks at some questions, if the values are means of looks.
+        looks: Scores of further looks of a gate at some questions.
     """
 
     source: str
@@ -92,7 +92,7 @@ class ScoredSystems:
     name: str = ""
     questions: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
-    looks: tuple[Path, ...] = field(default=(), repr=False)
+    looks: tuple[ScoredSystems, ...] = field(default=(), repr=False)
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over the queries at `rows` (from 0), in the order of `rows`.
