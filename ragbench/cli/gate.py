@@ -258,7 +258,7 @@ def _commented_errors(config: Path, comment: bool) -> Iterator[None]:
 
 
 def _comment(config: Path, report: TableReport) -> None:
-    """Write a report as the comment of a config on the pull request, and tell it on stderr."""
+    """Write a report as the comment of a config on the pull request; tell the outcome on stderr."""
     from ragbench.adapters.review_comments import find_thread
     from ragbench.report.ci import COMMENT_LIMIT, fit_markdown
     from ragbench.report.formats import render

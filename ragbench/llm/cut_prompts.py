@@ -33,7 +33,8 @@ class CutPrompts:
     def check(self, request: ChatRequest, reply: ChatReply) -> None:
         """Raise a CallFailure with the cause TOO_LONG if the reply shows that its prompt was cut.
 
-        A reply without a number of tokens, or with fewer than 256, shows nothing.
+        The size of the prompt is remembered for later comparisons. A reply without a number of
+        tokens, or with fewer than 256, shows nothing.
         """
         usage, model = reply.usage, request.model
         n_read = max(usage.input_tokens or 0, usage.cached_tokens)

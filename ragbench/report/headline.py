@@ -103,7 +103,7 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
         names.sort(key=lambda name: (name != RIGHT, counted_cause(name) is None, name in silent))
         if names:
             first = at_equal_text(names[0], comparisons)
-            return None if _is_mute(names[0], rivals, silent) else first
+            return None if _has_no_gold(names[0], rivals, silent) else first
     return None
 
 
@@ -113,8 +113,8 @@ def at_equal_text(measure: str, comparisons: Comparisons) -> str:
     return EQUAL_TEXT if is_found and comparisons.reading is not None else measure
 
 
-def _is_mute(measure: str, systems: Sequence[SystemSummary], silent: Collection[str]) -> bool:
-    """Return True if a measure is the count of hits, of which none has any gold."""
+def _has_no_gold(measure: str, systems: Sequence[SystemSummary], silent: Collection[str]) -> bool:
+    """Return True if a measure is a silent `found@k`, and no system retrieved any gold."""
     if counted_cause(measure) != "found" or measure not in silent:
         return False
     rivals = []

@@ -1,6 +1,8 @@
 """The list of stages: a new stage is run, planned and paid for like all others."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -62,7 +64,7 @@ def counted(monkeypatch):
 
 
 @pytest.mark.costly
-def test_the_stage_of_the_architecture_page_runs(repository, config, monkeypatch, assert_message):
+def test_the_stage_of_the_architecture_page_runs(repository, config, monkeypatch):
     (program,) = programs(repository / "docs" / "architecture.md")
     run_cell(program, "architecture.md", names := {"__name__": "cell"})
     listed = graph.stages_of
@@ -78,10 +80,20 @@ def test_the_stage_of_the_architecture_page_runs(repository, config, monkeypatch
     experiment = run_experiment(config)
 
     rows = (experiment.path / "predictions" / "bm25--extractive.jsonl").read_text()
-    sum(len((json.loads(row)["answer"] or "").split()) for row in rows.splitlines())
-    assert_message(experiment.summary["notes"])
+    words = sum(len((json.loads(row)["answer"] or "").split()) for row in rows.splitlines())
+    assert f"count words of bm25/extractive: {words}" in experiment.summary["notes"]
     steps = {step.name: step for node in plan_nodes(config) for step in all_steps(node)}
     assert steps["count words of bm25/extractive"].stored == len(QUERIES)
+
+
+def test_the_stage_of_the_architecture_page_passes_the_linter(repository):
+    (program,) = programs(repository / "docs" / "architecture.md")
+    place = "ragbench/experiment/stages/count_words.py"
+    command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", place, "-"]
+
+    linted = subprocess.run(command, input=program, cwd=repository, text=True, capture_output=True)
+
+    assert linted.returncode == 0, linted.stdout
 
 
 def all_steps(node):
