@@ -359,6 +359,9 @@ def test_a_recipe_touches_what_contributing_names(copy, repository, call):
     names = " or ".join(followed.name for followed in FOLLOWED)
     quick = ("-m", "not slow and not costly", "-k", f"not ({OF_OTHERS}) or {names}")
     output = call("module", "pytest", "-q", *options, *quick, *READING_TABLES, *new)
+    # the order of the formats does not matter
+    slow = ("-m", "slow", "-k", "one_line_of_the_registry and runs")
+    call("module", "pytest", "-q", *options, *slow, "tests/report/test_formats.py")
     passed = re.findall("^PASSED (.*)$", output, re.MULTILINE)
     assert re.search(r"^\d{3,4} passed", output.splitlines()[-1]), output
     for recipe in FOLLOWED:

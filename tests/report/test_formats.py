@@ -289,7 +289,7 @@ def test_a_new_format_is_one_line_of_the_registry(command, place, monkeypatch):
         0,
         True,
     )
-    assert "[table|markdown|csv|latex|lines" in re.sub(r"\s+", "", usage)
+    assert f"[{'|'.join(formats.FORMATS)}" in re.sub(r"\s+", "", usage)
 
 
 @pytest.mark.slow

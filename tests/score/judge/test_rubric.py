@@ -32,7 +32,7 @@ direction: higher
 def test_built_in_rubrics_are_whole(name):
     rubric = load_rubric(name)
     assert rubric.name == name
-    assert len(rubric.steps) >= 4
+    assert len(rubric.steps) >= 4, "four steps, as CONTRIBUTING says"
     scores = [rubric.score_of(example["level"]) for example in rubric.examples]
     assert sum(score > 1 / 2 for score in scores) >= 2, "two good examples"
     assert sum(score <= 1 / 2 for score in scores) >= 2, "two bad examples"

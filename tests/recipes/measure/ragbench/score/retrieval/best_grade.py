@@ -9,7 +9,7 @@ from ragbench.types import FloatArray
 
 
 @measure("best_grade", group="first hits", range=(0.0, 1.0), cutoff="required")
-def best_grade(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
+def best_grade(ranked: RankedGrades, *, k: Cutoff) -> FloatArray:
     """Score each query by the best grade of its first k documents over the best that there is.
 
     Example:
@@ -19,9 +19,7 @@ def best_grade(ranked: RankedGrades, *, k: Cutoff | None = None) -> FloatArray:
         >>> best_grade(rank({"q": {"a": 1, "b": 2}}, {"q": {"a": 9, "b": 8}}), k=1)
         array([0.5])
     """
-    seen = ranked.grades > 0
-    if k is not None:
-        seen &= ranked.rank <= k
+    seen = (ranked.grades > 0) & (ranked.rank <= k)
     best, possible = np.zeros((2, ranked.n_queries))
     np.maximum.at(best, ranked.query[seen], ranked.grades[seen])
     np.maximum.at(possible, ranked.judged_query, ranked.judged_grades)

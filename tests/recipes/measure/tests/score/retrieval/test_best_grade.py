@@ -13,7 +13,7 @@ WITHOUT_REFERENCE = {"best_grade": "a measure of these tests alone, worked by ha
     [
         pytest.param("xab", 1, 0 / 3, id="nothing in sight"),
         pytest.param("xab", 2, 1 / 3, id="grade 1 of 3"),
-        pytest.param("xab", None, 3 / 3, id="all in sight"),
+        pytest.param("xab", 3, 3 / 3, id="all in sight"),
     ],
 )
 def test_hand_worked(ranking, k, expected):
