@@ -27,7 +27,7 @@ from ragbench.calibration.rater_agreement import (
 )
 from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.sheet import Draw, LabelScale, draw_again, is_unsure_draw
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.records import certificate
 from ragbench.records.codec import from_json
 from ragbench.signature import fingerprint_json
@@ -145,11 +145,42 @@ def check_good(good: float, scale: LabelScale) -> None:
         raise OptionError("--good", "", good, f"a label on {scale}")
 
 
+def with_passing_score(
+    scores: Mapping[str, JudgedScore],
+    passing: float | None,
+    scale: LabelScale | None,
+) -> dict[str, JudgedScore]:
+    """Return the scores with the score that passes beside labels of two levels; None: the middle.
+
+    Raises:
+        OptionError: It is not from 0 to 1, or no labels have two levels.
+    """
+    if passing is None:
+        return dict(scores)
+    if not 0 <= passing <= 1:
+        raise OptionError("--judge-good", "", passing, "a score from 0 to 1")
+    scales = [LabelScale.of_score(score, scale) for score in scores.values()]
+    if all(len(of.levels) != 2 for of in scales):
+        labels = Phrase(f"labels on {', '.join(sorted({str(of) for of in scales}))}")
+        raise OptionError("--judge-good", "", labels, "labels of two levels, as --scale 0..1")
+    return {name: replace(score, passing=passing) for name, score in scores.items()}
+
+
+def _passing_scores(score: JudgedScore, ratings: Ratings) -> str:
+    """Return the scores that pass, in words; empty if all scores are levels, as are labels."""
+    if score.passing is not None:
+        side = "up to" if score.is_lower_better else "from"
+        return f"scores {side} {score.passing:g}"
+    if np.isin(ratings.judge.round(9), (0.0, 1.0)).all():
+        return ""
+    return f"scores {'below' if score.is_lower_better else 'above'} 0.5"
+
+
 def _certify_score(
     run: JudgedRun, score: JudgedScore, labels: Labels, calibration: Calibration
 ) -> certificate.CertifiedRubric:
     """Return agreement, correlations and corrected means of one score."""
-    scale = calibration.scale or LabelScale.of_rubric(score.rubric)
+    scale = LabelScale.of_score(score, calibration.scale)
     ratings = Ratings.of(score, labels, scale)
     if not ratings.keys:
         problem = f"no answer with a label has a verdict on {score.name}"
@@ -168,7 +199,7 @@ def _certify_score(
     differences = {}
     for system in run.against:
         differences[system] = corrector.estimate(system, run.against[system])
-    is_lower_better = score.rubric.direction == "lower"
+    is_lower_better = score.is_lower_better
     options: dict[str, Any] = {"confidence": confidence, "lower_is_better": is_lower_better}
     levels = two_levels(ratings, **options)
     level_names = {}  # the labels of both levels as the raters wrote them
@@ -192,6 +223,7 @@ def _certify_score(
         bias=judge_bias(ratings, **options),
         confusion=confusion,
         levels=level_names if levels is not None else {},
+        judge_good=_passing_scores(score, ratings) if levels is not None else "",
         rare=rare or "",
         by=calibration.by if groups else "",
         groups=groups,

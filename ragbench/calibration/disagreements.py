@@ -66,15 +66,16 @@ def find_disagreements(
 ) -> list[Disagreement]:
     """Return the answers on which judge and people disagree, the largest difference first.
 
-    On a scale with levels, the nearest levels of score and mean label differ; on another one, both
-    differ by 0.25 or more. Scores without labels are left out. Equal differences are in the order
-    of scores and answers.
+    On a scale with levels, the mean label is nearer to another level than to that of the score; on
+    another one, both differ by 0.25 or more. Raters who are split between two levels disagree with
+    neither. Scores without labels are left out. Equal differences are in the order of scores and
+    answers.
     """
     disagreements = []
     for name, score in scores.items():
         of_rubric = labels.get(score.rubric.name)
         if of_rubric is not None:
-            own_scale = scale or LabelScale.of_rubric(score.rubric)
+            own_scale = LabelScale.of_score(score, scale)
             disagreements += _of_score(run, name, score, of_rubric, own_scale)
     return sorted(disagreements, key=lambda of: -round(abs(of.difference), 12))
 
@@ -90,7 +91,7 @@ def find_flips(
     flips = []
     for change in changes:
         score = scores[change.score]
-        own_scale = scale or LabelScale.of_rubric(score.rubric)
+        own_scale = LabelScale.of_score(score, scale)
         ratings = Ratings.of(score, labels[score.rubric.name], own_scale)
         places = {key: place for place, key in enumerate(ratings.keys)}
         for key in change.flipped:
@@ -121,8 +122,9 @@ def _of_score(
     ratings = Ratings.of(score, labels, scale)
     differences = ratings.judge - ratings.mean_labels
     if scale.levels:
-        levels = map(scale.nearest_levels, (ratings.judge, ratings.mean_labels))
-        disagrees = np.not_equal(*levels)
+        steps = len(scale.levels) - 1
+        judge = scale.score(scale.nearest_levels(ratings.judge))
+        disagrees = np.abs(judge - ratings.mean_labels) * steps > 0.5 + 1e-9
     else:
         disagrees = np.abs(differences) >= _FAR - 1e-9
     places = np.flatnonzero(disagrees).tolist()

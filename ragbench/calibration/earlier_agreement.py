@@ -82,7 +82,7 @@ def changed_agreements(
         while folder is not None:
             earlier = _earlier_score(folder, run, score)
             if earlier is not None:
-                own_scale = scale or LabelScale.of_rubric(score.rubric)
+                own_scale = LabelScale.of_score(score, scale)
                 change = _change(name, score, earlier, of_rubric, own_scale, confidence)
                 if change is not None:
                     yield replace(change, run=folder.name)
@@ -115,8 +115,10 @@ def agreement_since(
         for key, value in earlier_score.scores.items():
             if key in run.answers and _equal(earlier.answers[key], run.answers[key]):
                 equal[key] = value
-        same_rubric = replace(earlier_score, scores=equal, rubric=score.rubric)
-        own_scale = scale or LabelScale.of_rubric(score.rubric)
+        same_rubric = replace(
+            earlier_score, scores=equal, rubric=score.rubric, passing=score.passing
+        )
+        own_scale = LabelScale.of_score(score, scale)
         change = _change(name, score, same_rubric, of_rubric, own_scale, confidence)
         if change is not None:
             yield change

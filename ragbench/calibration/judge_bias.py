@@ -47,7 +47,7 @@ def agreements(
 
     The result is empty on a scale without levels.
     """
-    scale = scale or LabelScale.of_rubric(score.rubric)
+    scale = LabelScale.of_score(score, scale)
     if not scale.levels:
         return {}
     ratings = Ratings.of(score, labels, scale)

@@ -51,6 +51,8 @@ class JudgedScore:
         units: Query id -> unit of sampling; a query without one is a unit of its own.
         orders: Answer -> scores of the preferred answer of a pair where it stands first, and where
             it stands second; empty for rubrics that judge no pairs.
+        passing: Smallest score (largest, where lower is better) that passes beside labels of two
+            levels; None: scores beyond the middle.
     """
 
     name: str
@@ -63,6 +65,12 @@ class JudgedScore:
     reasons: Mapping[Key, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     orders: Mapping[Key, tuple[float, float]] = field(default_factory=dict)
+    passing: float | None = None
+
+    @property
+    def is_lower_better(self) -> bool:
+        """True if a low score is good, as for hallucination."""
+        return self.rubric.direction == "lower"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -34,15 +34,19 @@ class LabelScale:
     Levels are 1 apart. `high` may be the smaller number, on a scale where 1 is bad. The scale
     is `LabelScale(1, 5)` or `LabelScale.parse("1..5")`; only `parse` checks the ends. `score` turns
     labels into scores from 0 to 1. `levels` is empty if the ends are not whole steps, or 20 or
-    more, apart.
+    more, apart. The last two attributes are no part of equality.
 
     Attributes:
         low: Label of the score 0.
         high: Label of the score 1.
+        split: Score between two levels, above which the nearest level is the high one.
+        split_is_high: True if a score at the split has the high level.
     """
 
     low: float
     high: float
+    split: float = field(default=0.5, compare=False, repr=False)
+    split_is_high: bool = field(default=False, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str, option: str = "--scale") -> LabelScale:
@@ -67,6 +71,18 @@ class LabelScale:
         The levels of other methods rate single claims; people label an answer with a share.
         """
         return cls(1.0, float(rubric.levels)) if rubric.method == "rating" else cls(0.0, 1.0)
+
+    @classmethod
+    def of_score(cls, score: JudgedScore, scale: LabelScale | None = None) -> LabelScale:
+        """Return the scale of people's labels, with the split that the score of a judge needs.
+
+        `scale` None is that of the rubric. A score in the middle of two levels has the worse one:
+        an answer of which half is supported does not pass.
+        """
+        scale, is_lower_better = scale or cls.of_rubric(score.rubric), score.is_lower_better
+        if score.passing is None:
+            return replace(scale, split=0.5, split_is_high=is_lower_better)
+        return replace(scale, split=score.passing, split_is_high=not is_lower_better)
 
     def __str__(self) -> str:
         return f"{self.low:g}..{self.high:g}"
@@ -101,7 +117,8 @@ class LabelScale:
     def nearest_levels(self, scores: FloatArray) -> FloatArray:
         """Return the nearest level of each score; halfway between two, the one towards high.
 
-        NaN stays NaN. The scale must have levels. Scores off 0..1 give numbers off the scale.
+        On two levels `split` decides in place of the middle. NaN stays NaN. The scale must have
+        levels. Scores off 0..1 give numbers off the scale, except on two levels.
 
         Example:
             >>> LabelScale(1, 5).nearest_levels(np.array([0.0, 0.6, 0.625, 1.0]))
@@ -109,7 +126,11 @@ class LabelScale:
         """
         steps = len(self.levels) - 1
         # a share of three claims is 0.6666...; adding the rounding error must not move it
-        places = np.floor(scores * steps + 0.5 + 1e-9)
+        if steps == 1:
+            is_high = scores > self.split - math.copysign(1e-9, self.split_is_high - 0.5)
+            places = np.where(np.isnan(scores), np.nan, is_high)
+        else:
+            places = np.floor(scores * steps + 0.5 + 1e-9)
         levels: FloatArray = self.low + math.copysign(1.0, self.high - self.low) * places
         return levels
 

@@ -19,7 +19,11 @@ _USES = {
     ("limit", "overrides", "only_plan"): {"--on"},
     ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings", "--on"},
     ("judge_scale", "model"): {"--ratings", "--on"},
-    ("good", "own_columns", "by", "verbose", "disagreements"): {"--labels", "--ratings", "--on"},
+    ("good", "judge_good", "own_columns", "by", "verbose", "disagreements"): {
+        "--labels",
+        "--ratings",
+        "--on",
+    },
     ("random",): {"--labels", "--ratings"},
 }
 _SHARED = ("scale", "confidence", "form", "trusted", "disagreements", "verbose")
@@ -131,6 +135,13 @@ class _CalibrateCommand(output.NamesCommand):
     type=float,
     metavar="LABEL",
     help="The smallest label of a good answer, for AUC. Default: above the middle of the scale.",
+)
+@click.option(
+    "--judge-good",
+    type=float,
+    metavar="SCORE",
+    help="The smallest score of the judge, from 0 to 1, that passes beside labels of two levels "
+    "(the largest, where lower is better). Default: above the middle.",
 )
 @output.several(
     "--column",
@@ -262,6 +273,7 @@ def _certify_on(
         limit=choices.pop("limit", None),
         seed=choices.pop("seed", None),
         scale=choices.pop("scale", None),
+        judge_good=choices.pop("judge_good", None),
         by=choices.pop("by", ""),
         options=options,
     )

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from ragbench.calibration import sheet
-from ragbench.calibration.certificate import Calibration, certify, probe_report
+from ragbench.calibration.certificate import Calibration, certify, probe_report, with_passing_score
 from ragbench.calibration.disagreements import (
     Disagreement,
     find_disagreements,
@@ -198,12 +198,13 @@ def certify_judge(
     *,
     columns: Sequence[str] = (),
     by: str = "",
+    judge_good: float | None = None,
     **options: Any,
 ) -> None:
     """Compare the judge with the labels of people, print the result, and write the certificate.
 
-    `columns` are texts RUBRIC=COLUMN, `by` is the column of groups, `options` are `good` and
-    `random` of `Calibration`.
+    `columns` are texts RUBRIC=COLUMN, `by` is the column of groups, `judge_good` the smallest score
+    that passes; `options` are `good` and `random` of `Calibration`.
 
     Raises:
         DataError: A file of labels has a mistake or no label, or the certificate cannot be written.
@@ -216,6 +217,7 @@ def certify_judge(
     run = request.run
     chosen = {score.name: score for score in run.select_scores(request.rubrics)}
     scale = request.scale
+    chosen = with_passing_score(chosen, judge_good, scale)
     label_columns = parse_pairs("--column", columns)
     sources = [_label_source(path, run) for path in labels]
     labels_by_rubric = read_labels(sources, run, list(chosen.values()), scale, label_columns, by)
@@ -336,7 +338,8 @@ def certify_ratings(
 
     `columns` are texts NAME=COLUMN with the parts of the table. `judge_scale` None is the scale of
     the labels, and `scale` None is 0..1 for words. `by` is the column of groups. `options` are
-    `good`, `confidence` and `random` of `Calibration`.
+    `judge_good`, the smallest score that passes, and `good`, `confidence` and `random` of
+    `Calibration`.
 
     Raises:
         UsageError: There are two rubrics, or a column has another form than NAME=COLUMN.
@@ -360,9 +363,10 @@ def certify_ratings(
     )
     scale = scale or sheet.LabelScale(0, 1)
     groups = answer_groups(run, labels, by)
+    scores = with_passing_score(run.scores, options.pop("judge_good", None), scale)
     calibration = Calibration(scale=scale, by=by, groups=groups, **options)
-    certificate = certify(run, run.scores, labels, calibration)
-    disagreements = find_disagreements(run, run.scores, labels, scale)
+    certificate = certify(run, scores, labels, calibration)
+    disagreements = find_disagreements(run, scores, labels, scale)
     write_certificate(certificate, disagreements, (), target)
 
 

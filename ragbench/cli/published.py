@@ -11,7 +11,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from ragbench.calibration.certificate import Calibration, certify, check_good
+from ragbench.calibration.certificate import Calibration, certify, check_good, with_passing_score
 from ragbench.calibration.disagreements import find_disagreements
 from ragbench.calibration.judged_run import JudgedRun, Key
 from ragbench.calibration.judged_set import groups_of_rows, labels_of_rows, rated_run
@@ -61,6 +61,7 @@ class SetRequest:
         seed: Seed of the draw; None is that of the config, or the default seed.
         scale: Scale of the labels; None: that of the rubric, or 0..1 for predictions.
         target: Files and format of the certificate.
+        judge_good: Smallest score of the judge that passes beside labels of two levels.
         by: Column of groups; empty means that of the form, if the rows have it.
         options: `good` and `confidence` of `Calibration`.
     """
@@ -72,6 +73,7 @@ class SetRequest:
     limit: int | None = None
     seed: int | None = None
     scale: LabelScale | None = None
+    judge_good: float | None = None
     by: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -220,6 +222,7 @@ def _read_passages(settings: ExperimentConfig, files: TrecFiles, request: SetReq
     """Return the judged passages of qrels, and print how many have no text."""
     output.refuse(
         (request.columns, "--column is for tables, not for qrels"),
+        (request.judge_good is not None, "--judge-good is for labels of answers, not for pairs"),
         (request.by, "--by is for tables, not for qrels"),
         (request.rubrics, "--rubric: metrics.retrieval.fill names the rubric that grades passages"),
     )
@@ -281,6 +284,7 @@ def _refuse_for_pairs(request: SetRequest) -> None:
     """Raise a UsageError for options of sets with labels of answers."""
     output.refuse(
         ("good" in request.options, "--good is for labels of answers, not for pairs"),
+        (request.judge_good is not None, "--judge-good is for labels of answers, not for pairs"),
         (request.by, "--by is for labels of answers, not for pairs"),
         (request.scale, "--scale is for labels of answers, not for pairs"),
         (request.target.disagreements, "--disagreements is for labels of answers, not for pairs"),
@@ -346,11 +350,12 @@ def _write(
     if scale is None and not next(iter(run.scores.values())).rubric.scale:
         scale = LabelScale(0, 1)
     calibration = Calibration(scale=scale, by=by, groups=groups, **request.options)
-    certificate = certify(run, run.scores, labels, calibration)
+    scores = with_passing_score(run.scores, request.judge_good, scale)
+    certificate = certify(run, scores, labels, calibration)
     if order is not None:
         rubrics = {}
         for name, rubric in certificate.rubrics.items():
             rubrics[name] = structs.replace(rubric, systems=order)
         certificate = structs.replace(certificate, rubrics=rubrics)
-    disagreements = find_disagreements(run, run.scores, labels, scale)
+    disagreements = find_disagreements(run, scores, labels, scale)
     write_certificate(certificate, disagreements, (), request.target)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ragbench.calibration.certificate import Calibration, certify
+from ragbench.calibration.certificate import Calibration, certify, with_passing_score
 from ragbench.calibration.disagreements import (
     Disagreement,
     find_disagreements,
@@ -123,6 +123,7 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
     rubric: str | None = None,
     scale: str | None = None,
     good: float | None = None,
+    judge_good: float | None = None,
     confidence: float = 0.95,
     random: bool = False,
     by: str | None = None,
@@ -143,6 +144,8 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
         rubric: Rubric of the labels; None: the only one of the result.
         scale: Scale of the labels, the worst first, such as `1..5`; None: that of the rubric.
         good: Smallest label of a good answer, for AUC; None: labels above the middle.
+        judge_good: Smallest score of the judge that passes beside labels of two levels (largest,
+            where lower is better); None: scores above the middle.
         confidence: Level of the intervals.
         random: True if the labelled answers were drawn at random: they then correct the mean.
         by: Column of the scored table, or `system`: agreement on each group of answers, too.
@@ -173,6 +176,7 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
         raise OptionError("calibrate", "rubric", rubric, ", ".join(rubrics))
     label_scale = None if scale is None else LabelScale.parse(scale, "scale")
     tables = label_tables(result, run, labels, by)
+    chosen = with_passing_score(chosen, judge_good, label_scale)
     by_rubric = read_labels(tables, run, list(chosen.values()), label_scale, {}, by or "")
     options = Calibration(
         scale=label_scale,

@@ -308,6 +308,7 @@ class CertifiedRubric(JudgedRubric):
         confusion: Level of people -> level of the judge -> number of labels; the levels are `pass`,
             the better one, and `fail`. Empty without two levels.
         levels: `pass` and `fail` -> its label; empty without two levels.
+        judge_good: Scores of the judge that pass, in words; empty if all scores are levels.
         rare: Level that people give less often: `pass` or `fail`; empty without two levels.
         by: Column of the groups; empty without groups.
         groups: Value of the column -> agreement on its answers.
@@ -328,6 +329,7 @@ class CertifiedRubric(JudgedRubric):
     bias: JudgeBias | None = optional()
     confusion: Mapping[str, Mapping[str, int]] = optional({})
     levels: Mapping[str, float] = optional({})
+    judge_good: str = optional("")
     rare: str = optional("")
     by: str = optional("")
     groups: Mapping[str, GroupAgreement] = optional({})

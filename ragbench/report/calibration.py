@@ -486,7 +486,8 @@ def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
         yield f"AUC: {rubric.good} are good; all other numbers use all levels"
     if rubric.levels:
         levels = ", ".join(f"{name}: label {label:g}" for name, label in rubric.levels.items())
-        yield f"{levels}; the rare level is {rubric.rare}"
+        passing = f"; {rubric.judge_good} of the judge pass" if rubric.judge_good else ""
+        yield f"{levels}{passing}; the rare level is {rubric.rare}"
     if labels.why.startswith(records.DRAWN_UNSURE):
         yield "drawn where the judge is unsure: it agrees better with people on other answers"
     if verbose:

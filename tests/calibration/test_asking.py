@@ -87,8 +87,9 @@ def test_the_limits_of_a_flip_rate_are_those_of_flips_and_absent_if_all_flip():
     same = dataclasses.replace(ITEM, contexts=["It is red.", "It is red, too."])
     items = _items(15) | {("one", f"s{i}"): same for i in range(5)}
 
-    some = probe_position(Impressed(), [FAITHFUL], items)["faithfulness"]
-    every = probe_position(Impressed(), [FAITHFUL], _items(15))["faithfulness"]
+    options = {"scale": LabelScale(1, 5)}  # 0.5 to 0.25: from level 3 to 2
+    some = probe_position(Impressed(), [FAITHFUL], items, **options)["faithfulness"]
+    every = probe_position(Impressed(), [FAITHFUL], _items(15), **options)["faithfulness"]
 
     assert some.flip_rate == 0.75
     assert 0.4 < some.flip_interval[0] < 0.75 < some.flip_interval[1] <= 1

@@ -43,9 +43,9 @@ def _sides(run, labels, column):
 
 
 def _check(certificate, judge, people, levels):
-    """Compare with the oracles; halfway between two levels is the higher one."""
+    """Compare with the oracles; halfway is the higher of several levels, the worse of two."""
     steps = len(levels) - 1
-    x = np.floor(judge * steps + 0.5).astype(int)
+    x = np.floor(judge * steps + 0.5).astype(int) if steps > 1 else (judge > 0.5).astype(int)
     y = np.floor((people - levels[0]) + 0.5).astype(int)
     value = {name: statistic["value"] for name, statistic in certificate["agreement"].items()}
     places = range(len(levels))
