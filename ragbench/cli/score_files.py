@@ -27,6 +27,8 @@ from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
+# Rule for judged queries that a run lacks -> how to get the other one.
+_HINTS = {"skip": " (-c counts them as 0, as compare does)"}
 _MB = 1_000_000
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 
@@ -195,7 +197,7 @@ def _notes(systems: Sequence[ScoredFile], rules: Rules) -> list[str]:
         for note in (*scored.evaluation.notes, *_call_notes(scored.source)):
             notes.append(f"{scored.name}: {note}")
         if isinstance(counts, RunCounts):
-            texts = reading_notes(columns, counts, " (-c counts them as 0)")
+            texts = reading_notes(columns, counts, _HINTS)
             for text, n in texts.items():
                 notes.append(f"{scored.name}: {text}: {n}")
             rankings[scored.name] = ScoredRankings(columns, counts)

@@ -45,6 +45,10 @@ _PARTS = {
 QUERY_PARTS = frozenset(whole for _, whole in _PARTS.values())
 
 
+# Rule for judged queries that a run lacks -> the option of a comparison without them.
+_HINTS = {"zero": " (--intersect leaves them out)"}
+
+
 # A gate needs this share of the queries of its baseline, unchanged
 LEAST_COMMON = 0.8
 
@@ -366,7 +370,7 @@ def _query_notes(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> l
         for system in source.systems.values():
             columns = [system.columns[name] for name in measures if name in system.columns]
             if system.counts is not None and source.summary is None:
-                texts = reading_notes(columns, system.counts)
+                texts = reading_notes(columns, system.counts, _HINTS)
                 for text, n in texts.items():
                     notes.append(f"{source.source}: {text}: {n}")
             name = system.name if len(sources) == 1 else f"{source.source}, {system.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -84,18 +85,19 @@ def _notes_of(scored: ScoredRankings) -> list[str]:
 
 
 def reading_notes(
-    columns: Iterable[ScoreColumn], counts: RunCounts, hint: str = ""
+    columns: Iterable[ScoreColumn],
+    counts: RunCounts,
+    hints: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, int]:
     """Return note -> number of the queries that a run lacks, and of its surplus queries and hits.
 
-    Numbers of 0 are left out. `hint` tells how to count queries that the rule `missing` leaves out;
+    Numbers of 0 are left out. `hints` has the option that changes a rule `missing`, by the rule;
     the rule is in the signatures of the columns.
     """
     rules = (column.signature.part("missing") for column in columns)
     rule = next(filter(None, rules), "zero")
-    ending = hint if rule == "skip" else ""
     notes = {
-        f"judged queries that the run lacks, {_MISSING[rule]}{ending}": counts.missing,
+        f"judged queries that the run lacks, {_MISSING[rule]}{hints.get(rule, '')}": counts.missing,
         "queries of the run without judgements, left out": counts.without_judgements,
         "repeated documents, each counted once at its best score": counts.duplicates,
     }

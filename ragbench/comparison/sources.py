@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+from msgspec import structs
 
 from ragbench.comparison.evaluate import evaluate_run, evaluate_run_file, refuse_unjudged
 from ragbench.comparison.evaluation import Evaluation, load
@@ -18,7 +22,7 @@ from ragbench.records.evaluation import EVALUATION_SCHEMA
 from ragbench.records.score import Kind, RunCounts
 from ragbench.registry import nearest
 from ragbench.score.retrieval.score_run import Rules
-from ragbench.types import Qrels, Run
+from ragbench.types import Cause, Qrels, Run
 from ragbench.types.tables import Frame, is_frame
 
 
@@ -73,6 +77,8 @@ class HasRunFolder(Protocol):
 _TABLES = frozenset({".jsonl", ".csv", ".tsv", ".parquet"})
 # Rankings in memory, as `evaluate_run` takes them.
 Rankings = Run | Mapping[str, Mapping[str, float] | Iterable[str]] | Frame
+# What happens to the judged queries that a run lacks.
+MissingQueries = Literal["zero", "skip", "drop"]
 # Source of scored systems, as users pass it.
 Source = str | Path | Evaluation | HasRunFolder | ScoredSystems | Rankings
 
@@ -101,7 +107,7 @@ def read_scored(
     name: str | None = None,
     qrels: Qrels | None = None,
     measures: Sequence[str] = DEFAULT_MEASURES,
-    unpaired: bool = False,
+    missing: MissingQueries = "zero",
 ) -> ScoredSystems:
     """Read the scored systems of a source.
 
@@ -112,10 +118,10 @@ def read_scored(
         name: Name of the source in messages and tables; None takes its path, and `evaluation` for
             an evaluation.
         qrels: Judgements for a run file or rankings, scored by the rules of an experiment: a
-            judged query that it lacks scores 0, and one without a relevant document does not
-            apply, or scores 0 by measures with `rel=`.
+            query without a relevant document does not apply, or scores 0 by measures with `rel=`.
         measures: Measures for a TREC run file.
-        unpaired: Leave the judged queries that a run lacks without a score: they are of others.
+        missing: Judged queries that a run file or rankings lack: `zero` scores them 0, as an
+            experiment does, `skip` leaves them without a score, `drop` takes them away.
 
     Raises:
         DataError: The file cannot be read, or a run file comes without judgements.
@@ -125,9 +131,10 @@ def read_scored(
     if isinstance(source, ScoredSystems):
         return source
     if isinstance(source, Evaluation):
-        return from_evaluation(name or "evaluation", source)
+        scored = from_evaluation(name or "evaluation", source)
+        return _without_missing(scored) if missing == "drop" else scored
     if is_rankings(source):
-        return _scored_rankings(name or "run", source, qrels, measures, unpaired=unpaired)
+        return _scored_rankings(name or "run", source, qrels, measures, missing)
     if isinstance(source, HasRunFolder):
         source = source.path
     if not isinstance(source, (str, Path)):
@@ -152,7 +159,7 @@ def read_scored(
         raise DataError("a table of questions, which is no run", file=path, allowed=allowed)
     if not needs_qrels(path):
         if _is_evaluation(path):
-            return from_evaluation(source_name, load(path))
+            return read_scored(load(path), name=source_name, missing=missing)
         return read_baseline(path, source_name)
     if qrels is None:
         raise DataError(
@@ -160,10 +167,11 @@ def read_scored(
             file=path,
             allowed="--qrels FILE (qrels= in Python); or a run folder, or a baseline file",
         )
-    rules = Rules(missing="skip") if unpaired else None
+    rules = Rules(missing="zero" if missing == "zero" else "skip")
     evaluation = evaluate_run_file(path, qrels, measures, rules)
     refuse_unjudged(evaluation, path)
-    return from_evaluation(source_name, evaluation, path)
+    scored = from_evaluation(source_name, evaluation, path)
+    return _without_missing(scored) if missing == "drop" else scored
 
 
 def _scored_rankings(
@@ -171,17 +179,38 @@ def _scored_rankings(
     rankings: Rankings,
     qrels: Qrels | None,
     measures: Sequence[str],
-    *,
-    unpaired: bool,
+    missing: MissingQueries,
 ) -> ScoredSystems:
     """Return the scores of rankings in memory."""
     if qrels is None:
         allowed = "qrels= for rankings; or results: of evaluate for a table of answers"
         raise DataError("rankings without judgements", record=f"compare: {name}", allowed=allowed)
-    missing: Literal["skip", "zero"] = "skip" if unpaired else "zero"
-    evaluation = evaluate_run(rankings, qrels, measures, missing=missing)
+    evaluation = evaluate_run(
+        rankings, qrels, measures, missing="zero" if missing == "zero" else "skip"
+    )
     refuse_unjudged(evaluation, name)
-    return from_evaluation(name, evaluation)
+    scored = from_evaluation(name, evaluation)
+    return _without_missing(scored) if missing == "drop" else scored
+
+
+def _without_missing(source: ScoredSystems) -> ScoredSystems:
+    """Return a source without the judged queries that its only system lacks and does not score.
+
+    A source that scores them 0 stays as it is: the scores do not tell which they are.
+    """
+    [system] = source.systems.values()
+    if all(of.signature.part("missing") != "skip" for of in system.columns.values()):
+        return source
+    columns, is_missing = {}, np.zeros(len(source.query_ids), bool)
+    for name, column in system.columns.items():
+        is_missing |= column.causes == Cause.MISSING_QUERY
+        # no query is left to which the rule applies: other sources may have either
+        signature = column.signature.replacing(missing="zero")
+        columns[name] = replace(column, signature=signature)
+    counts = None if system.counts is None else structs.replace(system.counts, missing=0)
+    system = replace(system, columns=columns, counts=counts)
+    rows = np.flatnonzero(~is_missing)
+    return replace(source, systems={system.name: system}).take(rows)
 
 
 def _is_evaluation(path: Path) -> bool:

@@ -21,6 +21,7 @@ from ragbench.comparison.own_noise import own_noise
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
     HasRunFolder,
+    MissingQueries,
     Source,
     is_rankings,
     needs_qrels,
@@ -271,7 +272,10 @@ def compare(  # noqa: PLR0913  the public signature: a keyword per rule
         raise errors.OptionError("compare", "unpaired", True, allowed)
     method = Method(confidence=confidence, resamples=resamples, seed=seed, family=family)
     measures = [measures] if isinstance(measures, str) else list(measures or ())
-    sources = read_all(source_pairs, qrels, measures, unpaired=unpaired)
+    missing: MissingQueries = "zero"
+    if unpaired or intersect:
+        missing = "skip" if unpaired else "drop"
+    sources = read_all(source_pairs, qrels, measures, missing)
     matching = _match_or_advise(sources, measures or None, intersect, unpaired)
     if cluster is None and not unpaired:
         cluster = shared_cluster(sources)
@@ -371,13 +375,12 @@ def read_all(
     source_pairs: Sequence[tuple[str, Source]],
     qrels: object,
     measures: Sequence[str],
-    *,
-    unpaired: bool = False,
+    missing: MissingQueries = "zero",
 ) -> list[ScoredSystems]:
     """Read the sources, each beside its name; run files get the measures of the other sources.
 
     `measures` are those of the user; if there are none, run files get the retrieval measures of
-    the other sources, or else `DEFAULT_MEASURES`.
+    the other sources, or else `DEFAULT_MEASURES`. `missing` is that of `read_scored`.
 
     Raises:
         DataError: A source or the qrels cannot be read, or a run file comes without qrels.
@@ -392,7 +395,7 @@ def read_all(
     for i in order:
         by = list(measures) or list(rankings_scores) or DEFAULT_MEASURES
         name, source = source_pairs[i]
-        read[i] = read_scored(source, name=name, qrels=judged, measures=by, unpaired=unpaired)
+        read[i] = read_scored(source, name=name, qrels=judged, measures=by, missing=missing)
         for system in read[i].systems.values():
             scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
             rankings_scores |= dict.fromkeys(scores)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+import ragbench as rb
 from ragbench import check_gates, evaluate_run, evaluate_texts
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.sources import from_evaluation, read_scored
@@ -281,3 +282,30 @@ def test_the_repr_of_a_comparison_has_its_notes():
     assert "; note: 8 queries are few (and 1 note more)>" in repr(noted)
     unnoted = replace(comparison, record=structs.replace(comparison.record, notes=()))
     assert "note" not in repr(unnoted)
+
+
+@pytest.mark.parametrize("form", ["files", "rankings", "a result and a file"])
+def test_intersect_leaves_out_what_one_run_lacks(tmp_path, form):
+    # base: q0 to q19 at rank 2; run: q0 to q29 at rank 1; q30 to q39 are in neither
+    qrels = {f"q{n}": {"d": 1} for n in range(40)}
+    base = {f"q{n}": {"x": 2.0, "d": 1.0} for n in range(20)}
+    run = {f"q{n}": {"d": 1.0} for n in range(30)}
+    for name, rankings in (("base.run", base), ("run.run", run)):
+        rb.write_run(rb.Run.from_dict(rankings), tmp_path / name)
+    forms = {
+        "files": (tmp_path / "base.run", tmp_path / "run.run"),
+        "rankings": (base, run),
+        "a result and a file": (
+            rb.evaluate_run(base, qrels, ["mrr"], missing="skip"),
+            tmp_path / "run.run",
+        ),
+    }
+
+    common = rb.compare(*forms[form], qrels=qrels, measures="mrr", intersect=True)
+
+    [row] = common.differences
+    assert row["n"] == 20
+    assert row["difference"] == 0.5  # 1 - 1/2
+    if form != "a result and a file":
+        [row] = rb.compare(*forms[form], qrels=qrels, measures="mrr").differences
+        assert (row["n"], row["difference"]) == (40, (20 * 0.5 + 10 * 1.0) / 40)
