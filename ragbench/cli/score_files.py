@@ -28,7 +28,7 @@ from ragbench.types.reasoning import Reasoning
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
 _OF_SETS = {"official": FACTS[:2], "set": FACTS[:2], "all_trec": FACTS}
 # Rule for judged queries that a run lacks -> how to get the other one.
-_HINTS = {"skip": " (-c counts them as 0, as compare does)"}
+_HINTS = {"skip": " (0 with -c and in compare)"}
 _MB = 1_000_000
 _RELSTRING = re.compile(r"relstring(?:[._](\d+))?")
 

@@ -122,7 +122,7 @@ def test_plain_measures_leave_out_what_the_command_counts_and_each_door_says_so(
     means, notes = doors["score"]
     assert means == {"AP": 1 / 2, "AP(rel=2)": 1 / 2}
     assert_message(notes)
-    lacks = "bm25: judged queries that the run lacks, left out (-c counts them as 0, as compare does): 1"
+    lacks = "bm25: judged queries that the run lacks, left out (0 with -c and in compare): 1"
     assert lacks in notes
     with_c, _ = all_doors(tmp_path, ["AP", "AP(rel=2)"], "-c")["score"]
     assert with_c == {"AP": 1 / 3, "AP(rel=2)": 1 / 3}, "as trec_eval -c"
