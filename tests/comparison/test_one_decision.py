@@ -460,3 +460,35 @@ def test_a_family_without_any_defined_p_has_no_verdict():
     [row] = compare_systems(systems, "a", Method(test="t")).measures[0].comparisons
 
     assert (row.difference, row.p, row.differs) == (-0.5, None, None)
+
+
+def _row(base, run, factor, high):
+    """Return the comparison of scores times a factor, on a range times the same factor."""
+    columns = [column(values * factor, high=high * factor) for values in (base, run)]
+    sources = [source(name, system("one", of)) for name, of in zip("ab", columns, strict=True)]
+    compared = compare_sources(match_sources(sources[0], sources[1:]), Method(resamples=400))
+    return compared.measures[0].comparisons[0]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    kind=st.sampled_from(KINDS),
+    grades=st.sampled_from(GRADES),
+    # no powers of 2: products are rounded, so that equal differences may differ in the last digit
+    factor=st.sampled_from([0.5, 0.1, 1 / 3, 0.7, 100.0, 1e-6]),
+    high=st.sampled_from([1.0, np.inf]),
+)
+def test_scores_times_a_constant_have_the_same_p_and_verdict(seed, kind, grades, factor, high):
+    rng = np.random.default_rng(seed)
+    base = rng.choice(grades, rng.choice([13, 40, 80]))
+    run = changed(kind, base, grades, rng)
+
+    one, other = _row(base, run, 1.0, high), _row(base, run, factor, high)
+
+    assert (other.n, other.n_changed, other.differs) == (one.n, one.n_changed, one.differs)
+    if one.p is not None:
+        assert (other.p, other.p_adjusted) == pytest.approx((one.p, one.p_adjusted), abs=1e-5)
+    for limit, scaled in zip(one.interval, other.interval, strict=True):
+        assert (limit is None) == (scaled is None)
+        assert limit is None or scaled / factor == pytest.approx(limit, rel=1e-5, abs=1e-8)
