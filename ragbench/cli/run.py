@@ -152,7 +152,7 @@ def _run_collections(
     else:
         text = render(run_report(runs.record, verbose=verbose), "table", output.screen())
         cost = total_cost(experiment.record.cost for experiment in runs.experiments.values())
-        pages = [cost_line(cost)] if cost is not None else []
+        pages = [line] if cost is not None and (line := cost_line(cost)) else []
         for name, experiment in runs.experiments.items():
             pages.append(f"{name}: {experiment.path / 'report.html'}")
         pages.append(f"report: {runs.path / 'report.html'}")
@@ -419,7 +419,8 @@ def _cost(planned: PlannedRun) -> Iterator[str]:
     for models in unpriced_models(planned.plan).values() if cost.usd is None else ():
         unpriced |= models
     for model, entry in unpriced.items():
-        yield f"{printable(model)} has no known price: write {printable(entry)}"
+        if entry:
+            yield f"{printable(model)} has no known price: write {printable(entry)}"
     if cost.usd is not None and cost.usd[1] > 0:
         most = format(cost.usd[1], ".2g")
         yield f"gate: further looks at a loss that is not sure cost at most {most} USD a side"

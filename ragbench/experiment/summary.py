@@ -502,15 +502,20 @@ def run_cost(plan: Plan, payments: Mapping[str, Fraction]) -> records.RunCost | 
     for name, paid in payments.items():
         models = missing_prices.get(name, {})
         by[name] = None if models else round(float(paid), 6)
-        unpriced |= models
-    usd = None if unpriced else round(float(sum(payments.values(), Fraction())), 6)
+        for model, entry in models.items():
+            if entry:
+                unpriced[model] = entry
+    is_known = None not in by.values()
+    usd = round(float(sum(payments.values(), Fraction())), 6) if is_known else None
     return records.RunCost(usd=usd, by=by, unpriced=unpriced)
 
 
 def unpriced_models(plan: Plan) -> dict[str, dict[str, str]]:
     """Return component -> model without a known price -> file and key to write a price.
 
-    Components are named as in `RunCost`. Raises DataError if a file of prices cannot be read.
+    Components are named as in `RunCost`. The file and key are empty for a server on this machine,
+    whose tokens nobody sells, unless a file of prices is named. Raises DataError if a file of
+    prices cannot be read.
     """
     components: dict[str, object] = {}
     components |= {f"generator {name}": entry for name, entry in plan.generators.items()}
@@ -518,7 +523,8 @@ def unpriced_models(plan: Plan) -> dict[str, dict[str, str]]:
     unpriced = {}
     for name, component in components.items():
         if isinstance(component, Connected) and (models := component.unpriced()):
-            unpriced[name] = models
+            is_free = component.is_on_this_machine and component.load_prices().file is None
+            unpriced[name] = dict.fromkeys(models, "") if is_free else models
     return unpriced
 
 

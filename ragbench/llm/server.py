@@ -13,12 +13,13 @@ import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ragbench.errors import OptionError
 from ragbench.llm.base import ChatModel, ChatRequest
 from ragbench.llm.batch import BatchChat
 from ragbench.llm.engine import ChatEngine
+from ragbench.llm.environment import is_loopback
 from ragbench.llm.langchain import LangchainChat
 from ragbench.llm.limits import Limits
 from ragbench.llm.openai import Address, OpenAIChat, OpenAILike, is_azure
@@ -227,6 +228,11 @@ class Connected:
         By default it is a word for this object alone, whose server is not known.
         """
         return {"client": f"{id(self)}"}
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """True for a server at a loopback address, where tokens mostly have no price."""
+        return is_loopback(urlsplit(self.server.get("base_url", "")).hostname)
 
     def unpriced(self) -> dict[str, str]:
         """Return model without a known price -> entry to write, and its file.

@@ -321,7 +321,10 @@ class RunCost(Record):
     ]
     unpriced: Annotated[
         Mapping[str, str],
-        Meaning("Model without a known price -> file and key to write a price."),
+        Meaning(
+            "Model without a known price -> file and key to write a price; none of a server on "
+            "this machine."
+        ),
     ] = optional({})
 
 

@@ -232,7 +232,8 @@ def render_terminal(
     """
     screen = screen or Screen()
     page = lay_out(summary, comparisons, narrow=True)
-    costs = [cost_line(summary.cost)] if summary.cost is not None and not head else []
+    cost = "" if summary.cost is None or head else cost_line(summary.cost)
+    costs = [cost] if cost else []
     last = [f"report: {printable(report)}"] if report else []
     if not head and not verbose:
         return _one_screen(page, summary, comparisons, screen, [*costs, *last], run)
@@ -307,6 +308,8 @@ def _choice_notes(summary: Summary) -> list[str]:
 def cost_line(cost: RunCost) -> str:
     """Return the line on what a run paid for models, with the parts of several components.
 
+    It is empty if the run asked servers on this machine alone, whose tokens have no known price.
+
     Example:
         >>> cost_line(RunCost(usd=0.25, by={"generator gpt": 0.05, "judge openai": 0.2}))
         'cost: 0.250 USD paid by this run (generator gpt 0.0500, judge openai 0.200)'
@@ -324,6 +327,8 @@ def cost_line(cost: RunCost) -> str:
     if cost.usd is None:
         payment = f"at least {_dollars(total)} USD paid by this run"
         line = f"cost: {payment}" if total else "cost of this run: not known"
+        if not total and not cost.unpriced:
+            return ""
     if len(priced) > 1 and total:
         line += f" ({', '.join(f'{printable(n)} {_dollars(usd)}' for n, usd in priced.items())})"
     for model, entry in cost.unpriced.items():

@@ -160,3 +160,19 @@ def test_a_missing_price_is_told_with_its_file_and_key(quickstart, monkeypatch, 
     assert_message(lines_with(run, "cost:"))
     cost = last_cost("exp")
     assert (cost["usd"], cost["by"], [*cost["unpriced"]]) == (None, {"judge single": None}, ["own"])
+
+
+def test_a_server_on_this_machine_needs_no_price(quickstart, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatServer(Script(), model="own") as server:
+        config = priced_config(server.url, single={"model": "own", "rubrics": ["fluency"]})
+        del config["metrics"]["judge"]["single"]["prices"]
+        Path("exp.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        plan = quickstart("plan", "exp.yaml")[1]
+        run = quickstart("run", "exp.yaml")[1]
+
+    assert "price:" not in plan
+    assert lines_with(run, "cost:") == lines_with(run, "prices") == []
+    cost = last_cost("exp")
+    assert (cost["usd"], cost["by"]) == (None, {"judge single": None})
+    assert "unpriced" not in cost

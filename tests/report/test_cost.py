@@ -17,10 +17,17 @@ ENTRY = "in prices.yaml (USD per million tokens) models: {own: {input: 1, output
             RunCost(usd=None, by={"generator g": 0.05, "judge j": None}, unpriced={"own": ENTRY}),
             id="one without a price",
         ),
+        pytest.param(
+            RunCost(usd=None, by={"generator g": 0.05, "judge j": None}), id="one on this machine"
+        ),
     ],
 )
 def test_the_line(cost, assert_message):
     assert_message(cost_line(cost))
+
+
+def test_servers_on_this_machine_have_no_line():
+    assert cost_line(RunCost(usd=None, by={"judge j": None})) == ""
 
 
 def test_the_sum_of_several_runs():
