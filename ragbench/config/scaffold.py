@@ -349,7 +349,17 @@ def _guess_gold(columns: _PartColumns, free: Sequence[str], contents: ColumnCont
 
 
 def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]:
-    """Return a note on the columns that hold no part, each with its first value."""
+    """Return a note on the columns that hold no part, each with its first value.
+
+    Empty columns, and those that `ragbench questions` adds to its tables, are none of them.
+    """
+    from ragbench.questions.base import is_of_questions
+
+    further = []
+    for column in columns:
+        if not is_of_questions(column, columns) and not contents.is_empty(column):
+            further.append(column)
+    columns = further
     if not columns:
         return []
     examples = [

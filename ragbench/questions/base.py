@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -15,6 +15,8 @@ from ragbench.text.chunk import Chunker, Chunking
 from ragbench.types import Document
 
 COLUMNS = ("id", "question", "reference", "relevant", "quote", "kind", "checks", "keep")
+# Columns of the review page, which a table gets behind those.
+REVIEW_COLUMNS = ("comment", "reviewed")
 
 # Gold answer of an unanswerable question, which `ragbench.score.text.gold_words` reads as such.
 NO_ANSWER = "No answer"
@@ -54,6 +56,17 @@ class QuestionPassage:
 
     document: Document
     text: str
+
+
+def is_of_questions(column: str, columns: Collection[str]) -> bool:
+    """Return True for a column without gold that this module writes, in a table that it wrote.
+
+    Example:
+        >>> is_of_questions("kind", ["kind", "checks", "keep"]), is_of_questions("kind", ["kind"])
+        (True, False)
+    """
+    marks = COLUMNS[-3:]
+    return {*marks} <= {*columns} and column in (*marks, "reason", *REVIEW_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

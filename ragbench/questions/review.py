@@ -17,12 +17,11 @@ from ragbench.data.files.gold import DocumentNames, GoldIds
 from ragbench.data.files.rows import Entry, read_csv
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.errors import DataError
-from ragbench.questions.base import COLUMNS
+from ragbench.questions.base import COLUMNS, REVIEW_COLUMNS
 from ragbench.questions.checks import find_quote
 from ragbench.stats.mean import mean_interval
 from ragbench.types import Document
 
-_REVIEW_COLUMNS = ("comment", "reviewed")
 _EDITED = "edited"
 _LISTED = 5  # ids in a message
 
@@ -43,7 +42,7 @@ def read_questions(path: Path) -> list[Entry]:
     """
     entries = []
     for entry in read_csv(path):
-        names = dict.fromkeys([*COLUMNS, *entry.values, *_REVIEW_COLUMNS])
+        names = dict.fromkeys([*COLUMNS, *entry.values, *REVIEW_COLUMNS])
         cells = {}
         for name in names:
             cells[name] = entry.values.get(name) or ""

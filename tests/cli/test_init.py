@@ -14,6 +14,7 @@ from ragbench.cli.run import command as run_command
 from ragbench.config.load import load_config
 from ragbench.data.files.fields import content_id
 from ragbench.errors import ConfigError, DataError
+from ragbench.questions.base import COLUMNS
 from tests.lazy import Lazy
 from tests.messages import lines_with
 
@@ -523,3 +524,29 @@ def test_answers_from_passages_without_gold_get_a_judge(workplace, assert_messag
     assert_message(result.stderr)
     config = load_config("ragbench.yaml")
     assert [*(config.metrics.judges or {})] == ["openai"]
+
+
+@pytest.mark.parametrize(
+    ("further", "named"),
+    [
+        ([], []),
+        (["reason"], []),  # of a table with failed candidates
+        (["comment", "reviewed"], []),  # of the review page
+        (["topic"], ["topic"]),  # of the user
+    ],
+)
+def test_columns_of_made_questions_are_known(workplace, further, named):
+    (workplace / "docs").mkdir(exist_ok=True)
+    (workplace / "docs" / "a.txt").write_text("A berth costs forty euro a night.")
+    row = dict.fromkeys([*COLUMNS, *further], "word")
+    row |= {"id": "q-1", "question": "What does a berth cost?", "reference": "", "keep": "yes"}
+    row |= {"relevant": "a.txt", "quote": "A berth costs forty euro", "reviewed": "yes"}
+    row = {name: row[name] for name in [*COLUMNS, *further]}
+    (workplace / "q.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+
+    result = invoke("--from", "q.csv", "--corpus", "docs")
+
+    assert result.exit_code == 0
+    told = [line for line in result.stderr.splitlines() if "not recognised" in line]
+    assert len(told) == len(named)
+    assert all(f": {name} (" in line for name, line in zip(named, told, strict=True))

@@ -134,6 +134,10 @@ class ColumnContents:
         items = list(map(str, self._items(column)))
         return "relevant" if items and all(map(_MIXED_ID.fullmatch, items)) else ""
 
+    def is_empty(self, column: str) -> bool:
+        """Return True if a column has no value in any row."""
+        return all(entry.values.get(column) in (None, "", [], {}) for entry in self._entries)
+
     def example(self, column: str) -> str:
         """Return the first value of a column as messages show it; 'nothing' for an empty column."""
         for entry in self._entries:
