@@ -316,6 +316,9 @@ def _runs_since_base(matching: Matching) -> Iterator[RunSince]:
             started=run.manifest.started,
             commit=run.manifest.commit,
             changed=() if base is None else changes(base, run),
+            has_unseen=any(
+                of.manifest.unseen or of.manifest.live for of in (run, base) if of is not None
+            ),
         )
         base = run if base is None else base
 

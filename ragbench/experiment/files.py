@@ -140,6 +140,7 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
         work=stage_work,
         kept_failures=results.kept_failures,
         used=results.used,
+        files=results.files,
         unseen=results.unseen,
         token=results.token,
     )

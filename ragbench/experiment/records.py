@@ -302,6 +302,7 @@ class Results:
         cost: Dollars that this run paid; None if it asks no model.
         unreachable: Components whose server served no request of this run.
         used: File of the project that the run imported or read -> hash of its content.
+        files: File that the config names or own code read -> hash of its content.
         unseen: Components that ask code that no file of the project describes.
         token: Token of the run, if it called code of the user.
     """
@@ -330,6 +331,7 @@ class Results:
     cost: RunCost | None = None
     unreachable: tuple[str, ...] = ()
     used: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
     token: str = ""
 

@@ -48,7 +48,13 @@ from ragbench.experiment.stages.graph import run_stages, unfinished_token
 from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
-from ragbench.experiment.used_files import UsedFiles, project_root, watch_files, watch_imports
+from ragbench.experiment.used_files import (
+    UsedFiles,
+    named_digests,
+    project_root,
+    watch_files,
+    watch_imports,
+)
 from ragbench.llm import Budget, Replies
 from ragbench.log import log_notes
 from ragbench.records.manifest import Choices
@@ -180,12 +186,16 @@ def _add_code(results: Results, plan: Plan, watch: UsedFiles, token: str) -> Non
     """Add the files that the run used, and the components whose code no file describes."""
     config = plan.config
     results.unseen = unseen_components(plan)
+    root = project_root(config.path.parent if config.path else Path())
+    results.files = named_digests(config, root)
     blocks = (config.retrievers, config.generators, config.apps)
     components = chain.from_iterable(block.values() for block in blocks)
     if any(calls_own_code(component) for component in components):
-        root = project_root(config.path.parent if config.path else Path())
         excluded = [Path(config.output), files.cache_folder(config.cache)]
         results.used, results.token = watch.digests(root, excluded), token
+        for name, digest in results.used.items():
+            if config.path is None or root / name != config.path.resolve():
+                results.files = {**results.files, name: digest}
         results.unseen += ("code",) if watch.hidden or watch.calls_others(root) else ()
 
 

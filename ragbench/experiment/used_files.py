@@ -13,8 +13,10 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+
+from ragbench.config.schema import ExperimentConfig
 
 # Events of Python that start another program, whose files are not seen.
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
@@ -122,6 +124,37 @@ def are_unchanged(root: Path, digests: Mapping[str, str]) -> bool:
         return all(_digest(root / name) == digest for name, digest in digests.items())
     except OSError:
         return False  # a file is gone
+
+
+def named_digests(config: ExperimentConfig, root: Path) -> dict[str, str]:
+    """Return path -> hash of the files that a config names, data of outputs and caches apart.
+
+    A path below the folder is relative to it. A folder, such as a corpus, is left out: the
+    fingerprints of the data describe it.
+    """
+    blocks = (config.dataset, config.retrievers, config.generators, config.apps, config.metrics)
+    hashes = {}
+    for path in sorted({*_paths_in(blocks)}):
+        with suppress(OSError):
+            if path.is_file():
+                file = path.resolve()
+                name = file.relative_to(root) if file.is_relative_to(root) else file
+                hashes[name.as_posix()] = _digest(file)
+    return hashes
+
+
+def _paths_in(value: object) -> Iterator[Path]:
+    """Yield the paths in a config, at any depth."""
+    if isinstance(value, Path):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _paths_in(tuple(value.values()))
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _paths_in(part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for attribute in fields(value):
+            yield from _paths_in(getattr(value, attribute.name))
 
 
 def _digest(file: Path) -> str:

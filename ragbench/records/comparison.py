@@ -487,12 +487,15 @@ class RunSince(Record):
         commit: Commit of the config's repository; None if there is none.
         changed: Differences of config and data from the first run as short texts, such as `seed: 1
             -> 2`; empty for the first run.
+        has_unseen: True if it or the first run used an object, a server or a program that no file
+            describes: it may have changed.
     """
 
     source: str
     started: str
     commit: str | None = optional()
     changed: tuple[str, ...] = ()
+    has_unseen: bool = optional(False)
 
 
 class ComparedRuns(Comparisons):

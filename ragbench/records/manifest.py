@@ -124,6 +124,8 @@ class Manifest(Record):
             again.
         used: File of the project that the run imported or read -> hash of its content; empty
             without code of the user.
+        files: Data file that the config names or own code read -> hash of its content; the config
+            itself is none of them.
         unseen: Components that ask other code, such as a server, which no file of the project
             describes.
         token: Random word in the keys of stored results of own code.
@@ -154,6 +156,7 @@ class Manifest(Record):
     work: Mapping[str, StageWork] = {}
     kept_failures: Mapping[str, int] = optional({})
     used: Mapping[str, str] = optional({})
+    files: Mapping[str, str] = optional({})
     unseen: tuple[str, ...] = optional(())
     token: str = optional("")
 

@@ -124,7 +124,7 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
 
 def changed_text(run: RunSince) -> str:
     """Return a line with the first 5 changes of config and data of a run, or without changes."""
-    return _first(run.changed, _MOST_CHANGES) or _UNCHANGED
+    return _first(run.changed, _MOST_CHANGES) or (_UNKNOWN if run.has_unseen else _UNCHANGED)
 
 
 def moved_causes(compared: ComparedRuns) -> list[str]:
@@ -147,7 +147,8 @@ def moved_causes(compared: ComparedRuns) -> list[str]:
 
 # Change of a run with other questions than the run before, as `changes` words it
 _OTHER_QUERIES = "other queries"
-_UNCHANGED = "nothing in config and data"
+_UNCHANGED = "nothing in config, data and files"
+_UNKNOWN = "nothing that ragbench can see"
 
 
 def _first(texts: Sequence[str], most: int) -> str:
@@ -167,7 +168,7 @@ def _query_lines(queries: Sequence[str], questions: Mapping[str, str]) -> list[s
 
 def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
     """Yield a sentence per further run: its changes, and its results by the first measures."""
-    changes = {run.source: run.changed for run in compared.runs}
+    changes = {run.source: changed_text(run) for run in compared.runs}
     for source, name in zip(compared.sources[1:], names[1:], strict=True):
         systems = set()
         for system in compared.systems:
@@ -180,7 +181,7 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
         for measure, text in outcomes:
             if text:
                 parts.append(f"{printable(measure)}: {text}")
-        differences = _first(changes.get(source, ()), _MOST_CHANGES) or _UNCHANGED
+        differences = changes.get(source, _UNKNOWN)
         result = "; ".join(parts) or "no common system"
         yield f"{name} against {names[0]} ({differences}): {result}"
 

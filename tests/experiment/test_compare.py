@@ -9,6 +9,8 @@ import ragbench as rb
 from ragbench import check_gates, evaluate_run, evaluate_texts
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.sources import from_evaluation, read_scored
+from ragbench.data.runs.run_list import changes as facts_changes
+from ragbench.data.runs.run_list import read_facts
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
 from ragbench.errors import DataError
 from ragbench.experiment.compare import compare
@@ -309,3 +311,52 @@ def test_intersect_leaves_out_what_one_run_lacks(tmp_path, form):
     if form != "a result and a file":
         [row] = rb.compare(*forms[form], qrels=qrels, measures="mrr").differences
         assert (row["n"], row["difference"]) == (40, (20 * 0.5 + 10 * 1.0) / 40)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changes"),
+    [
+        ("answers.jsonl", "two things", "two thing", ["other answers.jsonl"]),
+        ("rates.csv", "1,2", "1,3", ["other rates.csv"]),  # own code reads it
+        ("hits.run", "b.txt 2 1", "b.txt 2 3", ["other hits.run"]),
+        ("qa.csv", "north", "south", ["other qa.csv"]),  # metadata
+        ("qa.csv", ",two,", ",zwei,", ["other answers"]),
+        ("exp.yaml", "# a comment", "# another", []),
+    ],
+)
+def test_a_changed_file_that_the_config_names_is_a_change(
+    tmp_path, monkeypatch, file, old, new, changes
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    files = {
+        "qa.csv": "id,question,reference,relevant,site\n"
+        "1,a?,one,a.txt,north\n2,b?,two,b.txt,north\n",
+        "docs/a.txt": "one thing",
+        "docs/b.txt": "two things",
+        "hits.run": "1 Q0 a.txt 1 2 r\n2 Q0 a.txt 1 2 r\n2 Q0 b.txt 2 1 r\n",
+        "answers.jsonl": '{"query_id": "1", "answer": "one"}\n'
+        '{"query_id": "2", "answer": "two things"}\n',
+        "rates.csv": "x,y\n1,2\n",
+        "reads_rates.py": "from pathlib import Path\n\n\n"
+        "def answer(question):\n    return Path('rates.csv').read_text()\n",
+        "exp.yaml": "# a comment\n"
+        "dataset: {type: records, path: qa.csv, corpus: docs}\n"
+        "retrievers: {saved: {type: run_file, path: hits.run}}\n"
+        "generators: {p: {type: predictions, path: answers.jsonl}}\n"
+        'apps: {mine: {type: "python:reads_rates:answer"}}\n',
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    base = run_experiment("exp.yaml")
+    path = tmp_path / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+    run = run_experiment("exp.yaml")
+
+    assert list(facts_changes(read_facts(base.path), read_facts(run.path))) == changes
+    if not old.startswith(","):  # other gold answers are not compared
+        record = compare(base, run).record
+        assert (record.runs[1].changed, record.runs[1].has_unseen) == (tuple(changes), False)

@@ -249,7 +249,7 @@ def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
-    """Return the differences between two runs as short texts: values, blocks, then data.
+    """Return the differences between two runs as short texts: values, blocks, then data and files.
 
     A block that only one config has is named without its keys; changed data are `other qrels`.
     Values are in the order of the new config. Equal runs give ().
@@ -275,6 +275,13 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
     for part in parts:
         if old_data.get(part) != new_data.get(part):
             texts.append(f"other {part}")
+    data_files = set()
+    if old_data != new_data:  # the fingerprints say what differs in the files of the data set
+        data_files = {Path(v).name for k, v in new.items() if k.startswith("dataset")}
+    new_files = current.manifest.files
+    for name, digest in previous.manifest.files.items():
+        if new_files.get(name, digest) != digest and Path(name).name not in data_files:
+            texts.append(f"other {name}")
     return tuple(texts)
 
 
