@@ -152,6 +152,11 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
+def subfolders_in(folder: Path) -> list[Path]:
+    """Return the sorted folders in a folder; OSError if it is missing or unreadable."""
+    return sorted(path for path in folder.iterdir() if path.is_dir())
+
+
 def odd_file(folder: Path, ignored: Collection[str] = ()) -> Path | None:
     """Return a link, a pipe or a device anywhere in a folder.
 

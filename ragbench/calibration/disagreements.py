@@ -13,6 +13,7 @@ from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.ratings import Ratings
 from ragbench.calibration.sheet import LabelScale
+from ragbench.types.lookups import index_positions
 
 # Distance of scores from 0 to 1 that is a disagreement on a scale without levels.
 _FAR = 0.25
@@ -93,7 +94,7 @@ def find_flips(
         score = scores[change.score]
         own_scale = LabelScale.of_score(score, scale)
         ratings = Ratings.of(score, labels[score.rubric.name], own_scale)
-        places = {key: place for place, key in enumerate(ratings.keys)}
+        places = index_positions(ratings.keys)
         for key in change.flipped:
             is_gain = change.shares[key] > change.earlier_shares[key]
             answer = _answer(

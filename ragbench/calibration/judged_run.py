@@ -28,6 +28,7 @@ from ragbench.score.judge.rubric import is_built_in, load_rubric, read_rubric
 from ragbench.signature import Signature, mixture
 from ragbench.types import Cause
 from ragbench.types.conversation import Json
+from ragbench.types.lookups import find_key, index_by_name
 
 # System and query id, which identify an answer.
 Key = tuple[str, str]
@@ -111,7 +112,7 @@ class JudgedRun:
         name as given comes first.
         """
         names = (name, system_name(name))
-        return next((name for name in names if name in self.systems), None)
+        return find_key(self.systems, names)
 
     def select_scores(self, names: Sequence[str]) -> list[JudgedScore]:
         """Return the scores with one of these names or rubrics; all scores for no names.
@@ -161,7 +162,7 @@ def read_judged_run(path: Path) -> JudgedRun:
     if summary.seed is None:
         raise DataError("no 'seed'", file=folder / "summary.json", allowed="an integer")
     rubrics = _rubrics_in(folder)
-    scores = {score.name: score for score in _scores(summary, rows, rubrics)}
+    scores = index_by_name(_scores(summary, rows, rubrics))
     judged: set[Key] = set()
     for score in scores.values():
         judged.update(score.scores, score.unscored)

@@ -19,6 +19,7 @@ from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError
 from ragbench.registry import check_allowed, nearest
 from ragbench.score.judge.base import Rubric
+from ragbench.types.lookups import omit_keys
 
 # System of a table without a column of systems.
 ONE_SYSTEM = "given"
@@ -116,7 +117,7 @@ def read_labels(
     parts: dict[str, str] = {}
     for name in ANSWER_PARTS.keys() & columns.keys() - by_rubric.keys():
         parts[name] = columns[name][-1]
-    columns = {name: names for name, names in columns.items() if name not in parts}
+    columns = omit_keys(columns, parts)
     check_allowed("--column", "rubric", columns, by_rubric)
     reader = _LabelReader(AnswerFinder(run, parts), by_rubric, columns, by)
     labels = {name: Labels() for name in by_rubric}

@@ -12,6 +12,7 @@ from ragbench.records.manifest import query_label
 from ragbench.registry import nearest
 from ragbench.types import Collection, Query
 from ragbench.types.display import quoted_start
+from ragbench.types.lookups import index_by_id
 
 # Start of the name of a column of metadata, such as `metadata.human`.
 METADATA = "metadata."
@@ -27,7 +28,7 @@ def metadata_labels(collection: Collection, run: JudgedRun, column: str) -> Labe
     """
     rows, columns = [], dict[str, None]()
     name = f"{METADATA}{column}"
-    queries = {query.id: query for query in collection.queries}
+    queries = index_by_id(collection.queries)
     for system, answers in collection.recorded_answers.items():
         for answered in answers if system in run.systems else ():
             columns |= dict.fromkeys(answered.metadata)

@@ -23,6 +23,7 @@ from ragbench.registry import check_allowed
 from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.signature import Signature, fingerprint_json
 from ragbench.types import FloatArray
+from ragbench.types.lookups import omit_empty
 from ragbench.types.reasoning import split_reasoning
 
 # Part of a row -> recognised names of its column. Columns of judge and label have the name of the
@@ -167,7 +168,7 @@ def read_ratings(
             rating = read_rating(entry, column, scale, "--scale")
             if rating is not None:
                 labels.by_rater[column][key] = rating
-    labels.by_rater = {rater: by_key for rater, by_key in labels.by_rater.items() if by_key}
+    labels.by_rater = omit_empty(labels.by_rater)
     if not labels.by_rater:
         allowed = f"numbers in {' or '.join(raters)}"
         raise DataError("not one rating of people", file=path, allowed=allowed)

@@ -19,6 +19,7 @@ from ragbench.signature import Signature, fingerprint
 from ragbench.stats.mean import FEWEST_LABELS
 from ragbench.stats.stratified import Strata, allocate_labels
 from ragbench.types import FloatArray
+from ragbench.types.lookups import index_positions
 
 Label = TypeVar("Label", float, FloatArray)
 
@@ -385,7 +386,7 @@ def _units(
     score: JudgedScore, systems: Sequence[str], unit: Unit
 ) -> list[tuple[int, tuple[Key, ...]]]:
     """Return stratum and keys of each unit of the draw, sorted by key."""
-    place = {name: number for number, name in enumerate(systems)}
+    place = index_positions(systems)
     scores = {}
     for key, value in score.scores.items():
         if key[0] in place:

@@ -65,6 +65,7 @@ from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
 from ragbench.types import Collection
 from ragbench.types.display import counted
+from ragbench.types.lookups import index_by_id, index_by_name
 
 Result = TypeVar("Result", JudgeCertificate, PairCertificate, ProbeReport)
 
@@ -215,7 +216,7 @@ def certify_judge(
     With `probes`, also DataError, OptionError, MissingExtra and ConfigError of `_probe_judges`.
     """
     run = request.run
-    chosen = {score.name: score for score in run.select_scores(request.rubrics)}
+    chosen = index_by_name(run.select_scores(request.rubrics))
     scale = request.scale
     chosen = with_passing_score(chosen, judge_good, scale)
     label_columns = parse_pairs("--column", columns)
@@ -443,7 +444,7 @@ def _with_questions(run: JudgedRun) -> JudgedRun:
             problem = f"the {words} of the data set are not those that were judged"
             allowed = "the data as they were, or a new run"
             raise DataError(problem, file=run.folder, allowed=allowed)
-    queries = {query.id: query for query in collection.queries}
+    queries = index_by_id(collection.queries)
     answers = {}
     for key, item in run.answers.items():
         query = queries.get(key[1])

@@ -23,6 +23,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
 from ragbench.types import Qrels
+from ragbench.types.lookups import index_by_name
 from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
@@ -78,7 +79,7 @@ def score_runs(
     parsed_measures = parse_measures(
         names, trec_eval_defaults=True, trec_eval=chosen.trec_eval, implied=implied
     )
-    parsed = {measure.name: measure for measure in parsed_measures}
+    parsed = index_by_name(parsed_measures)
     judged = read_qrels(qrels)
     length = _relstring_length(facts)
     systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]

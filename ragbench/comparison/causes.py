@@ -26,6 +26,7 @@ from ragbench.records.causes import (
     quantity,
 )
 from ragbench.stats import mean_interval
+from ragbench.types.lookups import index_positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ def flow_of(
         for pair in _moves(old, new, units):
             groups[pair][query] = None
             sizes[pair] += Fraction(1, units)
-    order = {cause: place for place, cause in enumerate(CAUSES)}
+    order = index_positions(CAUSES)
     moves = []
     for pair in sorted(groups, key=lambda g: (-sizes[g], order[g[0]], order[g[1]])):
         queries, size = tuple(groups[pair]), sizes[pair]

@@ -28,6 +28,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
 from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn, tables
 from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
+from ragbench.types.lookups import index_by_name, index_positions
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes, without_reasoning
@@ -256,7 +257,7 @@ def _id_notes(ranked: RankedGrades, run: Run | None, qrels: Qrels) -> list[str]:
 
 def _unjudged_hit(run: Run, qrels: Qrels) -> str:
     """Return the first hit of a judged query beside its gold, in words; empty without one."""
-    row_of = {query: row for row, query in enumerate(qrels.query_ids)}
+    row_of = index_positions(qrels.query_ids)
     for query, start, end in zip(run.query_ids, run.starts, run.starts[1:], strict=False):
         row = row_of.get(query)
         # a query of a table may have no judgement
@@ -273,7 +274,7 @@ def _spelling_notes(run: Run, qrels: Qrels) -> list[str]:
     # here: most of its time is that of the readers of tables, which runs do not need
     from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 
-    row_of, questions = {query: row for row, query in enumerate(qrels.query_ids)}, []
+    row_of, questions = index_positions(qrels.query_ids), []
     for query, start, end in zip(run.query_ids, run.starts, run.starts[1:], strict=False):
         if (row := row_of.get(query)) is not None:
             rows = slice(*qrels.starts[row : row + 2].tolist())
@@ -531,7 +532,7 @@ def score_pairs(
     scorer = TextScorer(metrics)
     advance = progress and Counted(progress, scorer.steps(len(gold)))
     scored = scorer.score(predictions, gold, advance, **({} if facts is None else facts._asdict()))
-    columns = {column.name: column for column in scored}
+    columns = index_by_name(scored)
     counts = PairCounts(
         predictions=len(predictions),
         without_prediction=sum(prediction is None for prediction in predictions),
@@ -624,7 +625,7 @@ def _evaluation_of(
     notes += relevance_notes({"": ScoredRankings(scored.columns, scored.counts)})
     return Evaluation(
         scored.query_ids,
-        {column.name: column for column in scored.columns},
+        index_by_name(scored.columns),
         scored.counts,
         confidence,
         scored.fingerprints,

@@ -77,6 +77,7 @@ from ragbench.types import (
 )
 from ragbench.types.display import list_counts
 from ragbench.types.documents import record_ids
+from ragbench.types.lookups import index_by_name
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.records import reasoning_notes
@@ -582,7 +583,7 @@ def _score_gold(
         print_of_all = collection.fingerprint("forbidden")
         columns += score_forbidden(of_forbidden, measures, Rules(), forbidden=print_of_all)
     notes = unplaced_warning("evaluate", ids, passages.placed) if by_place else []
-    return _GoldScores({column.name: column for column in columns}, notes), by_ids
+    return _GoldScores(index_by_name(columns), notes), by_ids
 
 
 def _forbidden_ranks(collection: Collection, passages: TablePassages, name: str) -> ForbiddenRanks:

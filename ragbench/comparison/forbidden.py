@@ -13,8 +13,8 @@ from ragbench.records.causes import LEAK_READ
 from ragbench.score.retrieval.leak import ForbiddenRanks, leak
 from ragbench.signature import Signature
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument, Span
-from ragbench.types.documents import documents_by_id
 from ragbench.types.forbidden import NOTHING_FORBIDDEN, Forbidden
+from ragbench.types.lookups import index_by_id
 from ragbench.types.score_column import UPPER_LIMIT
 
 
@@ -67,7 +67,7 @@ def _states(
     """Yield for each query: True for each forbidden hit, None for one that may be forbidden."""
     spans = [(of_query or NOTHING_FORBIDDEN).spans for of_query in forbidden]
     placed = place_rankings(rankings, spans, documents)
-    corpus = documents_by_id(documents or ())
+    corpus = index_by_id(documents or ())
     pairs = _pair_spellings(rankings, forbidden, corpus)
     gold_of_hit = pairs.gold_of_hit
     for row, (hits, of_query) in enumerate(zip(rankings, forbidden, strict=True)):

@@ -21,6 +21,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.registry import PYTHON
 from ragbench.signature import Signature
 from ragbench.types import Cause
+from ragbench.types.lookups import omit_empty
 
 # Number of queries that an error names.
 _IN_ERROR = 3
@@ -77,7 +78,7 @@ class QueryChanges:
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Word -> its queries: `edited`, `new` and `removed`, without empty groups."""
         groups = {"edited": self.edited, "new": self.new, "removed": self.removed}
-        return {word: queries for word, queries in groups.items() if queries}
+        return omit_empty(groups)
 
     @property
     def counts(self) -> str:

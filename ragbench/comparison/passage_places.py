@@ -11,7 +11,7 @@ from ragbench.data.files.gold import DocumentNames, QuotedPassages
 from ragbench.data.files.pages import FILE_KEYS, index_pages, page_of
 from ragbench.score.retrieval.base import RetrievedSpans
 from ragbench.types import Document, ScoredDocument, Span
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id
 from ragbench.types.spans import locate_quote
 
 # Metadata with the start and end of a passage: of chunks by `chunk:`, of LangChain and Chroma, and
@@ -71,7 +71,7 @@ class PoolFilter:
 
     @cached_property
     def _ids(self) -> dict[str, Document]:
-        return documents_by_id(self._documents)
+        return index_by_id(self._documents)
 
     @cached_property
     def _document_of(self) -> Callable[[ScoredDocument], str | None]:
@@ -181,7 +181,7 @@ class _Placer:
         self._documents = documents or ()
         self._by_id: Mapping[str, Document] | None = None
         if documents is not None:
-            self._by_id = documents_by_id(documents)
+            self._by_id = index_by_id(documents)
         self._resolve = document_resolver(self._documents)
         self._holders = dict[str, list[str]]()
 

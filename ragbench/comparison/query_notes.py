@@ -12,6 +12,7 @@ import numpy as np
 
 from ragbench.records.score import RunCounts
 from ragbench.types import Cause, ScoreColumn
+from ragbench.types.lookups import omit_empty
 
 # Rule -> words for one query, and for several.
 _NO_DOCUMENT = {
@@ -101,4 +102,4 @@ def reading_notes(
         "queries of the run without judgements, left out": counts.without_judgements,
         "repeated documents, each counted once at its best score": counts.duplicates,
     }
-    return {note: n for note, n in notes.items() if n}
+    return omit_empty(notes)

@@ -16,6 +16,7 @@ from ragbench.registry import nearest
 from ragbench.types import Qrels, Query
 from ragbench.types.conversation import Entries
 from ragbench.types.documents import record_ids
+from ragbench.types.lookups import index_positions
 from ragbench.types.rows import Mapped
 
 PREFIX = "metadata."
@@ -82,7 +83,7 @@ class Slicing:
             array([[False,  True],
                    [ True,  True]])
         """
-        column_of = {name: column for column, name in enumerate(self.names)}
+        column_of = index_positions(self.names)
         columns = []
         for slices in self.labels:
             for name in slices:

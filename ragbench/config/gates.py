@@ -20,6 +20,7 @@ from ragbench.gates.base import Gate, GateNames, GateProblem, score_facts
 from ragbench.records.score import Kind
 from ragbench.registry import REQUIRED, DeclaredOption, declared_options, nearest
 from ragbench.score.base import add_option
+from ragbench.types.lookups import select_keys
 
 
 def gate_kinds() -> list[type[Gate]]:
@@ -226,7 +227,7 @@ def _check_gate(
     if kind is None:
         return None
     declared = declared_options(kind)
-    gate = kind(**{key: value for key, value in present.items() if key in declared})
+    gate = kind(**select_keys(present, declared))
     _report(node, gate.check(names), context.report)
     systems: list[str] = []
     for name in gate.systems:

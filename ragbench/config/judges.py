@@ -16,6 +16,7 @@ from ragbench.data.runs.run_folder import unfit_names
 from ragbench.errors import DataError, OptionError, Place, shorten_names
 from ragbench.records.score import Kind
 from ragbench.registry import PYTHON, Option, OptionSet, declared_options, nearest
+from ragbench.types.lookups import omit_keys
 
 _FILE_SUFFIXES = (".yaml", ".yml")
 
@@ -99,7 +100,7 @@ def _judge(name: str | None, entry: KeyEntry, context: Context) -> JudgeBlock | 
     common = {**declared_options(JudgeCommon)}
     if "repeat" in options:
         del common["repeat"]
-    options = {key: option for key, option in options.items() if key not in common}
+    options = omit_keys(options, common)
     declared = {**common, **options}
     if loaded is not None:
         node = without_useless_repeat(node, loaded[1], options, report)

@@ -45,6 +45,7 @@ from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
 from ragbench.registry import Family, declared_options, looking_in
 from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
+from ragbench.types.lookups import omit_none, select_keys
 
 if TYPE_CHECKING:
     from ragbench.gates.base import Gate
@@ -286,7 +287,7 @@ def _data_and_judges(tree: Node, judges: Collection[str] | None) -> Node:
 
 def _only(node: Node, keys: Collection[str]) -> dict[str, KeyEntry]:
     """Return the entries of a mapping with some keys."""
-    return {key: entry for key, entry in node.entries.items() if key in keys}
+    return select_keys(node.entries, keys)
 
 
 def named_keys(config: schema.ExperimentConfig) -> Iterator[str]:
@@ -646,4 +647,4 @@ def _complete(
     components: Mapping[str, schema.Component | None],
 ) -> dict[str, schema.Component]:
     """Return the components without those that have a mistake."""
-    return {name: component for name, component in components.items() if component is not None}
+    return omit_none(components)

@@ -18,6 +18,7 @@ from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.json_yaml import load_json
 from ragbench.registry import Option
 from ragbench.signature import fingerprint
+from ragbench.types.lookups import omit_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -312,7 +313,7 @@ def _pieces(folder: Path, path: Path) -> Iterator[bytes | str]:
     if path.name.endswith("config.json"):
         content = read_config(path)
         if isinstance(content, dict):
-            content = {key: value for key, value in content.items() if key not in _UNSTABLE_KEYS}
+            content = omit_keys(content, _UNSTABLE_KEYS)
         yield json.dumps(content, sort_keys=True)
         return
     with path.open("rb") as stream:

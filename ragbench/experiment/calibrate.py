@@ -39,6 +39,7 @@ from ragbench.report.judge_sentences import (
 )
 from ragbench.score.judge.base import JudgedItem
 from ragbench.signature import Signature
+from ragbench.types.lookups import index_by_name
 from ragbench.types.tables import load_pandas
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
         odd agrees with people on 19 of 20 answers (95 % [63, 99])
     """
     run = _judged_run(result)
-    chosen = {score.name: score for score in run.select_scores([rubric] if rubric else [])}
+    chosen = index_by_name(run.select_scores([rubric] if rubric else []))
     rubrics = list(dict.fromkeys(score.rubric.name for score in chosen.values()))
     if len(rubrics) > 1:
         raise OptionError("calibrate", "rubric", rubric, ", ".join(rubrics))

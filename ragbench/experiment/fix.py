@@ -57,6 +57,7 @@ from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.text import questions
 from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query, Run
+from ragbench.types.lookups import select_keys
 from ragbench.types.rows import BoolArray
 
 _LARGEST = 16_000_000  # bytes of rankings that a page is made of, and of texts that are read
@@ -553,7 +554,7 @@ def _fix_list(reader: RunReader, priced: PricedRun) -> FixList:
     causes = reader.causes.get(reader.system or priced.base, {})
     if reader.system in (None, priced.base):
         counted = {*priced.counted_ids}
-        causes = {query: row for query, row in causes.items() if query in counted}
+        causes = select_keys(causes, counted)
     more_changes, more_notes = _changes_of_code(reader, priced)
     rows, causes = _shown_rows(reader.rows, causes)
     labels = {}

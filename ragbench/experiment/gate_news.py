@@ -23,6 +23,7 @@ from ragbench.records.causes import RIGHT
 from ragbench.report.text import counted, significant
 from ragbench.signature import fingerprint
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_positions
 
 _MOST_NAMES = 5  # questions or documents that a line names
 
@@ -171,7 +172,7 @@ def new_question_lines(
     """
     if not new:
         return
-    row_of = {query: row for row, query in enumerate(head.query_ids)}
+    row_of = index_positions(head.query_ids)
     rows = [row_of[query] for query in new]
     parts = []
     for name, system in head.systems.items():

@@ -33,6 +33,7 @@ from ragbench.score.retrieval import MEASURES
 from ragbench.score.text import DEFAULT_METRICS, METRICS
 from ragbench.types import Cause, Collection, Qrels, Query
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_id, index_positions
 
 _TABLES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 _BASELINE = b'"schema": "ragbench.baseline'
@@ -215,7 +216,7 @@ _PARTS = {"retrieval": "retrieved documents", "generation": "answer", "judge": "
 
 def _lost_parts(head: ScoredSystems, base: ScoredSystems, measures: Sequence[str]) -> Iterator[str]:
     """Yield lines on the questions without an answer or a ranking that the base has."""
-    rows = {query: row for row, query in enumerate(base.query_ids)}
+    rows = index_positions(base.query_ids)
     for name in head.systems.keys() & base.systems.keys():
         columns, base_columns = head.systems[name].columns, base.systems[name].columns
         for measure in measures:
@@ -238,7 +239,7 @@ def _questions(path: Path) -> dict[str, Query]:
     """Return id -> question of a table; {} for another source."""
     if not _is_table(path):
         return {}
-    return {query.id: query for query in collection_of(path).queries}
+    return index_by_id(collection_of(path).queries)
 
 
 def _is_table(path: Path) -> bool:

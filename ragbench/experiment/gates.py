@@ -37,6 +37,7 @@ from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import question_line, verdict_line
 from ragbench.report.text import counted
+from ragbench.types.lookups import index_positions
 
 # A gate as the YAML has it, as a mapping or as text, or a condition.
 GateLike = Mapping[str, Any] | str
@@ -69,7 +70,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         comparisons=results.comparisons,
     )
     decisions = decide_gates(plan.config.gates, run)
-    row_of = {query: row for row, query in enumerate(plan.ids)}
+    row_of = index_positions(plan.ids)
     gates = _with_questions(decisions, lambda query: plan.queries[row_of[query]].text)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = (

@@ -28,7 +28,7 @@ from ragbench.records.certificate import SystemOrder
 from ragbench.stats.agreement import mean_agreement
 from ragbench.stats.correlation import kendall_tau_b
 from ragbench.types import Qrels
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id
 
 MEASURE = "ndcg@10"
 
@@ -44,7 +44,7 @@ def read_passages(config: ExperimentConfig, file: Path) -> tuple[JudgedSet, int]
         problem = "qrels have no texts, and the config has no documents"
         allowed = "the queries and documents of the qrels, such as {type: beir, path: FOLDER}"
         raise DataError(problem, file=config.path, record="dataset", allowed=allowed)
-    documents = documents_by_id(collection.documents)
+    documents = index_by_id(collection.documents)
     texts = {name: document.full_text for name, document in documents.items()}
     questions = {query.id: query.text for query in collection.queries}
     return read_judged_qrels(file, texts, questions)

@@ -38,6 +38,7 @@ from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
 from ragbench.report.progress import Progress
 from ragbench.secrets import MASK
+from ragbench.types.lookups import index_positions
 
 # Scheme of a URL: `https://`.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -331,7 +332,7 @@ def _scores(old: Mapping[str, SystemTable], new: Mapping[str, SystemTable]) -> I
             continue
         ids, again = old[system].query_ids, new[system]
         # -1, a query that the new run lacks, reads the NaN that is appended to its values
-        row_of = {query: row for row, query in enumerate(again.query_ids)}
+        row_of = index_positions(again.query_ids)
         rows = np.array([row_of.get(query, -1) for query in ids], np.int64)
         for name, values in old[system].columns.items():
             new_values = np.append(again.columns.get(name, np.full(len(row_of), np.nan)), np.nan)

@@ -28,6 +28,7 @@ from ragbench.report import pictures
 from ragbench.report.headline import lead, lost_sentence
 from ragbench.report.results import render_terminal
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_id, index_positions
 from ragbench.types.tables import html_table, load_pandas, number
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Experiment:
         frame = pd.DataFrame(rows, columns=columns)
         if self.frame_index is None:
             return frame.set_index(["system", "query_id"])
-        place_of = {query: place for place, query in enumerate(self.frame_queries)}
+        place_of = index_positions(self.frame_queries)
         index = self.frame_index.take([place_of[query] for query in frame["query_id"]])
         levels = [index.get_level_values(level) for level in range(index.nlevels)]
         names = ["system", *index.names]
@@ -188,7 +189,7 @@ class Experiment:
     def _add_texts(self, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[str]:
         """Add texts and metadata to the rows of `to_pandas`; return the names of all columns."""
         with closing(QueryViews(self.path, bare=True)) as views:
-            by_query = {view.id: view for view in views}
+            by_query = index_by_id(views)
         metadata = dict.fromkeys(chain.from_iterable(v.metadata for v in by_query.values()))
         texts = ["question", "answer", "reference"]
         if any(view.row is not None for view in by_query.values()):

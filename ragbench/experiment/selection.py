@@ -14,6 +14,7 @@ from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import FoldChoice, SelectedSystem
+from ragbench.types.lookups import index_by_name
 
 # Blocks that the run of a choice does not have.
 _LEFT_OUT = ("generators", "apps", "controls", "gates", "audit", "causes", "budget")
@@ -120,7 +121,7 @@ def _deciding(config: ExperimentConfig, name: str, select: Selection) -> Experim
 
 def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment) -> SelectedSystem:
     """Return the chosen combination of a sweep; raise DataError if none has a value."""
-    systems = {system.name: system for system in experiment.record.systems}
+    systems = index_by_name(experiment.record.systems)
     families = (f for f in experiment.compared.measures if f.measure == select.measure)
     family = next(families, None)
     # in the order of the file: `scored[0]` is the first of equal combinations

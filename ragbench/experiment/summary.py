@@ -41,6 +41,7 @@ from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.types import Cause, FloatArray, Prediction, ScoreColumn, Usage
 from ragbench.types.display import printable
+from ragbench.types.lookups import omit_none
 from ragbench.types.records import add_usage
 
 
@@ -473,7 +474,7 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
         if entry[1]:
             left_out.append(entry)
     return records.Spending(
-        limits={key: limit for key, limit in asdict(limits).items() if limit is not None},
+        limits=omit_none(asdict(limits)),
         spent=records.CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
         reached=bool(left_out),
         missing={name: n_missing for name, n_missing, _ in left_out},

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ragbench.types import FloatArray, IntArray
 from ragbench.types.byte_ids import GOLDEN, ByteIds, HashArray, query_keys
+from ragbench.types.lookups import index_positions
 from ragbench.types.rows import BoolArray
 
 RRF_K = 60  # default of `type: fusion`
@@ -104,7 +105,7 @@ class FusionTable:
         """
         self._needs_all, self._is_single = needs_all, is_single
         self._ids: dict[int, bytes] = {}
-        self._places = {name: place for place, name in enumerate(rankings)}
+        self._places = index_positions(rankings)
         self._rankings = [*rankings.values(), gold]
         queries = [rows.query for rows in self._rankings]
         n_near = [*reach, np.diff(gold.starts)]

@@ -13,6 +13,7 @@ from ragbench.records.manifest import HitsRow
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import spans
+from ragbench.types.lookups import index_positions
 from ragbench.types.rows import BoolArray, borders
 
 NEVER = int(np.iinfo(np.int64).max)  # depth of gold that is not ranked
@@ -175,7 +176,7 @@ class StoredRankings:
         groups: dict[tuple[str, ...], list[int]] = {}
         for number, setting in enumerate(settings):
             groups.setdefault(setting.sources, []).append(number)
-        places = {name: place for place, name in enumerate(self.runs)}
+        places = index_positions(self.runs)
         reach = np.zeros((len(places), hits.shape[1]), np.int64)
         is_open = np.zeros_like(hits)
         for sources, group in groups.items():

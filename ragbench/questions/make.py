@@ -27,6 +27,7 @@ from ragbench.questions.prompts import QuestionPrompts
 from ragbench.retrieve.bm25 import BM25
 from ragbench.text.chunk import Chunker
 from ragbench.types import Cause, Document, Query
+from ragbench.types.lookups import index_by_id
 
 _DEPTH = 10  # passages in which the answer to an unanswerable question is searched
 # Candidates for each question that is wanted, after which the search ends.
@@ -151,7 +152,7 @@ class QuestionMaker:
         chunks = [*chain.from_iterable(map(chunker.chunks_of, self._documents))]
         bm25.index(chunks)
         longest = heapq.nlargest(_DEPTH, chunks, lambda chunk: len(chunk.full_text.encode()))
-        return bm25, {chunk.id: chunk for chunk in chunks}, longest
+        return bm25, index_by_id(chunks), longest
 
     def _best_passages(self, question: str) -> list[Document]:
         """Return the ten best passages of the corpus for a question, best first."""

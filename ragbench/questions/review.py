@@ -21,6 +21,7 @@ from ragbench.questions.base import COLUMNS, REVIEW_COLUMNS
 from ragbench.questions.checks import find_quote
 from ragbench.stats.mean import mean_interval
 from ragbench.types import Document
+from ragbench.types.lookups import index_by_id
 
 _EDITED = "edited"
 _LISTED = 5  # ids in a message
@@ -99,7 +100,7 @@ class QuotedDocuments:
     """
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        self._by_id = {document.id: document for document in documents}
+        self._by_id = index_by_id(documents)
         self._ids = GoldIds(DocumentNames(documents))
 
     def find(self, entry: Entry) -> tuple[Document | None, str]:

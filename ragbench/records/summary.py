@@ -555,4 +555,14 @@ class Summary(Record):
 
     def system(self, name: str) -> SystemSummary | None:
         """Return a system by name; None if there is no such system."""
-        return next((system for system in self.systems if system.name == name), None)
+        for system in self.systems:
+            if system.name == name:
+                return system
+        return None
+
+    def score_names(self) -> list[str]:
+        """Return the names of the scores of all systems, without repeats."""
+        names: dict[str, None] = {}
+        for system in self.systems:
+            names.update(dict.fromkeys(system.scores))
+        return list(names)

@@ -37,6 +37,7 @@ from ragbench.report.table import (
 )
 from ragbench.report.text import MISSING, counted, difference, with_interval
 from ragbench.types.display import list_counts, printable
+from ragbench.types.lookups import select_keys
 
 COLUMNS = (
     *("rubric", "judge", "model", "part", "name", "value", "low", "high", "n", "unit"),
@@ -504,7 +505,7 @@ def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
     tables = [rubric.agreement, rubric.ceiling]
     parts = []
     for statistics in tables:
-        parts.append({name: of for name, of in statistics.items() if name in names})
+        parts.append(select_keys(statistics, names))
     if verbose:
         # coefficients of a level share their reason, so that the first stands for all
         by_level = {}

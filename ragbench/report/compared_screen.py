@@ -27,6 +27,7 @@ from ragbench.report.table import (
     number,
 )
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_name
 
 # Sure differences, and queries of a cause that changed, that have a line.
 _MOST_LINES = 5
@@ -80,7 +81,7 @@ def _sure_lines(comparison: ComparedRuns) -> Iterator[str]:
 
 def _main_table(comparison: ComparedRuns) -> Table:
     """Return the first measure of each kind, a row for each pair whose values differ."""
-    systems = {system.name: system for system in comparison.systems}
+    systems = index_by_name(comparison.systems)
     means = ("before", "after") if len(comparison.sources) > 1 else ("baseline", "value")
     heads = (
         *(TableColumn("measure"), TableColumn("system")),

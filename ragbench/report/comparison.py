@@ -32,6 +32,7 @@ from ragbench.report.table import (
     probability,
 )
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_name
 
 _DIFFERENCES = (
     *(TableColumn("measure"), TableColumn("system"), TableColumn("against", breaks=True)),
@@ -70,7 +71,7 @@ def describe_subject(comparison: records.ComparedRuns) -> str:
 
 def _sections(comparison: records.ComparedRuns) -> Iterator[Section]:
     """Yield a table for each set of systems that share measures, such as rankings and answers."""
-    systems = {system.name: system for system in comparison.systems}
+    systems = index_by_name(comparison.systems)
     groups: dict[tuple[str, ...], list[records.MeasureComparison]] = {}
     for family in comparison.measures:
         # systems with other measures, such as retrievers and generators, get tables of their own
@@ -194,7 +195,7 @@ def _caption(comparison: records.ComparedRuns) -> str:
 
 def _rows(comparison: records.ComparedRuns) -> Table:
     """Return the differences for programs, a row per comparison, measure by measure."""
-    systems = {system.name: system for system in comparison.systems}
+    systems = index_by_name(comparison.systems)
     rows: list[tuple[Raw, ...]] = []
     for family in comparison.measures:
         name, sure = family.measure, "tied" if family.sure_best is None else "best"

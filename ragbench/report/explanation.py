@@ -41,6 +41,7 @@ from ragbench.report.table import (
     word_table,
 )
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_name
 
 TITLE = "where answers are lost"
 # queries that are listed of a system and cause that the user did not select
@@ -224,7 +225,7 @@ def lowest_lines(explanation: Explanation) -> Iterator[str]:
 
     Answers with the best score are left out.
     """
-    systems = {system.name: system for system in explanation.systems}
+    systems = index_by_name(explanation.systems)
     for system, score in explanation.judged_systems.items():
         answers = below_best(systems[system], score, explanation.lowest)
         for answer in answers[:_FIRST]:

@@ -13,6 +13,7 @@ from ragbench.report.base import Chapter
 from ragbench.report.causes import judged_scores
 from ragbench.report.table import word_table
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_name
 
 _LISTED = 5  # answers of a system on the page of a run
 
@@ -42,7 +43,7 @@ def read_lowest(views: QueryViews, scores: Mapping[str, str]) -> list[LowestAnsw
     Raises:
         DataError: A file of verdicts is damaged.
     """
-    summaries = {system.name: system for system in views.summary.systems}
+    summaries = index_by_name(views.summary.systems)
     lowest: list[LowestAnswer] = []
     for name, score in scores.items():
         sign = -1 if _best_score(summaries[name], score) == 0 else 1

@@ -76,15 +76,10 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.P
     a single system, has no picture of the differences.
     """
     means, differences = mean_pictures(summary, comparisons), difference_pictures(comparisons)
-    for measure in _measures(summary):
+    for measure in summary.score_names():
         for of in (means, differences):
             if measure in of:
                 yield of[measure]
-
-
-def _measures(summary: Summary) -> list[str]:
-    """Return the names of the scores of all systems, in the order of the summary."""
-    return list(dict.fromkeys(name for system in summary.systems for name in system.scores))
 
 
 def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.Picture]:
@@ -92,7 +87,7 @@ def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.P
     best_of = {family.measure: family.sure_best for family in comparisons.measures}
     pictures = {}
     # the number keeps file names distinct: `slug` may map two names to one
-    for number, measure in enumerate(_measures(summary)):
+    for number, measure in enumerate(summary.score_names()):
         best = best_of.get(measure)
         scores = []
         for s in summary.systems:

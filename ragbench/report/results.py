@@ -83,7 +83,7 @@ def select_scores(summary: Summary, measures: Sequence[str]) -> Summary:
     Raises:
         OptionError: No system has one of the scores.
     """
-    available = dict.fromkeys(name for system in summary.systems for name in system.scores)
+    available = summary.score_names()
     for name in measures:
         if name not in available:
             raise errors.OptionError("report", "-m", name, ", ".join(available))

@@ -23,6 +23,7 @@ from ragbench.score.retrieval.trec_eval import FAMILIES, SETS, print_parameters
 from ragbench.stats.mean import finite
 from ragbench.types.checks import id_bytes
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_positions
 from ragbench.types.scores import Cause
 
 # Query id of a row on all queries, as in trec_eval.
@@ -37,7 +38,7 @@ FACTS = ("runid", "num_q", "relstring")
 _PRINTED = [*SETS["all_trec"]]
 _PRINTED.insert(len(SETS["official"]), "relstring")
 _PRINTED.insert(-1, "yaap")
-_ORDER = {family: position for position, family in enumerate(_PRINTED)}
+_ORDER = index_positions(_PRINTED)
 
 
 @cache

@@ -28,6 +28,7 @@ from ragbench.types.checks import (
     with_text_ids,
 )
 from ragbench.types.display import counted
+from ragbench.types.lookups import index_positions, select_keys
 from ragbench.types.rows import (
     BoolArray,
     FloatArray,
@@ -191,7 +192,7 @@ class Run:
     @cached_property
     def query_index(self) -> Mapping[str, int]:
         """Position from 0 of each query id in `query_ids`; cached."""
-        return {query_id: index for index, query_id in enumerate(self.query_ids)}
+        return index_positions(self.query_ids)
 
     @property
     def document_ids(self) -> ByteIds:
@@ -384,7 +385,7 @@ class Qrels:
 
         Ids that these qrels lack are ignored; without an id that they have, the result is empty.
         """
-        qrels = Qrels.from_dict({q: docs for q, docs in self.by_query.items() if q in query_ids})
+        qrels = Qrels.from_dict(select_keys(self.by_query, query_ids))
         if self.subtopics is None:
             return qrels
         topics = {}

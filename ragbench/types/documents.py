@@ -1,4 +1,4 @@
-"""Ids of records, documents by id, and the hash of a corpus."""
+"""Ids of records, and the hash of a corpus."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from ragbench.types.records import Document, Query
 def record_ids(records: Sequence[Document] | Sequence[Query]) -> list[str]:
     """Return the ids of documents or queries."""
     return [record.id for record in records]
-
-
-def documents_by_id(documents: Sequence[Document]) -> dict[str, Document]:
-    """Return {id: document}; of equal ids the last counts."""
-    return {document.id: document for document in documents}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from ragbench.records.codec import kind
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Document, ToolCall, Turn, conversation
 from ragbench.types.conversation import Fail
-from ragbench.types.documents import documents_by_id
 from ragbench.types.ids import id_text
+from ragbench.types.lookups import index_by_id
 from ragbench.types.reasoning import Reasoning
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
@@ -227,7 +227,7 @@ class Passages:
     """
 
     def __init__(self, documents: Sequence[Document] = ()) -> None:
-        self._documents, self._by_id = documents, documents_by_id(documents)
+        self._documents, self._by_id = documents, index_by_id(documents)
 
     @cached_property
     def _by_text(self) -> dict[str, Document]:
@@ -359,7 +359,7 @@ class ChatReader:
             reasoning: True if reasoning is cut from the turns of the assistant.
         """
         self._reasoning: Reasoning = reasoning
-        self._columns, self._documents = columns, documents_by_id(documents)
+        self._columns, self._documents = columns, index_by_id(documents)
         # if some row has tool calls, an empty cell means that the system made none
         self._has_calls = False
         if column := columns.get("tool_calls"):

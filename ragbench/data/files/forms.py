@@ -16,6 +16,7 @@ from typing import Any
 
 from ragbench.json_yaml import load_json
 from ragbench.signature import fingerprint
+from ragbench.types.lookups import find_key, omit_keys
 from ragbench.types.tables import PARTS
 
 # Row of a file: column -> value.
@@ -101,7 +102,7 @@ def _passage(text: str, title: str = "") -> Values:
 
 def _without(values: Values, *keys: str) -> dict[str, Any]:
     """Return the columns of a row but for some."""
-    return {key: value for key, value in values.items() if key not in keys}
+    return omit_keys(values, keys)
 
 
 def parsed(value: Any) -> Any:
@@ -477,7 +478,7 @@ def _text_in(value: Any, part: str) -> Any:
     if not isinstance(value, Mapping):
         return value
     names = (*PARTS[part].sure, *PARTS[part].likely, "answer", "output")
-    if (name := next((name for name in names if name in value), None)) is not None:
+    if (name := find_key(value, names)) is not None:
         return value[name]
     return next(iter(value.values())) if len(value) == 1 else value
 

@@ -32,8 +32,8 @@ from ragbench.records.codec import kind
 from ragbench.registry import shown
 from ragbench.types import Document
 from ragbench.types.display import counted
-from ragbench.types.documents import documents_by_id
 from ragbench.types.ids import id_text, whole_text
+from ragbench.types.lookups import find_key, index_by_id
 from ragbench.types.spellings import normal_texts
 
 _ID_KEYS = ("id", "_id", "doc_id", "document_id")
@@ -77,7 +77,7 @@ class DocumentNames:
         indexed on first use.
         """
         self._documents = documents
-        self.ids: Container[str] = documents_by_id(documents)
+        self.ids: Container[str] = index_by_id(documents)
         self._folder = f"{folder}/" if folder else ""
         self._is_folder = bool(folder)
 
@@ -226,7 +226,7 @@ class GoldIds:
         for group in value:
             pairs = self._of_list(entry, column, group)
             names = list(dict.fromkeys(self.resolve(entry, column, text) for text, _ in pairs))
-            if both := next((name for name in names if name in group_heads), None):
+            if both := find_key(group_heads, names):
                 problem = f"column '{column}': '{both}' stands in two lists of alternatives"
                 raise entry.error(problem, allowed="each id in one inner list")
             group_heads |= dict.fromkeys(names, names[0] if names else "")
@@ -387,7 +387,7 @@ class GoldIds:
 
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}."""
-        key = next((key for key in _ID_KEYS if key in value), None)
+        key = find_key(value, _ID_KEYS)
         if key is not None:
             grade = next((value[key] for key in _GRADE_KEYS if key in value), _flag_of(value))
             # an empty id, which `resolve` refuses
@@ -486,7 +486,7 @@ class RankedIds(GoldIds):
 
     def _of_object(self, entry: Entry, column: str, value: Mapping[str, Any]) -> GradedIds:
         """Return the pair of an object with an id and no text; [] for a blank id."""
-        key = next((key for key in _ID_KEYS if key in value), None)
+        key = find_key(value, _ID_KEYS)
         if key is None or any(value.get(text) is not None for text in TEXT_KEYS):
             raise entry.error(f"column '{column}': an object", allowed=self.forms)
         return self._items(entry, column, value[key], top=False)

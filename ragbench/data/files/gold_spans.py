@@ -10,8 +10,8 @@ from ragbench.data.files.gold import GoldIds, without_hop_mark
 from ragbench.data.files.rows import Entry
 from ragbench.registry import shown
 from ragbench.types import Document, Span
-from ragbench.types.documents import documents_by_id
 from ragbench.types.ids import id_text
+from ragbench.types.lookups import index_by_id
 from ragbench.types.spans import locate_quote
 
 _FORMS = (
@@ -81,7 +81,7 @@ class SpanReader:
 
         `ids` reads the names of their documents.
         """
-        self._documents = None if documents is None else documents_by_id(documents)
+        self._documents = None if documents is None else index_by_id(documents)
         self._ids = ids
 
     def read(self, entry: Entry, column: str) -> Iterator[tuple[str, Span | None]]:

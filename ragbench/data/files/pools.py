@@ -18,8 +18,8 @@ from ragbench.errors import DataError
 from ragbench.records.codec import kind
 from ragbench.registry import nearest
 from ragbench.types import Document
-from ragbench.types.documents import documents_by_id
 from ragbench.types.ids import id_text
+from ragbench.types.lookups import index_by_id
 from ragbench.types.tables import PARTS, columns_named
 
 _FORMS = "a list of ids, of texts, or of {id, text}; null for the whole corpus"
@@ -40,7 +40,7 @@ class PoolReader:
         self._column, self._names = column, names
         # the pools of all questions share the texts of the ids
         self._ids = {document.id: document.id for document in documents or ()}
-        self._documents = documents_by_id(documents or ())
+        self._documents = index_by_id(documents or ())
         self.other_texts = dict[str, str]()
         self._previous: tuple[object, tuple[str, ...]] = (None, ())
 

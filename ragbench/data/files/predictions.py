@@ -22,6 +22,7 @@ from ragbench.data.files.tables import read_table
 from ragbench.errors import DataError
 from ragbench.types import Answered
 from ragbench.types.display import counted
+from ragbench.types.lookups import find_key
 from ragbench.types.tables import PARTS
 
 _IDS = ("query_id", "id")
@@ -218,7 +219,7 @@ def _read_references(path: str) -> dict[str, list[str]]:
     entries: dict[str, Entry] = {}
     answers: dict[str, list[str]] = {}
     for entry in read_rows(Path(path), "references"):
-        column = next((name for name in _IDS if name in entry.values), None)
+        column = find_key(entry.values, _IDS)
         key = entry.text("question") if column is None else entry.id(column)
         check_unique(key, "query", entry, entries)
         columns = [column for column in ("answers", "reference") if column in entry.values]

@@ -22,6 +22,7 @@ from ragbench.data.files.rows import (
     read_rows,
 )
 from ragbench.errors import DataError
+from ragbench.files import subfolders_in
 from ragbench.registry import nearest
 
 # Split -> its files, or its folder of save_to_disk.
@@ -156,7 +157,7 @@ def _chosen_split(folder: Path, tables: Tables, split: str | None) -> str:
 
 def _no_table(folder: Path) -> DataError:
     """Return the error for a folder without a table, with its subfolders that have tables."""
-    subfolders = sorted(path for path in folder.iterdir() if path.is_dir())
+    subfolders = subfolders_in(folder)
     names = []
     for path in subfolders:
         if find_tables(path):

@@ -17,6 +17,7 @@ from ragbench.types import Answered, Collection, Document, Query
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
 from ragbench.types.forbidden import forbidden_print
+from ragbench.types.lookups import select_keys
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import PoolStatistics, nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
@@ -176,7 +177,7 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
 
     def select(values: Mapping[str, Value]) -> dict[str, Value]:
         """Return the values of the queries in `ids`."""
-        return {query: value for query, value in values.items() if query in ids}
+        return select_keys(values, ids)
 
     answers = {}
     for name, rows in collection.recorded_answers.items():

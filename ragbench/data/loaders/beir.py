@@ -31,6 +31,7 @@ from ragbench.errors import DataError
 from ragbench.registry import Option, nearest, shown
 from ragbench.types import Collection, Query
 from ragbench.types.documents import record_ids
+from ragbench.types.lookups import omit_empty, select_keys
 
 _TEST = "test"
 # Folders of the judgements, of BEIR and of mteb
@@ -112,7 +113,7 @@ class Beir(base.Located):
             documents=documents,
             qrels=None if judgements is None else judgements.qrels(),
             # queries outside of the split have answers, too
-            answers={query: gold for query, gold in answers.items() if query in ids},
+            answers=select_keys(answers, ids),
             notes=notes,
         )
         return base.finish_collection(collection, self._random)
@@ -226,4 +227,4 @@ def read_answers(path: Path, query_ids: Sequence[str]) -> dict[str, list[str]]:
             missing.append((entry.line or 0, name))
     if missing:
         raise unknown_query(str(path), missing, names, "queries.jsonl")
-    return {query_id: gold for query_id, gold in answers.items() if gold}
+    return omit_empty(answers)

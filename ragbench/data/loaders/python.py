@@ -34,7 +34,7 @@ from ragbench.registry import PYTHON, adapt, nearest, shown
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 from ragbench.types.checks import text_keys
 from ragbench.types.conversation import read_tool_calls, read_turns, turn_without_reasoning
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 from ragbench.types.tables import is_frame, is_table, rows_of
@@ -332,7 +332,7 @@ def _check(collection: Collection, owner: str) -> None:
         if query.pool is not None:
             pooled.append(query)
     if pooled and collection.documents is not None:
-        _check_pools(pooled, documents_by_id(collection.documents), owner)
+        _check_pools(pooled, index_by_id(collection.documents), owner)
     parts: dict[str, Iterable[str]] = {
         "qrels": collection.qrels.query_ids if collection.qrels else (),
         "expected_tool_calls": collection.expected_tool_calls,

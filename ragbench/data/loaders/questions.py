@@ -34,6 +34,7 @@ from ragbench.errors import DataError
 from ragbench.registry import shown
 from ragbench.types import Answered, Document, Query, Span, ToolCall
 from ragbench.types.forbidden import NOTHING_FORBIDDEN, Forbidden
+from ragbench.types.lookups import omit_keys
 from ragbench.types.tables import columns_named
 
 GOLD_PARTS = ("relevant", "reference_contexts", "reference_spans", "grades", "page")
@@ -446,7 +447,7 @@ class GoldColumns:
         alternatives = dict[str, str]()
         if "relevant" in self.columns:
             alternatives = self._ids.alternatives(entry, self.columns["relevant"])
-            grades = {name: grade for name, grade in grades.items() if name not in alternatives}
+            grades = omit_keys(grades, alternatives)
         if self._pages is not None:
             grades, alternatives = self._documents_of_pages(entry, self._pages, grades)
         if "reference_spans" in self.columns:

@@ -36,9 +36,11 @@ from ragbench.data.loaders.questions import (
 )
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra, RagbenchError
+from ragbench.files import subfolders_in
 from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.display import counted
+from ragbench.types.lookups import find_key
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.records import PoolStatistics
 
@@ -242,7 +244,7 @@ class HuggingFace(TableLoader):
         if self._subset is not None:
             folder /= self._subset
             if not folder.is_dir():
-                names = ", ".join(sorted(p.name for p in Path(self._path).iterdir() if p.is_dir()))
+                names = ", ".join(path.name for path in subfolders_in(Path(self._path)))
                 problem = f"no folder '{self._subset}'"
                 allowed = names or "no subset: there are no subfolders"
                 raise DataError(problem, file=self._path, record="subset", allowed=allowed)
@@ -644,7 +646,7 @@ class RecordTable:
         if isinstance(nested, dict):
             del metadata["metadata"]
             metadata |= nested
-        if (name := next((name for name in _TIMES if name in metadata), None)) is not None:
+        if (name := find_key(metadata, _TIMES)) is not None:
             metadata.setdefault("time", metadata[name])
         # the causes read booleans, and a cell of CSV is a text
         for name in fields.ANSWERABLE.keys() & metadata.keys():

@@ -31,6 +31,7 @@ from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 from ragbench.types.conversation import turn_without_reasoning
 from ragbench.types.display import list_counts
+from ragbench.types.lookups import index_by_id, omit_none
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 
@@ -413,7 +414,7 @@ class Traces(Previewed):
             question=options.question,
             answer=options.answer,
             id_field=options.id_field,
-            corpus={d.id: d for d in ([] if corpus is None else corpus.documents)},
+            corpus=index_by_id([] if corpus is None else corpus.documents),
         )
         traces = TraceSet(form, rules, spans, corpus, reasoning=options.reasoning)
         traces.read()
@@ -478,7 +479,7 @@ def read_gold(
     # a match by id comes before a match by question
     ids |= {query.id: query.id for query in gold.queries}
     matches = {query.id: ids.get(query.id) or ids.get(_folded(query.text)) for query in queries}
-    row_of = {trace: row for trace, row in matches.items() if row is not None}
+    row_of = omit_none(matches)
     if not row_of:
         allowed = "the questions as the traces have them, or the ids of traces"
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)

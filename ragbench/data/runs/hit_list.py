@@ -18,6 +18,7 @@ from msgspec import structs
 from ragbench.data.runs.run_lines import Texts
 from ragbench.records.manifest import ANSWER, HitsRow, StoredHit, TextRow
 from ragbench.types import Document, FloatArray, Span
+from ragbench.types.lookups import index_by_id
 from ragbench.types.spans import is_named_first
 
 # Number of characters of one text that a run folder stores.
@@ -204,7 +205,7 @@ def list_hits(
         depth: Number of hits; None for all.
         more: Ids of hits that are returned at any rank.
     """
-    stored = {} if ranking.row is None else {hit.id: hit for hit in ranking.row.hits}
+    stored = {} if ranking.row is None else index_by_id(ranking.row.hits)
     with_spans = {span.document for span in spans}
     has_texts = bool(texts)
     # the first hits alone, unless a system read others: rankings may be long

@@ -33,6 +33,7 @@ from ragbench.registry import nearest, shown
 from ragbench.types import Document, FloatArray, Run, Span
 from ragbench.types.byte_ids import TextIds
 from ragbench.types.display import short_repr
+from ragbench.types.lookups import index_positions
 
 QUESTIONS_FILE = "questions.jsonl"
 TEXTS_FILE = "texts.jsonl"
@@ -377,7 +378,7 @@ class QueryViews:
     @cached_property
     def _rows(self) -> Mapping[str, int]:
         """Query -> its row in `columns`."""
-        return {query: row for row, query in enumerate(self.ids)}
+        return index_positions(self.ids)
 
     @cached_property
     def _latency(self) -> Mapping[str, Mapping[str, float]]:

@@ -29,6 +29,7 @@ from ragbench.types import FloatArray
 from ragbench.types.byte_ids import distinct
 from ragbench.types.display import counted
 from ragbench.types.json_fields import Record
+from ragbench.types.lookups import index_positions
 
 QUERIES_FILE = "queries.jsonl"
 R = TypeVar("R", bound=Record)
@@ -477,7 +478,7 @@ def _tables(blocks: Iterator[_Block]) -> dict[str, SystemTable]:
         columns = dict(
             zip(names, map(np.concatenate, zip(*parts[system], strict=True)), strict=True)
         )
-        row_of = {query: row for row, query in enumerate(ids)}
+        row_of = index_positions(ids)
         if len(row_of) < len(ids):
             last_rows = np.array([*row_of.values()])
             columns = {name: column[last_rows] for name, column in columns.items()}

@@ -34,6 +34,7 @@ from ragbench.types import Cause, Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.forbidden import forbidden_fingerprints
 from ragbench.types.json_fields import Record
+from ragbench.types.lookups import index_positions, omit_empty, select_keys
 from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
 
@@ -216,7 +217,7 @@ def read_columns(path: Path, query_ids: Sequence[str]) -> dict[str, dict[str, Fl
         DataError: The file is missing or damaged.
     """
     columns: dict[str, dict[str, FloatArray]] = {}
-    row_of = {query: row for row, query in enumerate(query_ids)}
+    row_of = index_positions(query_ids)
     for system, table in run_folder.read_tables(path).items():
         if table.query_ids == query_ids:
             columns[system] = table.columns
@@ -375,8 +376,8 @@ def fingerprint_queries(
             marks.append(query.id)
     ids, parts = questions.keys(), {"question": questions}
     for part, prints in ({} if qrels is None else qrels.query_fingerprints()).items():
-        parts[part] = {query: print_ for query, print_ in prints.items() if query in ids}
-    answers = {query: gold for query, gold in collection.answers.items() if query in ids}
+        parts[part] = select_keys(prints, ids)
+    answers = select_keys(collection.answers, ids)
     spans = collection.gold_spans.items()
     calls, nuggets = collection.expected_tool_calls.items(), collection.nuggets.items()
     gold_parts = {
@@ -388,7 +389,7 @@ def fingerprint_queries(
         "nuggets": {q: nuggets_fingerprint(facts) for q, facts in nuggets if q in ids},
     }
     # no empty column for a part that the data set lacks
-    return parts | {part: prints for part, prints in gold_parts.items() if prints}
+    return parts | omit_empty(gold_parts)
 
 
 def _question_fingerprint(query: Query) -> str:

@@ -19,7 +19,7 @@ from ragbench.data.runs.run_folder import (
     read_summary,
 )
 from ragbench.errors import DataError
-from ragbench.files import names_in
+from ragbench.files import names_in, subfolders_in
 from ragbench.json_yaml import load_yaml
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import leaders
@@ -115,7 +115,7 @@ def list_runs(folder: str | Path, score: str | None = None) -> list[RunEntry]:
             # the list names the folder already
             unreadable.append(RunEntry(path=path, problem=str(error).replace(f"{path}/", "")))
             continue
-        names.update((name, None) for system in summary.systems for name in system.scores)
+        names.update(dict.fromkeys(summary.score_names()))
         readable.append((_entry(path, summary, facts, score), facts))
     for path in (root, *_folders_in(root)):
         if (path / TOKEN_FILE).is_file():
@@ -166,7 +166,7 @@ def _run_folders(root: Path) -> Iterator[Path]:
 def _folders_in(folder: Path) -> list[Path]:
     """Return the visible folders in a folder, sorted, without `latest`."""
     try:
-        folders = sorted(path for path in folder.iterdir() if path.is_dir())
+        folders = subfolders_in(folder)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
     return [p for p in folders if p.name != LATEST and not p.name.startswith(".")]
@@ -196,7 +196,7 @@ def read_facts(folder: Path) -> RunFacts:
 def _entry(path: Path, summary: Summary, facts: RunFacts, score: str | None) -> RunEntry:
     """Return a run as an entry, without `changed`; the best system is the best by `score`."""
     # without `score`, `right` or else the first score of the first system that has one counts
-    names = dict.fromkeys(name for system in summary.systems for name in system.scores)
+    names = summary.score_names()
     first = score or next(iter(sorted(names, key=lambda name: name != RIGHT)), None)
     scored = {}
     for system in summary.systems:

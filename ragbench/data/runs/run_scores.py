@@ -42,6 +42,7 @@ from ragbench.records.summary import SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 from ragbench.types.display import counted
+from ragbench.types.lookups import index_positions, omit_none
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
@@ -170,7 +171,7 @@ class _ScoreReader:
             return None
         samples = system.answers.per_query
         causes = np.full((len(self.query_ids), samples), Cause.SCORED, np.uint8)
-        row_of = {query: row for row, query in enumerate(self.query_ids)}
+        row_of = index_positions(self.query_ids)
         for (query, sample), cause in self._of_answers[system.name, name].items():
             if query in row_of and not 0 <= sample < samples:
                 problem = f"sample {sample} of query '{query}' in system '{system.name}'"
@@ -253,7 +254,7 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSys
     columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
     cells = [_cells(column) for column in columns.values()]
     causes_of = {name: column.answer_causes for name, column in columns.items()}
-    of_answers = {name: causes for name, causes in causes_of.items() if causes is not None}
+    of_answers = omit_none(causes_of)
     unscored_answers = {}
     for row, query in enumerate(ids):
         counts = _count_unscored({name: causes[row] for name, causes in of_answers.items()})
@@ -389,7 +390,7 @@ class _BaselineReader:
         causes = {}
         for name in of_answers:
             causes[name] = np.full((len(self._query_ids), n), Cause.SCORED, np.uint8)
-        places = {query: row for row, query in enumerate(self._query_ids)}
+        places = index_positions(self._query_ids)
         for query, by_score in system.unscored_answers.items():
             for name, counts in by_score.items():
                 try:

@@ -15,6 +15,7 @@ from ragbench.data.files.rows import encode_spaces
 from ragbench.data.traces import values
 from ragbench.data.traces.spans import Kind, TraceSpan, Tree
 from ragbench.types import Answered, Document, ToolCall, Turn, Usage
+from ragbench.types.lookups import index_by_id
 from ragbench.types.records import add_usage
 
 _NO_QUESTION = "its input does not say what the question is"
@@ -190,7 +191,7 @@ class _Tree:
 
     def __init__(self, spans: Sequence[TraceSpan]) -> None:
         """Link the spans; raise `UnclearTrace` for repeated ids and for circles."""
-        self.by_id = {span.id: span for span in spans}
+        self.by_id = index_by_id(spans)
         if len(self.by_id) < len(spans):
             raise UnclearTrace("two spans have the same id")
         are_timed = all(span.start is not None for span in spans)

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 from ragbench.data.files.gold import DocumentNames
 from ragbench.text.languages import unicode_words
 from ragbench.types import Document
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id
 from ragbench.types.spans import Span, locate_quote
 
 _SHORTEST = 4  # words of a quote, or of a part of it: fewer may stand elsewhere by chance
@@ -71,7 +71,7 @@ def anchor_quotes(
         documents: The documents of today.
         names: Names of these documents.
     """
-    by_id = documents_by_id(documents)
+    by_id = index_by_id(documents)
     homes = [_resolve(label.document, names) for label in labels]
     # most labels still stand in their own document; only the rest needs an index of the corpus
     anchors = []

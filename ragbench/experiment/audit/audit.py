@@ -18,7 +18,7 @@ from ragbench.records.audit import ALL_QUERIES, FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.planning import typical_detectable
 from ragbench.types import Collection
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id, omit_empty, select_keys
 
 _CHECKS = (
     questions.check_repeated,
@@ -73,11 +73,11 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
     if isinstance(dataset.cls, type) and issubclass(dataset.cls, Located):
         places = dataset.cls(**dataset.options).places()
     ids = {query.id for query in collection.queries}
-    judged = {} if qrels is None else {q: d for q, d in qrels.by_query.items() if q in ids}
+    judged = {} if qrels is None else select_keys(qrels.by_query, ids)
     gold_of = {}
     for q, docs in judged.items():
         gold_of[q] = [d for d, grade in docs.items() if grade > 0]
-    corpus = documents_by_id(collection.documents or ())
+    corpus = index_by_id(collection.documents or ())
     names = set(chain.from_iterable(gold_of.values()))
     texts = {}
     for name in names:
@@ -86,7 +86,7 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
     return AuditedSet(
         queries=collection.queries,
         judged=judged,
-        gold={query: names for query, names in gold_of.items() if names},
+        gold=omit_empty(gold_of),
         corpus=collection.documents,
         texts={**collection.gold_passages, **texts},
         answers=collection.answers,

@@ -24,7 +24,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.verdicts import numbered_verdicts
 from ragbench.types import Cause, Collection, Document, Query, Verdict
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,11 @@ def labelled_passages(
     Hits are the first `depth` of each stored ranking that nobody judged. Passages without a text
     are left out, and so are hits where judged ids need not be ids of the corpus.
     """
-    corpus = documents_by_id(audited.corpus or ())
+    corpus = index_by_id(audited.corpus or ())
     # records may have no corpus: then the texts of their own passages are judged
     recorded = dict[str, Document]()
     for answered in chain.from_iterable(collection.recorded_answers.values()):
-        recorded |= {hit.id: hit for hit in answered.ranking or ()}
+        recorded |= index_by_id(answered.ranking or ())
     rankings = audited.rankings.values() if audited.matches_ids else ()
     for query in audited.queries:
         judged = audited.judged.get(query.id, {})

@@ -29,7 +29,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.audit.anchors import GoldQuote, QuoteAnchor, anchor_quotes
 from ragbench.files import write_file
 from ragbench.records.audit import LABEL_STATUSES, AnchoredLabel, Repair
-from ragbench.types.documents import documents_by_id
+from ragbench.types.lookups import index_by_id
 from ragbench.types.spans import locate_quote
 from ragbench.types.tables import columns_named
 
@@ -140,7 +140,7 @@ class _StaleTable:
             raise DataError(problem, file=target, allowed=f"a name that ends in {self._suffix}")
         self._entries = list(read_rows(self.path, "records"))
         self.corpus = read_corpus(Path(options["corpus"]))
-        self._by_id = documents_by_id(self.corpus.documents)
+        self._by_id = index_by_id(self.corpus.documents)
         self.names = DocumentNames(self.corpus.documents, self.corpus.folder)
         mapping = options["columns"] or {}
         self._rows, self._columns = map_columns(self._entries, mapping, self.names, self.path)

@@ -23,7 +23,8 @@ from ragbench.score.base import add_option
 from ragbench.score.judge.base import Rubric, RubricJudge
 from ragbench.score.text.base import Metric
 from ragbench.types import Collection, Document, Qrels, Query
-from ragbench.types.documents import documents_by_id, record_ids
+from ragbench.types.documents import record_ids
+from ragbench.types.lookups import index_by_id, index_by_name
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import Nugget
 
@@ -267,7 +268,7 @@ class Plan:
 
     def system(self, name: str) -> System:
         """Return a system by name; raise a KeyError for an unknown one."""
-        return {system.name: system for system in self.systems}[name]
+        return index_by_name(self.systems)[name]
 
     def component(self, noun: Noun, name: str) -> schema.Component | None:
         """Return the config entry of a retriever, generator or app; None for a live object.
@@ -326,7 +327,7 @@ class Plan:
     def corpus(self) -> Mapping[str, Document]:
         """Id -> document, of the corpus and of gold passages that stand in no corpus."""
         documents, gold = self.collection.documents, self.collection.gold_passages
-        return documents_by_id(documents or ()) | dict(gold)
+        return index_by_id(documents or ()) | dict(gold)
 
     @property
     def all_judges(self) -> dict[str, PlannedJudge]:

@@ -36,6 +36,7 @@ from ragbench.experiment.stages.pass_rates import pass_column
 from ragbench.records.causes import LEAK_READ, Loss
 from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
+from ragbench.types.lookups import index_by_id
 
 
 def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
@@ -210,7 +211,7 @@ class _SystemAnswers:
         retrieved = no_hits if self.hits is None else hits_of(self.hits, plan, queries)
         for row, hits in enumerate(retrieved):
             # a hit knows its document, which the passage that a generator gets may not have
-            by_id, by_text = {hit.id: hit for hit in hits}, {hit.text: hit for hit in hits}
+            by_id, by_text = index_by_id(hits), {hit.text: hit for hit in hits}
             by_text.pop(None, None)
             passages = hits_of_passages(self.contexts(row) or ())
             rankings.append([by_id.get(p.id) or by_text.get(p.text, p) for p in passages])

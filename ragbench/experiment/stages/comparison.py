@@ -37,6 +37,7 @@ from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
 from ragbench.types import Qrels, ScoreColumn
 from ragbench.types.display import list_counts
+from ragbench.types.lookups import index_by_name
 from ragbench.types.records import reasoning_notes
 
 # Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
@@ -376,7 +377,7 @@ def compare_over_sources(
     source. By retriever in the order of the config, then by score; missing ends of an interval are
     None.
     """
-    by_name = {system.name: system for system in systems}
+    by_name = index_by_name(systems)
     sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
     rows = []
     for name, names in sources.items():
@@ -424,7 +425,7 @@ def compare_controls(
     control minus system. The canary of an injection is looked for in the answers of both.
     """
     rows = []
-    by_name = {system.name: system for system in results.systems}
+    by_name = index_by_name(results.systems)
     for planned in plan.systems:
         if planned.type != "control" or planned.baseline is None:
             continue

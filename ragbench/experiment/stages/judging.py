@@ -57,6 +57,7 @@ from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
 from ragbench.types.json_fields import optional
+from ragbench.types.lookups import index_by_name
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
 
@@ -123,7 +124,7 @@ class Verdicts(Stage[Output_co]):
     ) -> None:
         super().__init__(resources.plan, title, inputs, under)
         self._resources, self.name, self.judge = resources, name, judge
-        self._rubrics = {rubric.name: rubric for rubric in judge.rubrics}
+        self._rubrics = index_by_name(judge.rubrics)
         # models repeat their requests by themselves
         self._repeat = 1 if judge.judge.asks else judge.repeat
 

@@ -30,6 +30,7 @@ from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Retrieved, Run, ScoredDocument
 from ragbench.types.documents import record_ids
+from ragbench.types.lookups import index_by_id, omit_none
 from ragbench.types.rows import Mapped
 from ragbench.types.spellings import are_plain
 
@@ -69,7 +70,7 @@ def ranked_hits(outcome: Outcome[Retrieved], ranked: Sequence[str]) -> list[Scor
     Of a repeated hit the first one counts; a failed outcome has no hits.
     """
     hits = [] if outcome.value is None else outcome.value.documents
-    by_id = {hit.id: hit for hit in reversed(hits)}
+    by_id = index_by_id(reversed(hits))
     return [by_id[name] for name in ranked if name in by_id]
 
 
@@ -587,7 +588,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     match, n_without, n_hits = rules.match, 0, 0
     for query, document_of in documents_of(ranking, plan):
         n_hits += len(document_of)
-        documents[query] = {hit: doc for hit, doc in document_of.items() if doc is not None}
+        documents[query] = omit_none(document_of)
         n_without += len(document_of) - len(documents[query])
     warnings = list(ranking.warnings)
     if n_without:

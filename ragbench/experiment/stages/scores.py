@@ -53,6 +53,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn, ToolCall
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.json_fields import Prose, Record
+from ragbench.types.lookups import index_by_name, index_positions
 from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.rows import Mapped
 
@@ -301,9 +302,9 @@ class RankingScorer:
         if by_place:
             span_columns, unplaced = self._score_spans(by_place)
             columns, warnings = columns | span_columns, (*warnings, *unplaced)
-        columns |= {column.name: column for column in self._score_gold(by_gold)}
+        columns |= index_by_name(self._score_gold(by_gold))
         leaks, unclear = self._score_forbidden(forbidden)
-        columns |= {column.name: column for column in leaks}
+        columns |= index_by_name(leaks)
         warnings = (*warnings, *unclear)
         return columns, counts, warnings
 
@@ -315,7 +316,7 @@ class RankingScorer:
         scored = score_run(self.ranking.run, qrels, measures, **asdict(self._rules()))
         if scored.ranked is not None:
             self.ranking.store_ranks(qrels, scored.ranked)
-        row_of = {query_id: row for row, query_id in enumerate(scored.query_ids)}
+        row_of = index_positions(scored.query_ids)
         # -1, a query without judgements, reads the NaN that is appended to the values
         rows = np.array([row_of.get(name, -1) for name in self.plan.ids], dtype=np.int64)
         for column in scored.columns:
@@ -358,7 +359,7 @@ class RankingScorer:
             [plan.collection.answers.get(name, ()) for name in plan.ids],
         )
         columns = score_passages(retrieved, measures, self._rules(), missing=self._missing())
-        return {column.name: column for column in columns}, warnings
+        return index_by_name(columns), warnings
 
     def _score_spans(
         self, measures: Sequence[Measure]

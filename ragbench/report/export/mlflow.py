@@ -57,7 +57,7 @@ def log_runs(run: str | Path) -> Iterator[str]:
         experiment = (
             client.create_experiment(summary.name) if entity is None else entity.experiment_id
         )
-        names = metric_names(name for system in summary.systems for name in system.scores)
+        names = metric_names(summary.score_names())
         for system in summary.systems:
             yield _log_system(client, experiment, folder, summary, system, manifest, names)
     except ImportError as error:

@@ -37,6 +37,7 @@ from ragbench.signature import Signature
 from ragbench.text.languages import load as load_stopwords
 from ragbench.types import Document
 from ragbench.types.conversation import Json
+from ragbench.types.lookups import index_by_id, index_positions
 
 MOST_QUERIES = 2_000  # queries on a page
 # Characters of JSON about queries on a page; compressed, some 12 MB, which can still be mailed.
@@ -107,7 +108,7 @@ def pack_queries(
     ids, summary, packer = views.ids, views.summary, _Packer(views)
     texts, size = dict[int, str](), 0
     metadata: dict[int, Mapping[str, object]] = {}
-    row_of = {query: row for row, query in enumerate(ids)}
+    row_of = index_positions(ids)
     first = [row_of[query] for query in result_ids if query in row_of]
     for row in [*dict.fromkeys([*first, *_by_difference(views)])][:queries]:
         view = views[ids[row]]
@@ -329,7 +330,7 @@ class _Packer:
         self, view: QueryView, rankings: Sequence[StoredRanking]
     ) -> list[tuple[int | str, int, list[int]]]:
         """Return (document, or name of a span; grade; rank in each ranking, 0 without one)."""
-        documents = {gold.id: gold for gold in view.gold}
+        documents = index_by_id(view.gold)
         names = gold_names(view.judged, view.spans, rankings)
         ranks = [ranking.gold_ranks(names) for ranking in rankings]
         rows = []

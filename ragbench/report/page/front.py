@@ -47,6 +47,7 @@ from ragbench.report.lowest import below_best, read_lowest
 from ragbench.report.pictures import CAUSE_COLOURS
 from ragbench.report.table import TableCell
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_name
 
 # What one sheet of A4 holds
 _SYSTEMS, _BARS, _QUESTIONS, _CHANGES, _DOUBTS, _GATES = 5, 3, 3, 3, 3, 4
@@ -283,7 +284,7 @@ def _choose_systems(
     leading: Sequence[SystemSummary], summary: Summary, comparisons: Comparisons
 ) -> list[SystemSummary]:
     """Return at most 5 systems: those of the first sentence, then the best by its measure."""
-    by_name = {system.name: system for system in summary.systems}
+    by_name = index_by_name(summary.systems)
     important = [*(system.name for system in leading), summary.baseline]
     important += [by_name[name].baseline for name in important if name in by_name]
     measure = lead_measure(summary, comparisons)

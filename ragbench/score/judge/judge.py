@@ -37,6 +37,7 @@ from ragbench.score.judge.verdicts import (
 )
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import ScoreColumn
+from ragbench.types.lookups import index_by_name
 from ragbench.types.progress_line import Counted, ProgressChoice, in_notebook, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.scores import Verdict
@@ -392,7 +393,7 @@ def judge_items(
     loaded_rubrics = load_rubrics(names, kind, model, judge.rubrics)
     if not loaded_rubrics or judge._arguments[1] is not None:
         loaded_rubrics += judge.rubrics
-    rubrics = list({rubric.name: rubric for rubric in loaded_rubrics}.values())
+    rubrics = list(index_by_name(loaded_rubrics).values())
     verdicts = judge_all(model, items, rubrics, advance)
     judged = collect_verdicts(model, items, rubrics, verdicts, type_name=kind)
     mixed = mixed_rubrics([judged.weightings])
@@ -409,7 +410,7 @@ def judge_items(
             if item.answer is not None:
                 answers.append(item.answer)
         notes += filter(None, [marker_note(answers, model.citations)])
-    by_name = {rubric.name: rubric for rubric in rubrics}
+    by_name = index_by_name(rubrics)
     return JudgedItems(count_alike(verdicts, rubrics), judged.columns, notes, by_name)
 
 
@@ -483,7 +484,7 @@ def load_rubrics(
     """
     if isinstance(names, (str, Path, Mapping)):
         names = [names]
-    keys, own_by_name = judge.own_rubric, {rubric.name: rubric for rubric in judge_rubrics}
+    keys, own_by_name = judge.own_rubric, index_by_name(judge_rubrics)
     rubrics = []
     for name in names:
         if isinstance(name, str) and name in own_by_name:

@@ -36,6 +36,7 @@ from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import deviation_of, failed_verdict, without_probabilities
 from ragbench.signature import fingerprint_json
+from ragbench.types.lookups import select_keys
 from ragbench.types.records import add_usage
 from ragbench.types.scores import Verdict
 
@@ -516,7 +517,7 @@ def example_requests(rubric: Rubric) -> list[llm.ChatRequest]:
     example = rubric.examples[0] if rubric.examples else {}
     placeholders = load_examples("placeholders")
     parts = {need: placeholders[need] for need in rubric.needs}
-    parts |= {key: value for key, value in example.items() if key in NEEDS}
+    parts |= select_keys(example, NEEDS)
     item = item_of("example", (None,) * 5, parts)
     model = _Recording()
     # rehearsal: placeholders must not be embedded, which would load a model

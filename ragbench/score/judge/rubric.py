@@ -19,6 +19,7 @@ from ragbench.score.judge.base import NEEDS, JudgeFacts, Rubric, RubricJudge
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import read_turns
+from ragbench.types.lookups import index_by_name
 
 # Default rubrics: is the answer grounded, to the point, and correct?
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
@@ -118,7 +119,7 @@ def rubric_options(name: str) -> dict[str, DeclaredOption]:
     if name in RAGAS and RAGAS[name].embeds:
         help_text = Option("as=ragas: the model that embeds texts, a folder or a name on the hub.")
         options.append(DeclaredOption("model", str, _EMBEDS, help_text))
-    return {option.name: option for option in options}
+    return index_by_name(options)
 
 
 def embedding_identity(rubric: Rubric) -> str | None:

@@ -29,6 +29,7 @@ from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge, read_verdict
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered, mixture
 from ragbench.types import ScoreColumn
+from ragbench.types.lookups import index_by_name
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
@@ -245,7 +246,7 @@ def count_alike(
     mixed = {*by_level, *mixed_rubrics([weightings_of(verdicts, rubrics)])}
     if not mixed:
         return verdicts
-    by_name = {rubric.name: rubric for rubric in rubrics}
+    by_name = index_by_name(rubrics)
 
     def count(row: int) -> dict[str, Verdict]:
         """Return the verdicts of a row, in a mixed column without probabilities."""

@@ -20,6 +20,7 @@ from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered
 from ragbench.text.refusals import refuses
 from ragbench.types import CauseArray, ScoreColumn, ToolCall
+from ragbench.types.lookups import omit_keys
 from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.scores import Cause
 
@@ -269,7 +270,7 @@ def shared_signature(metric: base.Metric, gold: str) -> Signature:
     declaration = metric.declaration
     facts = declaration.facts
     parts = dict(facts(metric.options) if callable(facts) else facts)
-    parts |= {k: v for k, v in metric.options.items() if k not in declaration.unsigned}
+    parts |= omit_keys(metric.options, declaration.unsigned)
     if declaration.needs_reference:
         # gold answers may be the same where the gold calls are others
         # gold documents are those of the judgements

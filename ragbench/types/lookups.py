@@ -1,0 +1,66 @@
+"""Look-ups by name, id or position, and parts of mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Protocol, TypeVar
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _HasId(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+_Named = TypeVar("_Named", bound=_HasName)
+_Identified = TypeVar("_Identified", bound=_HasId)
+
+
+def index_by_name(items: Iterable[_Named]) -> dict[str, _Named]:
+    """Return the items by their names; of equal names the last item counts."""
+    return {item.name: item for item in items}
+
+
+def index_by_id(items: Iterable[_Identified]) -> dict[str, _Identified]:
+    """Return the items by their ids; of equal ids the last item counts."""
+    return {item.id: item for item in items}
+
+
+def index_positions(keys: Iterable[_Key]) -> dict[_Key, int]:
+    """Return the position of each key, from 0; of equal keys the last position counts."""
+    return {key: position for position, key in enumerate(keys)}
+
+
+def select_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict[_Key, _Value]:
+    """Return the entries whose key is among `keys`, in the order of the mapping."""
+    return {key: value for key, value in mapping.items() if key in keys}
+
+
+def omit_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict[_Key, _Value]:
+    """Return the entries whose key is not among `keys`, in the order of the mapping."""
+    return {key: value for key, value in mapping.items() if key not in keys}
+
+
+def omit_empty(mapping: Mapping[_Key, _Value]) -> dict[_Key, _Value]:
+    """Return the entries whose value is true, so neither None nor empty nor 0."""
+    return {key: value for key, value in mapping.items() if value}
+
+
+def omit_none(mapping: Mapping[_Key, _Value | None]) -> dict[_Key, _Value]:
+    """Return the entries whose value is not None."""
+    return {key: value for key, value in mapping.items() if value is not None}
+
+
+def find_key(mapping: Container[object], keys: Iterable[_Key]) -> _Key | None:
+    """Return the first of `keys` that the mapping has; None if it has none of them."""
+    for key in keys:
+        if key in mapping:
+            return key
+    return None

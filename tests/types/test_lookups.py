@@ -1,0 +1,30 @@
+"""Look-ups by name, id or position, and parts of mappings."""
+
+from types import SimpleNamespace
+
+from ragbench.types import lookups
+
+
+def test_items_by_name_and_id():
+    items = [SimpleNamespace(name=n, id=i) for n, i in (("a", "1"), ("b", "2"), ("a", "2"))]
+
+    assert lookups.index_by_name(items) == {"a": items[2], "b": items[1]}
+    assert lookups.index_by_id(items) == {"1": items[0], "2": items[2]}
+
+
+def test_positions_begin_at_0_and_the_last_of_equal_keys_counts():
+    assert lookups.index_positions(["q1", "q2", "q1"]) == {"q1": 2, "q2": 1}
+
+
+def test_parts_keep_the_order_of_the_mapping():
+    grades = {"c": 0, "a": None, "b": 2}
+
+    assert list(lookups.select_keys(grades, ["b", "c", "x"]).items()) == [("c", 0), ("b", 2)]
+    assert list(lookups.omit_keys(grades, ["a", "x"]).items()) == [("c", 0), ("b", 2)]
+    assert lookups.omit_empty(grades) == {"b": 2}
+    assert lookups.omit_none(grades) == {"c": 0, "b": 2}
+
+
+def test_the_first_key_that_the_mapping_has():
+    assert lookups.find_key({"id": None, "doc": "d1"}, ("docid", "doc", "id")) == "doc"
+    assert lookups.find_key({"id": "d1"}, ("docid",)) is None
