@@ -104,7 +104,10 @@ def remove_left_over(folder: Path, name: str = "") -> None:
     missing or not readable stays as it is.
     """
     matches = map(_TEMPORARY.fullmatch, names_in(folder))
-    stems = {m["stem"] for m in matches if m and name in ("", m["name"])}
+    stems = set()
+    for match in matches:
+        if match and name in ("", match["name"]):
+            stems.add(match["stem"])
     for temporary in sorted(folder / f"{stem}.tmp" for stem in stems):
         lock = _lock_of(temporary)
         with suppress(OSError), ExitStack() as stack:  # it is being written, or cannot be removed
@@ -272,7 +275,10 @@ def check_writable(folder: Path) -> None:
     The folder and its parents need not exist; created ones are removed again. A path with a NUL
     character is a ValueError.
     """
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing = []
+    for path in (folder, *folder.parents):
+        if not path.exists():
+            missing.append(path)
     try:
         import tempfile
 

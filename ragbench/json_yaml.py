@@ -155,5 +155,7 @@ def _children(level: list[_Node]) -> list[_Node]:
     children: list[_Node] = []
     for node in level:
         parts = node.values() if isinstance(node, dict) else node
-        children += [part for part in parts if isinstance(part, (dict, list))]
+        for part in parts:
+            if isinstance(part, (dict, list)):
+                children.append(part)
     return children

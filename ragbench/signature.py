@@ -72,7 +72,11 @@ class Signature:
             >>> Signature.of("coherence", model=mixture(["a", "b"]), v=1).mixtures
             ['model']
         """
-        return [part for part, value in self.parts if value.startswith(_MIXTURE)]
+        parts = []
+        for part, value in self.parts:
+            if value.startswith(_MIXTURE):
+                parts.append(part)
+        return parts
 
     def __str__(self) -> str:
         return "|".join([self.name, *(f"{key}:{value}" for key, value in self.parts)])

@@ -71,7 +71,10 @@ def probe_position(
         RagbenchError: The user has to act, as for a missing key.
     """
     reasons = {rubric.name: why_not(rubric) for rubric in rubrics}
-    probed = [rubric for rubric in rubrics if reasons[rubric.name] is None]
+    probed = []
+    for rubric in rubrics:
+        if reasons[rubric.name] is None:
+            probed.append(rubric)
     turned = {}
     for key, item in items.items():
         if new := reverse_passages(item):

@@ -230,7 +230,10 @@ def draw(
         if system is None:
             allowed, near = ", ".join(run.systems), nearest(name, run.systems)
             raise OptionError("--system", "", name, allowed, near)
-    chosen = [name for name in run.systems if not names or name in names.values()]
+    chosen = []
+    for name in run.systems:
+        if not names or name in names.values():
+            chosen.append(name)
     if where == "unsure":
         return _draw_unsure(run, score, n, seed=seed, systems=chosen)
     units = _units(score, chosen, unit)

@@ -165,7 +165,10 @@ def _group_entries(entries: Sequence[_Entry]) -> list[tuple[str, _Entry]]:
     for entry in entries:
         key = str({**entry, "name": ""}) if entry["options"] else entry["name"]
         groups.setdefault(key, []).append(entry)
-    return [(", ".join(entry["name"] for entry in group), group[0]) for group in groups.values()]
+    rows = []
+    for group in groups.values():
+        rows.append((", ".join(entry["name"] for entry in group), group[0]))
+    return rows
 
 
 def _print_entry(names: str, entry: _Entry) -> None:

@@ -189,7 +189,10 @@ def _read_labels(
     """Return rubric -> labels of a set; a wrong label, --by or --good costs no verdict."""
     if request.by:
         groups_of_rows(rows, request.by)
-    rubrics = {rubric.name: rubric for judge in judges for rubric in judge.rubrics}
+    rubrics = {}
+    for judge in judges:
+        for rubric in judge.rubrics:
+            rubrics[rubric.name] = rubric
     for rubric in rubrics.values():
         if "good" in request.options:
             scale = request.scale or LabelScale.of_rubric(rubric)

@@ -199,7 +199,10 @@ def _write_tables(
     if questions:
         write_file(target, table)
     if rejected:
-        failures = [candidate for candidate in candidates if candidate.failure]
+        failures = []
+        for candidate in candidates:
+            if candidate.failure:
+                failures.append(candidate)
         write_file(rejected, base.to_table(failures, reasons=True))
 
 

@@ -72,7 +72,10 @@ def score_runs(
     version = int(rules.pop("trec_eval", 10))
     chosen = Rules(**{"missing": missing, "no_relevant": "zero", **rules, "trec_eval": version})
     facts = _facts(measures, per_query=form == "trec" and parts["per_query"])
-    names = [name for name in measures if name not in facts or name == "num_q"]
+    names = []
+    for name in measures:
+        if name not in facts or name == "num_q":
+            names.append(name)
     if not names:
         raise OptionError("measure", "", ", ".join(facts), "a measure beside it, such as map")
     implied = {"rel": level} | ({} if documents is None else {"documents": documents})

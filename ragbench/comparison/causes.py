@@ -84,7 +84,9 @@ class SystemCauses:
         are from 0 to 1, in the order of `CAUSES`; empty without queries. Raises OptionError if
         confidence is outside (0, 1), or clusters have another length.
         """
-        table = [[loss.cause for loss in losses] for losses in self.repeats]
+        table = []
+        for losses in self.repeats:
+            table.append([loss.cause for loss in losses])
         causes = np.array(table, dtype=object)
         shares: dict[AnswerCause, CauseShare] = {}
         for cause, count in self.counts().items():
@@ -130,7 +132,9 @@ def cause_flows(
     """
     of_queries = {}
     for name, system in causes.items():
-        of_repeats = [[loss.cause for loss in losses] for losses in system.repeats]
+        of_repeats = []
+        for losses in system.repeats:
+            of_repeats.append([loss.cause for loss in losses])
         of_queries[name] = list(zip(*of_repeats, strict=True))
     flows = []
     for name, baseline in baselines:

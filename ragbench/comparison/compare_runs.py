@@ -344,8 +344,12 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
             if query in old and query in new:
                 ids.append(query)
         if ids:
-            old_causes = [[row.cause for row in old[query]] for query in ids]
-            new_causes = [[row.cause for row in new[query]] for query in ids]
+            old_causes = []
+            for query in ids:
+                old_causes.append([row.cause for row in old[query]])
+            new_causes = []
+            for query in ids:
+                new_causes.append([row.cause for row in new[query]])
             yield flow_of(system, baseline, old_causes, new_causes, ids)
 
 

@@ -572,7 +572,9 @@ def _score_gold(
     ids = [query.id for query in collection.queries]
     passages = TablePassages.of(collection, records)
     columns = score_passages(passages.placed.spans, by_place, Rules())
-    texts = [[hit.to_document().full_text for hit in hits] for hits in passages.hits]
+    texts = []
+    for hits in passages.hits:
+        texts.append([hit.to_document().full_text for hit in hits])
     answers = RetrievedPassages(texts, [collection.answers.get(name, []) for name in ids])
     columns += score_passages(answers, by_data["passages"], Rules())
     ranks = _met_gold(collection, records, passages)

@@ -56,7 +56,10 @@ def forbidden_marks(
 ) -> list[list[bool]]:
     """Return True for each hit of each query that is forbidden, as `forbidden_ranks` tells."""
     states = _states(rankings, forbidden, documents)
-    return [[state is True for state in of_query] for of_query in states]
+    marks = []
+    for of_query in states:
+        marks.append([state is True for state in of_query])
+    return marks
 
 
 def _states(

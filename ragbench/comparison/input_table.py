@@ -63,4 +63,7 @@ def _metadata_columns(collection: Collection) -> dict[str, list[Any]]:
     """Return key of the metadata -> its value for each question, None without one."""
     entries = [query.metadata for query in collection.queries]
     keys = dict.fromkeys(chain.from_iterable(entries))
-    return {key: [entry.get(key) for entry in entries] for key in keys}
+    columns = {}
+    for key in keys:
+        columns[key] = [entry.get(key) for entry in entries]
+    return columns

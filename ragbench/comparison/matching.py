@@ -183,7 +183,10 @@ def match_sources(
         problems = [*sets, *queries.lines, *problems]
     _refuse(problems, _not_of_parts(members, chosen, queries.differing), measures)
     excluded = queries.left_out  # a property that builds a set: once, not for each query
-    same = [query for query in common if query not in excluded]
+    same = []
+    for query in common:
+        if query not in excluded:
+            same.append(query)
     if runs:
         same.sort()
     aligned = []
@@ -245,7 +248,11 @@ def _judged(source: ScoredSystems, measures: Sequence[str]) -> dict[str, int]:
         for name, column in system.columns.items():
             if name in measures:
                 counts |= column.causes != Cause.NO_JUDGEMENTS
-    return {query: row for row, query in enumerate(source.query_ids) if counts[row]}
+    row_of = {}
+    for row, query in enumerate(source.query_ids):
+        if counts[row]:
+            row_of[query] = row
+    return row_of
 
 
 def _set_difference(
@@ -304,7 +311,11 @@ def _not_of_parts(
         for name, column in system.columns.items():
             if wholes & dict(column.signature.parts).keys():
                 dependent.add(name)
-    return [name for name in measures if name not in dependent]
+    names = []
+    for name in measures:
+        if name not in dependent:
+            names.append(name)
+    return names
 
 
 def _of_all_queries(

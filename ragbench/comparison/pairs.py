@@ -65,7 +65,11 @@ def pair_systems(
 
 def systems_with(name: str, systems: Iterable[SystemScores]) -> dict[str, SystemScores]:
     """Return the systems that have a measure, by name, in their order; empty if none has it."""
-    return {system.name: system for system in systems if name in system.columns}
+    by_name = {}
+    for system in systems:
+        if name in system.columns:
+            by_name[system.name] = system
+    return by_name
 
 
 def pair_columns(

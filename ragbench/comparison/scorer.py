@@ -435,7 +435,11 @@ def _rubric_scorer(judge: Judge, name: ScoreName, reasoning: Reasoning) -> Score
 def _references(entry: Entry) -> list[str]:
     """Return the gold answers of a row, without blank ones."""
     texts = read_texts(entry, "reference") or []
-    return [text for text in texts if text.strip()]
+    references = []
+    for text in texts:
+        if text.strip():
+            references.append(text)
+    return references
 
 
 def _calls(entry: Entry, part: str) -> tuple[ToolCall, ...] | None:

@@ -70,9 +70,10 @@ def _name_documents(
     if not corpus or all(hit.id in ids for hits in rankings for hit in hits):
         return rankings
     document_of_hit = document_resolver(corpus)
-    return [
-        [structs.replace(hit, document=document_of_hit(hit)) for hit in hits] for hits in rankings
-    ]
+    renamed = []
+    for hits in rankings:
+        renamed.append([structs.replace(hit, document=document_of_hit(hit)) for hit in hits])
+    return renamed
 
 
 def table_facts(

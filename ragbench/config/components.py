@@ -309,7 +309,9 @@ def unscored_combinations(retrievers: Mapping[str, Component]) -> frozenset[str]
         if component.type == CROSS_VALIDATED:
             sources = component.options["retrievers"]
             # other retrievers that it may choose from are systems of their own
-            combinations |= {source for source in sources if source.startswith(f"{name}-")}
+            for source in sources:
+                if source.startswith(f"{name}-"):
+                    combinations.add(source)
     return frozenset(combinations)
 
 

@@ -171,7 +171,10 @@ def _types(family: Family) -> list[Schema]:
 
 def _with_required(schema: Schema, options: Iterable[DeclaredOption], sweeps: bool) -> Schema:
     """Return the schema with its required keys; with a sweep, which may have them, only `type`."""
-    required = [option.name for option in options if option.required]
+    required = []
+    for option in options:
+        if option.required:
+            required.append(option.name)
     if not sweeps:
         return {**schema, "required": ["type", *required]}
     properties = schema["properties"]

@@ -42,7 +42,11 @@ def resolve_config(tree: Node, context: Context, environment: Environment) -> di
         environment: Variables and secrets of the tree.
     """
     resolved = _Resolver(context, environment).mapping(tree)
-    return {key: value for key, value in resolved.items() if value not in ({}, [], None)}
+    filled = {}
+    for key, value in resolved.items():
+        if value not in ({}, [], None):
+            filled[key] = value
+    return filled
 
 
 class _Resolver:

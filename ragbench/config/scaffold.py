@@ -362,9 +362,9 @@ def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]
     columns = further
     if not columns:
         return []
-    examples = [
-        f"{column} (such as {contents.example(column)})" for column in columns[:_MOST_EXAMPLES]
-    ]
+    examples = []
+    for column in columns[:_MOST_EXAMPLES]:
+        examples.append(f"{column} (such as {contents.example(column)})")
     more = [f"{len(columns) - _MOST_EXAMPLES} more"] if len(columns) > _MOST_EXAMPLES else []
     listed = ", ".join([*examples, *more])
     part = contents.likely_part(columns[0])

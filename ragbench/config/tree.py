@@ -134,7 +134,11 @@ class Report:
         if not path:
             return list(self)
         prefix = dotted(path)
-        return [problem for problem in self if f"{problem.path}.".startswith(f"{prefix}.")]
+        problems = []
+        for problem in self:
+            if f"{problem.path}.".startswith(f"{prefix}."):
+                problems.append(problem)
+        return problems
 
     def error(self, subject: str, clean: Callable[[str], str] = str) -> ConfigError:
         """Return every problem as one error, in file order; those of overrides come last.

@@ -132,4 +132,8 @@ def names_in(text: str) -> list[str]:
         >>> names_in("Bearer ${TOKEN:-none} $${NOT}")
         ['TOKEN']
     """
-    return [match["name"] for match in _REFERENCE.finditer(text) if match["name"]]
+    names = []
+    for match in _REFERENCE.finditer(text):
+        if match["name"]:
+            names.append(match["name"])
+    return names

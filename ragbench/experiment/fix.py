@@ -174,7 +174,10 @@ class RunReader:
         """Name of the first system of the headline that has a stored ranking; None without one."""
         measure = lead_measure(self.summary, self.comparisons)
         systems = [] if measure is None else leading_systems(measure, self.summary)
-        return next((s.name for s in systems if s.ranking_of in self.rankings), None)
+        for system in systems:
+            if system.ranking_of in self.rankings:
+                return system.name
+        return None
 
     def verdicts(self) -> dict[str, bool]:
         """Return retriever -> True if the run shows that it finds more or fewer than `base`.
@@ -245,7 +248,11 @@ class RunReader:
     @property
     def unanswerable(self) -> list[str]:
         """Ids of the questions without an answer."""
-        return [row.query_id for row, answerable in self._answerable if answerable is False]
+        query_ids = []
+        for row, answerable in self._answerable:
+            if answerable is False:
+                query_ids.append(row.query_id)
+        return query_ids
 
     @cached_property
     def hits(self) -> Mapping[str, Mapping[str, HitsRow]]:

@@ -80,7 +80,11 @@ class StoredGold:
     @cached_property
     def _judged_relevant(self) -> set[str]:
         """Questions with a relevant document."""
-        return {query for query, relevant in self.documents.by_query.items() if relevant}
+        queries = set()
+        for query, relevant in self.documents.by_query.items():
+            if relevant:
+                queries.add(query)
+        return queries
 
     @property
     def has_answers(self) -> bool:

@@ -160,7 +160,9 @@ def system_order(
     Raises:
         DataError: A run cannot be read.
     """
-    means = [{run.stem: _mean(run, qrels) for run in runs} for qrels in (people, judge)]
+    means = []
+    for qrels in (people, judge):
+        means.append({run.stem: _mean(run, qrels) for run in runs})
     table = np.array([[of[run.stem] for of in means] for run in runs])
     tau = mean_agreement(kendall_tau_b, [table], "ordinal", None, confidence, rare=False)
     return SystemOrder(measure=MEASURE, people=means[0], judge=means[1], tau=agreement_record(tau))

@@ -171,7 +171,11 @@ def groups_of(
         return answer_groups(run, labels, by)
     values = _column(result, "by", by)
     pairs = zip(_keys_of(result), values, strict=True)
-    return {key: str(value) for key, value in pairs if plain(value) is not None}
+    groups = {}
+    for key, value in pairs:
+        if plain(value) is not None:
+            groups[key] = str(value)
+    return groups
 
 
 def _column(evaluation: Evaluation, option: str, name: str) -> Sequence[Any]:

@@ -110,7 +110,11 @@ def _headlines(summary: Summary, comparisons: Comparisons) -> Sequence[str]:
     changes = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     if changes is not None:
         return changes.headlines
-    return [line for line in summary.warnings if line.startswith(_REFUSED)]
+    lines = []
+    for line in summary.warnings:
+        if line.startswith(_REFUSED):
+            lines.append(line)
+    return lines
 
 
 def write_figures(run: Path, folder: Path) -> list[Path]:

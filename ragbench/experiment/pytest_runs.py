@@ -112,8 +112,11 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         paths = [path.parent / file for file in baseline_of.values()]
         # several gates may name one file
         files = list(dict.fromkeys(paths if baseline is None else [Path(baseline).absolute()]))
-        tested = [gate for index, gate in enumerate(gates) if index not in baseline_of]
-        overrides = {"gates": [gate.plain() for gate in tested]}
+        tested = []
+        for index, node in enumerate(gates):
+            if index not in baseline_of:
+                tested.append(node.plain())
+        overrides = {"gates": tested}
     elif not update and baseline is not None:
         # absolute: paths in a config start at its file, this one at the working directory
         baseline_path = str(Path(baseline).absolute())
@@ -145,7 +148,10 @@ def _baseline_files(gates: Sequence[Node]) -> dict[int, str]:
 
 def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
     """Return the systems that a gate applies to; [None] if the config does not tell them."""
-    open_sweeps = [sweep for sweep in config.sweeps.values() if sweep.is_open]
+    open_sweeps = []
+    for sweep in config.sweeps.values():
+        if sweep.is_open:
+            open_sweeps.append(sweep)
     open_members = set(chain.from_iterable(sweep.members for sweep in open_sweeps))
     candidates = gate.systems or config.retrievers
     if any(name.partition("/")[0] in open_members for name in candidates):
@@ -155,7 +161,10 @@ def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
     if not isinstance(gate, SystemGate) or brings_systems(config.dataset.type):
         return [None]
     unscored = unscored_combinations(config.retrievers)
-    retrievers = [name for name in config.retrievers if name not in unscored]
+    retrievers = []
+    for name in config.retrievers:
+        if name not in unscored:
+            retrievers.append(name)
     apps = list(config.apps)
     pairs = pairs_of(retrievers, config.generators)
     names = replace(gate_scores(config.metrics), retrievers=retrievers, pairs=pairs, apps=apps)
@@ -210,10 +219,16 @@ def decide_assertion(
         RagbenchError: As `check_gates`.
     """
     gated, decided = gating.decide_source(run, gates, baseline)
-    wrong = [decision for _, decision in decided if decision.refused or decision.facts.n is None]
+    wrong = []
+    for _, decision in decided:
+        if decision.refused or decision.facts.n is None:
+            wrong.append(decision)
     if any(decision.refused for decision in wrong) or (wrong and len(wrong) == len(decided)):
         raise DataError("; ".join(dict.fromkeys(decision.why for decision in wrong)))
-    selected = [pair for pair in decided if strict or pair[1].level != "notice"]
+    selected = []
+    for pair in decided:
+        if strict or pair[1].level != "notice":
+            selected.append(pair)
     return _explained(selected, gated, strict, has_title=False)
 
 

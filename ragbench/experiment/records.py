@@ -338,7 +338,11 @@ class Results:
     @property
     def compared_systems(self) -> list[SystemScores]:
         """Return the systems without the controls, in their order."""
-        return [system for system in self.systems if system.role != "control"]
+        systems = []
+        for system in self.systems:
+            if system.role != "control":
+                systems.append(system)
+        return systems
 
     def qrels(self, plan: Plan) -> Qrels | None:
         """Return the judgements, with those of a model if it made any; None without judgements."""

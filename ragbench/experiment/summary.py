@@ -146,7 +146,10 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
 def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.CheapestSystem]:
     """Yield the cheapest system that is not much worse, by the first measure of each kind."""
     systems = results.compared_systems
-    families = [family for family in results.comparisons.measures if family.best]
+    families = []
+    for family in results.comparisons.measures:
+        if family.best:
+            families.append(family)
     # reversed, so that the first measure of a kind overwrites the later ones
     firsts = {family.kind: family for family in reversed(families)}
     for family in sorted(firsts.values(), key=families.index):

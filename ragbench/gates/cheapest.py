@@ -110,7 +110,11 @@ class CostComparison:
             columns[name] = scores.columns[self.measure]
         sign = -1 if columns[system].direction == "higher" else 1
         names = sorted(columns, key=lambda name: sign * columns[name].mean)
-        return [name for name in names if name != system]
+        rivals = []
+        for name in names:
+            if name != system:
+                rivals.append(name)
+        return rivals
 
     @cached_property
     def _corrected(self) -> Method:
@@ -173,7 +177,11 @@ class CostComparison:
 def scored_by(score: str, systems: Iterable[SystemScores]) -> dict[str, SystemScores]:
     """Return the systems that have a value of a score, by name, in their order."""
     having = systems_with(score, systems)
-    return {name: s for name, s in having.items() if not math.isnan(s.columns[score].mean)}
+    scored = {}
+    for name, system in having.items():
+        if not math.isnan(system.columns[score].mean):
+            scored[name] = system
+    return scored
 
 
 def _has_answers(system: SystemScores) -> bool:

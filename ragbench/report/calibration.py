@@ -116,7 +116,10 @@ def certificate_screen(
     """
     whole = certificate_report(certificate, disagreements, changes=changes)
     counts = disagreement_blocks(disagreements)
-    count = [block.text.partition(",")[0] for block in counts if isinstance(block, Heading)]
+    count = []
+    for block in counts:
+        if isinstance(block, Heading):
+            count.append(block.text.partition(",")[0])
     without_texts = certificate_report(certificate, changes=[*changes, *count])
     sentences = certificate_sentences(certificate)
     briefs = (

@@ -40,7 +40,11 @@ def with_causes(systems: Iterable[SystemSummary]) -> list[SystemSummary]:
     """Return the systems whose causes tell something, which `judged_scores` lacks."""
     systems = list(systems)
     judged = judged_scores(systems)
-    return [system for system in systems if system.causes and system.name not in judged]
+    chosen = []
+    for system in systems:
+        if system.causes and system.name not in judged:
+            chosen.append(system)
+    return chosen
 
 
 def count_unjudged(system: SystemSummary) -> Quantity:
@@ -67,7 +71,10 @@ def cause_tables(systems: Sequence[SystemSummary | ComparedSystem]) -> list[Tabl
     The list has no table if no system has causes. A cause that no system has is left out, and so
     are systems without causes.
     """
-    with_causes = [system for system in systems if system.causes]
+    with_causes = []
+    for system in systems:
+        if system.causes:
+            with_causes.append(system)
     if not with_causes:
         return []
     present = present_causes(with_causes)
@@ -98,7 +105,11 @@ def present_causes(systems: Sequence[SystemSummary | ComparedSystem]) -> list[An
         for cause, n in system.causes.items():
             if n:
                 present.add(cause)
-    return [cause for cause in CAUSES if cause in present]
+    causes = []
+    for cause in CAUSES:
+        if cause in present:
+            causes.append(cause)
+    return causes
 
 
 def flow_blocks(flow: CauseFlow, questions: Mapping[str, str]) -> Iterator[Block]:

@@ -107,7 +107,10 @@ class Explanation:
     @property
     def flows(self) -> list[CauseFlow]:
         """Return the causes that changed from a baseline to a selected system with causes."""
-        flows = [f for f in self.comparisons.causes if self.system in (None, f.system)]
+        flows = []
+        for flow in self.comparisons.causes:
+            if self.system in (None, flow.system):
+                flows.append(flow)
         return [flow for flow in flows if flow.system not in self.judged_systems]
 
     @cached_property

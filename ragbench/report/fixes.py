@@ -188,8 +188,11 @@ def question_groups(fixes: FixList) -> Iterator[QuestionGroup]:
                 names.setdefault(query, []).append(printable(change.text))
     moves: dict[str, list[str]] = {}
     for query in {**rescues, **losses}:
-        parts = (("rescued", rescues.get(query)), ("lost", losses.get(query)))
-        words = [f"{verb} by: {_some(names)}" for verb, names in parts if names]
+        words = []
+        if query in rescues:
+            words.append(f"rescued by: {_some(rescues[query])}")
+        if query in losses:
+            words.append(f"lost by: {_some(losses[query])}")
         moves.setdefault("; ".join(words), []).append(query)
     for move, moved in moves.items():
         yield QuestionGroup(f"{counted(len(moved), 'questions')} {move}", tuple(moved[:_ROWS]))

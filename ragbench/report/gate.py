@@ -216,11 +216,11 @@ def question_line(
     """
     if not views:
         return worst_line(query, measure)
-    pages = []
-    for view, name in views:
-        pages.append((view[query.query_id], name))
-    sides = [side for view, name in pages if (side := view.system(name)) is not None]
-    head = pages[-1][0]
+    sides = []
+    for query_views, name in views:
+        head = query_views[query.query_id]
+        if (side := head.system(name)) is not None:
+            sides.append(side)
     query = structs.replace(query, query_id=head.label, question=head.question)
     line = worst_line(query, measure)
     return "  ".join(filter(None, (line, note, printable(_answers(sides) or _ranks(head, sides)))))

@@ -92,7 +92,10 @@ def lead_measure(summary: Summary, comparisons: Comparisons) -> str | None:
     for system in systems:
         if system.name in summary.user_systems:
             of_user.append(system)
-    silent = {family.measure for family in comparisons.measures if family.tells_nothing}
+    silent = set()
+    for family in comparisons.measures:
+        if family.tells_nothing:
+            silent.add(family.measure)
     for rivals in (of_user, systems):
         scored: dict[str, None] = {}
         for system in rivals:
@@ -123,7 +126,9 @@ def _has_no_gold(measure: str, systems: Sequence[SystemSummary], silent: Collect
             rivals.append(system)
     causes: set[str] = set()
     for system in rivals:
-        causes |= {cause for cause, n in system.causes.items() if n}
+        for cause, n in system.causes.items():
+            if n:
+                causes.add(cause)
     has_found = any(system.scores[measure].mean for system in rivals)
     return not has_found and causes <= {"not_retrieved", "unknown"}
 
@@ -496,9 +501,9 @@ def _counts(losses: Mapping[AnswerCause, Quantity], most: int) -> str:
     """Return the causes with their numbers, the largest first: `30 not retrieved, 9 not used`."""
     ordered = sorted(losses, key=lambda loss: -losses[loss])
     n_named = most if len(ordered) <= most else most - 1
-    counts = [
-        f"{fmt.questions(losses[loss])} {fmt.cause_words(loss)}" for loss in ordered[:n_named]
-    ]
+    counts = []
+    for loss in ordered[:n_named]:
+        counts.append(f"{fmt.questions(losses[loss])} {fmt.cause_words(loss)}")
     if small := ordered[n_named:]:
         counts.append(f"{fmt.questions(sum(losses[loss] for loss in small))} in other ways")
     return ", ".join(counts)

@@ -61,7 +61,10 @@ def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableRe
 
 def _count_table(explanation: Explanation) -> Table:
     """Return the number of questions of each cause, a row for each system."""
-    with_causes = [system for system in explanation.systems if system.causes]
+    with_causes = []
+    for system in explanation.systems:
+        if system.causes:
+            with_causes.append(system)
     read = set()
     for system in with_causes:
         if system.retriever != system.name:

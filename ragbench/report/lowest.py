@@ -59,7 +59,11 @@ def below_best(
 ) -> list[LowestAnswer]:
     """Return the answers of a system without those that have the best score."""
     best = _best_score(system, score)
-    return [of for of in answers if of.system == system.name and of.score != best]
+    lower = []
+    for answer in answers:
+        if answer.system == system.name and answer.score != best:
+            lower.append(answer)
+    return lower
 
 
 def _best_score(system: SystemSummary, score: str) -> float:

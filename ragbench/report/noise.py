@@ -32,7 +32,10 @@ def noise_sentence(measure: str | None, summary: Summary) -> str:
     Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`. A score other
     than `right` is named first.
     """
-    noisy = [system for system in summary.systems if system.noise]
+    noisy = []
+    for system in summary.systems:
+        if system.noise:
+            noisy.append(system)
     leading = _leading_noise(measure, summary)
     if leading is None:
         return ""

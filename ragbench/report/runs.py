@@ -380,7 +380,11 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
             by_name.setdefault(entry.name, []).append(entry)
     # a single run has no trend
     trends = (_trends(name, runs) for name, runs in by_name.items() if len(runs) > 1)
-    return [trend for trend in trends if trend.systems]
+    filled = []
+    for trend in trends:
+        if trend.systems:
+            filled.append(trend)
+    return filled
 
 
 def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:

@@ -198,7 +198,9 @@ def render_table(
     # queries first, as in trec_eval; a query has rows if any of the systems has it
     queries: set[str] = set()
     for of_system in cells:
-        queries |= {query for query, _ in of_system if query is not None}
+        for query, _ in of_system:
+            if query is not None:
+                queries.add(query)
     rows: list[str | None] = [*sorted(queries, key=id_bytes), *([None] if summary else [])]
     missing = TableCell(MISSING)
     table_rows = []
@@ -239,7 +241,10 @@ def _cells(scored: ScoredFile, per_query: bool, summary: bool) -> dict[Key, Tabl
     """Return (query id, score) -> cell of the value; the id None has the mean and its interval."""
     of_all = scored.evaluation.summary
     # sums, such as num_ret, are whole numbers
-    sums = {name for name, score in of_all.items() if score.aggregate == "sum"}
+    sums = set()
+    for name, score in of_all.items():
+        if score.aggregate == "sum":
+            sums.add(name)
 
     def text(name: str, value: float | None) -> str:
         """Return a value as trec_eval prints it."""

@@ -358,7 +358,9 @@ def moved_questions(moves: Sequence[CauseMove]) -> str:
         >>> moved_questions([structs.replace(move, n=2 / 3)]), moved_questions([move])
         ('2 (in some repeats)', '2')
     """
-    names = {query for move in moves for query in move.queries}
+    names = set[str]()
+    for move in moves:
+        names.update(move.queries)
     is_part = any(move.count < len(move.queries) - 1e-9 for move in moves)
     return f"{len(names)}{' (in some repeats)' if is_part else ''}"
 

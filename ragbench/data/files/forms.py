@@ -340,7 +340,11 @@ def _unknown_sentences(values: Values) -> list[str]:
     """Return the keys of relevant sentences that name no document of a row of RAGBench."""
     n_documents = len(_listed(values["documents"]))
     keys = values["all_relevant_sentence_keys"] or ()
-    return [key for key in keys if _sentence_document(key, n_documents) is None]
+    sentences = []
+    for key in keys:
+        if _sentence_document(key, n_documents) is None:
+            sentences.append(key)
+    return sentences
 
 
 def _mtrag(values: Values) -> Content:

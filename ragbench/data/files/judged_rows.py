@@ -203,7 +203,9 @@ def _form_of(
 def _joined(tables: Sequence[Sequence[Entry]], column: str) -> list[Entry]:
     """Return the rows of two files joined by a column, which is unique in one of the files."""
     rows, further_rows = tables
-    keys = [[entry.id(column) for entry in table] for table in tables]
+    keys = []
+    for table in tables:
+        keys.append([entry.id(column) for entry in table])
     # the file with a row for each key completes the other one
     if len(set(keys[1])) < len(keys[1]) and len(set(keys[0])) == len(keys[0]):
         rows, further_rows = further_rows, rows

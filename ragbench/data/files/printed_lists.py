@@ -48,7 +48,11 @@ class AbbreviatedError(ValueError):
 def pieces_of(text: str, separators: re.Pattern[str]) -> list[str]:
     """Return the parts of a text between separators, without white space and empty parts."""
     stripped = (piece.strip() for piece in separators.split(text))
-    return [piece for piece in stripped if piece]
+    pieces = []
+    for piece in stripped:
+        if piece:
+            pieces.append(piece)
+    return pieces
 
 
 def is_printed(text: str) -> bool:
@@ -230,7 +234,11 @@ def _parts(text: str) -> list[list[str]] | None:
         elif piece := match[0].strip():
             parts[-1].append(piece)
         position = match.end()
-    return [pieces for pieces in parts if pieces]
+    groups = []
+    for pieces in parts:
+        if pieces:
+            groups.append(pieces)
+    return groups
 
 
 def split_words(text: str) -> list[str]:

@@ -181,7 +181,11 @@ def without_nameless(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a row without a column of the name "", which holds row numbers."""
     if "" not in values:
         return values
-    return {column: value for column, value in values.items() if column}
+    columns = {}
+    for column, value in values.items():
+        if column:
+            columns[column] = value
+    return columns
 
 
 def id_problem(value: str) -> str | None:

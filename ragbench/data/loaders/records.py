@@ -504,7 +504,11 @@ class RecordTable:
         """Return the columns that hold no part and become metadata, in the order of the table."""
         used = set(self._columns.values())
         present = dict.fromkeys(chain.from_iterable(entry.values for entry in self._entries))
-        return [column for column in present if column not in used]
+        columns = []
+        for column in present:
+            if column not in used:
+                columns.append(column)
+        return columns
 
     def _notes(self, table: QuestionTable) -> list[str]:
         """Return notes on the reading: columns, joined gold, metadata and systems."""

@@ -278,7 +278,11 @@ def _metadata(trace: TraceRoles) -> dict[str, Json]:
         "model": ", ".join(trace.models),
         "session": trace.session,
     }
-    return {key: value for key, value in metadata.items() if value not in (None, "")}
+    filled = {}
+    for key, value in metadata.items():
+        if value not in (None, ""):
+            filled[key] = value
+    return filled
 
 
 def _parts(trace: TraceRoles) -> dict[str, Json]:

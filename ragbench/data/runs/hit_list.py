@@ -143,7 +143,10 @@ class StoredRanking:
         if self.row is None:
             return list(self.scores)
         names = {hit.id for hit in self.row.hits}
-        ids = [name for name in self.scores if name not in names]
+        ids = []
+        for name in self.scores:
+            if name not in names:
+                ids.append(name)
         # hits of equal scores: a run file does not tell in which order they were scored
         for hit in sorted(self.row.hits, key=lambda hit: hit.rank):
             ids.insert(hit.rank - 1, hit.id)
@@ -158,7 +161,10 @@ class StoredRanking:
         """Return the rank of the first hit that meets each gold, by its name; 0 without one."""
         if self.row is not None:
             hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
-            ranks = {name: hit.rank for hit in hits for name in hit.gold}
+            ranks = {}
+            for hit in hits:
+                for name in hit.gold:
+                    ranks[name] = hit.rank
             return {name: ranks.get(name, 0) for name in names}
         # in the text: a ranking has many hits, and few are gold
         text, ranks = f"\n{self._documents}\n", {}

@@ -326,7 +326,10 @@ def resolve_run_folder(path: Path) -> Path:
         allowed = f"the run on one of them: {', '.join(runs)}"
         raise DataError("a summary over several data sets", file=folder, allowed=allowed)
     inside = sorted(str(p.parent) for p in folder.glob(f"*/{LATEST}"))
-    siblings = {name for name in names_in(folder.parent) if os.path.isdir(folder.parent / name)}
+    siblings = set()
+    for name in names_in(folder.parent):
+        if os.path.isdir(folder.parent / name):
+            siblings.add(name)
     siblings = {name for name in siblings if not name.startswith(".")}  # as a cache, `.ragbench`
     near = inside[0] if inside else nearest(folder.name, siblings - {folder.name})
     allowed = "a run folder with summary.json, or the folder of an experiment"

@@ -443,7 +443,11 @@ def fingerprint_rows(
 
 def _columns(prints: QueryFingerprints) -> list[str]:
     """Return the parts in `prints`, in the order of `PARTS`, which is that of the columns."""
-    return [part for part in PARTS if part in prints]
+    parts = []
+    for part in PARTS:
+        if part in prints:
+            parts.append(part)
+    return parts
 
 
 def read_fingerprints(path: Path) -> QueryFingerprints:
@@ -476,7 +480,10 @@ def checked_fingerprints(
     Raises:
         DataError: A part is unknown or repeated, or a row has another number of cells.
     """
-    wrong = [query for query, row in table.items() if len(row) != len(parts)]
+    wrong = []
+    for query, row in table.items():
+        if len(row) != len(parts):
+            wrong.append(query)
     if wrong or len({*parts} & {*PARTS}) < len(parts):
         place = f"cells of query '{wrong[0]}'" if wrong else f"parts {', '.join(parts)}"
         allowed = f"one cell for each of {', '.join(PARTS)}"

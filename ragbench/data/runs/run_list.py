@@ -169,7 +169,11 @@ def _folders_in(folder: Path) -> list[Path]:
         folders = subfolders_in(folder)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=folder) from error
-    return [p for p in folders if p.name != LATEST and not p.name.startswith(".")]
+    visible_folders = []
+    for path in folders:
+        if path.name != LATEST and not path.name.startswith("."):
+            visible_folders.append(path)
+    return visible_folders
 
 
 def _has_run_file(folder: Path) -> bool:

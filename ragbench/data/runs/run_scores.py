@@ -386,7 +386,10 @@ class _BaselineReader:
         if (n := system.answers) is None or n < 2:
             return {}
         # rankings have one score per query, however many answers were sampled
-        of_answers = [name for name, head in system.scores.items() if head.kind != "retrieval"]
+        of_answers = []
+        for name, head in system.scores.items():
+            if head.kind != "retrieval":
+                of_answers.append(name)
         causes = {}
         for name in of_answers:
             causes[name] = np.full((len(self._query_ids), n), Cause.SCORED, np.uint8)

@@ -269,7 +269,10 @@ def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSp
     is_root = len(outermost) == 1 and outermost[0].kind in ("chain", "agent")
     if row.get("input") is None or is_root:
         return spans
-    errors = [span.error for span in outermost if span.error]
+    errors = []
+    for span in outermost:
+        if span.error:
+            errors.append(span.error)
     parts = {
         "name": row.get("name"),
         "input": row.get("input"),

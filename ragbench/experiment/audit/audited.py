@@ -52,7 +52,11 @@ class AuditedSet:
     def gold_documents(self, query: Query) -> list[Document]:
         """Return the gold documents that have a text, in the order of the judgements."""
         documents = map(self.texts.get, self.gold.get(query.id, ()))
-        return [d for d in documents if d is not None and d.full_text.strip()]
+        with_text = []
+        for document in documents:
+            if document is not None and document.full_text.strip():
+                with_text.append(document)
+        return with_text
 
     def finding(
         self,

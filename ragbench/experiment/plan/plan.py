@@ -168,7 +168,10 @@ def make_plan(
     _check_repeats(plan)
     _check_pass_metrics(plan)
     if choices.judge and not choices.only:
-        answering = [system.name for system in plan.answering_systems if system.type != "control"]
+        answering = []
+        for system in plan.answering_systems:
+            if system.type != "control":
+                answering.append(system.name)
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
 
@@ -241,7 +244,10 @@ def check_without_data(config: ExperimentConfig, choices: Choices) -> None:
         return  # all systems are in the data
     choices = structs.replace(choices, only=expand_only(choices.only, config.sweeps))
     entries = {**config.retrievers, **config.generators, **config.apps}
-    recorded = [name for name in choices.only if name.partition("/")[0] not in entries]
+    recorded = []
+    for name in choices.only:
+        if name.partition("/")[0] not in entries:
+            recorded.append(name)
     inputs = PlanInputs(config, _unknown_data(recorded), choices, calls=False)
     systems = choose_systems(inputs)
     answering = bool(names_of(systems, "pair", "app"))
@@ -365,7 +371,10 @@ def _score_names(plan: Plan) -> list[str]:
 
 def _lost_span_warning(collection: Collection, measures: Sequence[str]) -> list[str]:
     """Return a list with one warning if gold spans stand in no document, and are read; else []."""
-    lost = [query for query, spans in collection.gold_spans.items() if not spans]
+    lost = []
+    for query, spans in collection.gold_spans.items():
+        if not spans:
+            lost.append(query)
     if not lost or all(measure.spec.reads != "spans" for measure in parse_measures(measures)):
         return []
     return [

@@ -259,12 +259,20 @@ class Plan:
     @cached_property
     def scored_retrievers(self) -> list[str]:
         """Names of the retrievers that are scored, in the order of the config."""
-        return [system.name for system in self.systems if system.type == "retriever"]
+        retrievers = []
+        for system in self.systems:
+            if system.type == "retriever":
+                retrievers.append(system.name)
+        return retrievers
 
     @cached_property
     def answering_systems(self) -> list[System]:
         """Pairs, controls, apps and recorded systems, in the order of the tables."""
-        return [system for system in self.systems if system.type != "retriever"]
+        systems = []
+        for system in self.systems:
+            if system.type != "retriever":
+                systems.append(system)
+        return systems
 
     def system(self, name: str) -> System:
         """Return a system by name; raise a KeyError for an unknown one."""
@@ -316,7 +324,11 @@ class Plan:
     def pass_metrics(self) -> list[schema.NamedMetric]:
         """Return the metrics `pass^k` and `pass@k` of the config, in their order."""
         metrics = self.config.metrics.generation or ()
-        return [entry for entry in metrics if entry.metric.declaration.reads == "repetitions"]
+        entries = []
+        for entry in metrics:
+            if entry.metric.declaration.reads == "repetitions":
+                entries.append(entry)
+        return entries
 
     def reasoning(self, noun: Literal["generator", "app"], name: str) -> Reasoning:
         """Return the option `reasoning` of a component; `cut` for a live object."""

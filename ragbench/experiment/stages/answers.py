@@ -636,7 +636,10 @@ class AskApp(AnswerQueries):
     def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers to the results, with a note where none of them has passages."""
         super().add(outputs, results)
-        predictions = [outcome.value for outcome in outputs[self].outcomes if outcome.value]
+        predictions = []
+        for outcome in outputs[self].outcomes:
+            if outcome.value:
+                predictions.append(outcome.value)
         if predictions and not any(prediction.contexts for prediction in predictions):
             name = self.system.name
             advice = self.plan.apps[name].passages_advice

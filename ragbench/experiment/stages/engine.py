@@ -83,7 +83,11 @@ class _Items:
 
     def missing(self) -> list[int]:
         """Return the positions without a value, in their order."""
-        return [position for position in self.slots if self.values[position] is None]
+        positions = []
+        for position in self.slots:
+            if self.values[position] is None:
+                positions.append(position)
+        return positions
 
 
 class Engine:

@@ -319,8 +319,10 @@ class GoldFacts:
         counts = {}
         for query, names in self.relevant.items():
             documents = self._pools.get(query, corpus) if by_id else None
-            missing = []
+            missing: list[str] = []
             if documents is not None:
-                missing = [name for name in names if name not in documents]
+                for name in names:
+                    if name not in documents:
+                        missing.append(name)
             counts[query] = len(names), names[0] if names else "", tuple(missing)
         return counts

@@ -71,7 +71,11 @@ def ranked_hits(outcome: Outcome[Retrieved], ranked: Sequence[str]) -> list[Scor
     """
     hits = [] if outcome.value is None else outcome.value.documents
     by_id = index_by_id(reversed(hits))
-    return [by_id[name] for name in ranked if name in by_id]
+    ordered = []
+    for name in ranked:
+        if name in by_id:
+            ordered.append(by_id[name])
+    return ordered
 
 
 def passage_order(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Sequence[str]]:
@@ -178,7 +182,9 @@ def drop_excluded(
     hits = list[Sequence[ScoredDocument]]()
     for names, outcome in zip(excluded, outcomes, strict=True):
         hits.append(outcome.value.documents if names and outcome.value is not None else ())
-    rankings = [[names_of(hit) for hit in of_query] for of_query in hits]
+    rankings = []
+    for of_query in hits:
+        rankings.append([names_of(hit) for hit in of_query])
     corpus = {} if plan.collection.documents is None else plan.corpus
     by_rule = plan.config.metrics.retrieval.match.level == "document"
     of_all = find_excluded(rankings, excluded, corpus, by_rule=by_rule)

@@ -177,7 +177,11 @@ class PoolPassages(Stage[PassagePool]):
     def output(self, inputs: Outputs, values: Sequence[object]) -> PassagePool:
         """Return the pool; each pair is in it once, however many retrievers returned it."""
         plan, people = self.plan, _grades_of_people(self.plan)
-        rankings = [r for rank in self._ranks if (r := inputs[rank]) is not None]
+        rankings = []
+        for rank in self._ranks:
+            ranking = inputs[rank]
+            if ranking is not None:
+                rankings.append(ranking)
         pool = list(_pool(plan, rankings, self.fill.rules.depth))
         unjudged = []
         for document, item in pool:

@@ -106,7 +106,9 @@ def retrieve(
     def answers_to(positions: Sequence[int]) -> list[Any]:
         block = [queries[position] for position in positions]
         if rankings:
-            hits = [[source[position] for position in positions] for source in rankings]
+            hits = []
+            for source in rankings:
+                hits.append([source[position] for position in positions])
             answers = list(retriever.combine(block, hits, top_k))
         else:
             answers = list(
@@ -185,7 +187,10 @@ def _search_on_workers(
 
     # no time limit: requests are made here, by code of this package
     requests = dict(calling(request, range(len(queries)), Calls(calls.owner)))
-    ready = [position for position, outcome in requests.items() if outcome.value is not None]
+    ready = []
+    for position, outcome in requests.items():
+        if outcome.value is not None:
+            ready.append(position)
     for position in sorted(requests.keys() - ready):
         yield position, cast("Outcome[Retrieved]", requests[position])
     items = [requests[position].value for position in ready]

@@ -282,7 +282,10 @@ class RankingScorer:
         self, measures: Sequence[Measure]
     ) -> tuple[dict[str, ScoreColumn], RunCounts | None, tuple[str, ...]]:
         """Return (label -> column of each measure, counts of the run, warnings)."""
-        by_id = [measure for measure in measures if measure.spec.reads_ids]
+        by_id = []
+        for measure in measures:
+            if measure.spec.reads_ids:
+                by_id.append(measure)
         by_text, by_place, by_gold, forbidden = [], [], [], []
         for measure in measures:
             if measure.spec.reads == "passages":
@@ -417,7 +420,11 @@ class RankingScorer:
         """Return the rows of the queries that the ranking lacks, also failed ones, ascending."""
         ranking = self.ranking
         run = ranking.run if ranking.unmatched is None else ranking.unmatched
-        return [row for row, name in enumerate(self.plan.ids) if name not in run.query_index]
+        rows = []
+        for row, name in enumerate(self.plan.ids):
+            if name not in run.query_index:
+                rows.append(row)
+        return rows
 
     def _rules(self) -> Rules:
         """Return the rules of scoring."""

@@ -109,7 +109,10 @@ def pack_queries(
     texts, size = dict[int, str](), 0
     metadata: dict[int, Mapping[str, object]] = {}
     row_of = index_positions(ids)
-    first = [row_of[query] for query in result_ids if query in row_of]
+    first = []
+    for query in result_ids:
+        if query in row_of:
+            first.append(row_of[query])
     for row in [*dict.fromkeys([*first, *_by_difference(views)])][:queries]:
         view = views[ids[row]]
         text = to_line(packer.query(view))

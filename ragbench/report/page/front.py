@@ -248,7 +248,10 @@ def _numbers(
     if whole is None or table is None:
         return None
     # the column of a measure may have its differences behind it
-    starts = [place for place, column in enumerate(table.columns) if column.breaks]
+    starts = []
+    for place, column in enumerate(table.columns):
+        if column.breaks:
+            starts.append(place)
     rows = []
     for name, *cells in table.rows:
         numbers = []
@@ -289,11 +292,21 @@ def _choose_systems(
     important += [by_name[name].baseline for name in important if name in by_name]
     measure = lead_measure(summary, comparisons)
     ranked = [] if measure is None else _rank_systems(measure, summary)
-    names = [name for name in dict.fromkeys([*important, *ranked, *by_name]) if name in by_name]
-    pairs = [name for name in names if by_name[name].type == "pair"]
+    names = []
+    for name in dict.fromkeys([*important, *ranked, *by_name]):
+        if name in by_name:
+            names.append(name)
+    pairs = []
+    for name in names:
+        if by_name[name].type == "pair":
+            pairs.append(name)
     names = [name for name in names if not pairs or by_name[name].type != "retriever"][:_SYSTEMS]
     names += [by_name[name].retriever or "" for name in names]
-    return [system for system in summary.systems if system.name in names]
+    systems = []
+    for system in summary.systems:
+        if system.name in names:
+            systems.append(system)
+    return systems
 
 
 def _rank_systems(measure: str, summary: Summary) -> list[str]:

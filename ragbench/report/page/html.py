@@ -142,7 +142,10 @@ def _render(
 
     `firsts` are the names of the pictures that are shown without a click.
     """
-    titles = [picture for picture in drawn if picture.name.partition("-")[0] in _VIEWED]
+    titles = []
+    for picture in drawn:
+        if picture.name.partition("-")[0] in _VIEWED:
+            titles.append(picture)
     return render_page(
         "page",
         page=page,
@@ -178,7 +181,11 @@ def _further_sentences(page: Layout, front: Front | None) -> list[str]:
     """Return the results in words that the top of the page leaves out."""
     lead = () if front is None else front.lead
     sentences = (*page.headlines, page.purchase_sentence)
-    return [sentence for sentence in sentences if sentence and sentence not in lead]
+    further_sentences = []
+    for sentence in sentences:
+        if sentence and sentence not in lead:
+            further_sentences.append(sentence)
+    return further_sentences
 
 
 def _with_questions(

@@ -447,7 +447,10 @@ def combine_repeats(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:
     if len(verdicts) == 1 or all(verdict.status == "not_applicable" for verdict in verdicts):
         return verdicts[0]
     combined = _combine_repeats(verdicts, rubric)
-    replies = [verdict.raw for verdict in verdicts if verdict.raw]
+    replies = []
+    for verdict in verdicts:
+        if verdict.raw:
+            replies.append(verdict.raw)
     return structs.replace(
         combined,
         raw="\n\n".join(replies),

@@ -84,7 +84,11 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
     if preset is not None and preset.reads_all:
         return {0: preset.prompt(item.question, passages)} if passages else {}
     numbered = enumerate(item.contexts or [], start=1)
-    return {number: passage for number, passage in numbered if passage.strip()}
+    sources = {}
+    for number, passage in numbered:
+        if passage.strip():
+            sources[number] = passage
+    return sources
 
 
 def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:

@@ -454,7 +454,10 @@ def collect_verdicts(
     usage = add_usage(_tallied_usages(verdicts, tallies))
     models = _union(tally.models for tally in tallies.values()) or (judge.model,)
     # signatures count each query once, however many samples it has
-    first_rows = [row for row, item in enumerate(items) if not item.sample]
+    first_rows = []
+    for row, item in enumerate(items):
+        if not item.sample:
+            first_rows.append(row)
     data = _data_fingerprints(Mapped(items.__getitem__, first_rows))
     columns = {}
     for rubric in rubrics:

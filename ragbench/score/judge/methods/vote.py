@@ -289,7 +289,11 @@ def successes(outcomes: Sequence[Outcome | BaseException]) -> list[Outcome]:
             errors.append(outcome)
     if errors:
         raise min(errors, key=lambda error: isinstance(error, llm.CallFailure))
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    values = []
+    for outcome in outcomes:
+        if not isinstance(outcome, BaseException):
+            values.append(outcome)
+    return values
 
 
 def numbered_texts(noun: str, texts: Iterable[str]) -> dict[str, str]:
