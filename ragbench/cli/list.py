@@ -105,8 +105,10 @@ def _print_presets() -> None:
 
     rows = []
     for preset in _presets():
-        facts = (preset[key] for key in _PRESET_FACTS.values())
-        texts = ("not measured here" if fact is None else str(fact) for fact in facts)
+        texts = []
+        for key in _PRESET_FACTS.values():
+            fact = preset[key]
+            texts.append("not measured here" if fact is None else str(fact))
         rows.append((preset["name"], *texts))
     output.echo("local judges", bold=True)
     for line in draw_table(word_table(("judge", *_PRESET_FACTS), rows), Screen(width=sys.maxsize)):

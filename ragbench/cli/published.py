@@ -101,9 +101,9 @@ def _summary(rows: JudgedSet) -> str:
     drawn = "" if len(rows.rows) == rows.n_total else f" of {rows.n_total:,}, drawn by label"
     text = f"{rows.form}: {counted(len(rows.rows), rows.unit)}{drawn}"
     for column in rows.label_columns[:1]:
-        values = [row.entry.values.get(column) for row in rows.rows]
         labels = []
-        for value in values:
+        for row in rows.rows:
+            value = row.entry.values.get(column)
             labels.append("" if value is None else str(value).strip())
         numbers = Counter(labels)
         n_empty = numbers.pop("", 0)

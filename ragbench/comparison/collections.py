@@ -300,6 +300,9 @@ def _differences(
 
 def _macro_interval(pairs: Sequence[PairedScores], method: Method) -> Ends:
     """Return the limits of the macro mean of a pair's differences, one part a collection."""
-    intervals = [pair.interval(pair.differences, method) for pair in pairs]
-    _, interval = _combined([(i.mean, (finite(i.lower), finite(i.upper))) for i in intervals])
+    bounds = []
+    for pair in pairs:
+        limits = pair.interval(pair.differences, method)
+        bounds.append((limits.mean, (finite(limits.lower), finite(limits.upper))))
+    _, interval = _combined(bounds)
     return interval or (None, None)

@@ -206,9 +206,9 @@ class _Placer:
             return _place_in(self._by_id[name], hit, place)
         holders, of_gold = self._holders.get(hit.text or "", ()), {span.document for span in gold}
         # positions count within a document, and it is not certain which one they belong to
-        spans = [_place_in(self._by_id[holder], hit, None) for holder in holders]
         placed = []
-        for span in spans:
+        for holder in holders:
+            span = _place_in(self._by_id[holder], hit, None)
             if span is not None:
                 placed.append(span)
         # a boilerplate text stands in many documents: taking another one would be a false miss

@@ -285,9 +285,8 @@ def find_score(name: str, scores: Sequence[str]) -> str | None:
     if score is None:
         return None
     # `python:...` names code, and a run folder is data: its code is not imported for a spelling
-    spelled = (other for other in scores if not other.startswith(PYTHON))
-    for other in spelled:
-        if canonical(other) == score:
+    for other in scores:
+        if not other.startswith(PYTHON) and canonical(other) == score:
             return other
     return None
 

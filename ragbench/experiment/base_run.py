@@ -260,11 +260,11 @@ def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig
     """Link files that the config names and that Git does not track into the tree of the base."""
     # Such files, as a large corpus, have no older version: base and head read the same.
     folder = config.base.absolute()
-    places = (folder / text for _, text in texts_of(config.resolved) if text)
     paths = []
-    for p in places:
-        if p.is_relative_to(root) and os.path.exists(p):
-            paths.append(str(p))
+    for _, text in texts_of(config.resolved):
+        place = folder / text
+        if text and place.is_relative_to(root) and os.path.exists(place):
+            paths.append(str(place))
     if not paths:
         return
     untracked = _git(root, "ls-files", "--others", "--directory", "-z", "--", *paths)

@@ -274,8 +274,12 @@ def _plain_value(value: object) -> object:
     if isinstance(value, Mapping):
         return _plain_metadata(value)
     if isinstance(value, (list, tuple)):
-        parts = [_plain_value(part) for part in value]
-        return [part for part in parts if part is not None]
+        values = []
+        for part in value:
+            part = _plain_value(part)
+            if part is not None:
+                values.append(part)
+        return values
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, date):

@@ -217,10 +217,10 @@ class RunReader:
         Raises DataError if the file is missing or damaged.
         """
         path = self.folder / QUESTIONS_FILE
-        rows = [row for _, row in from_lines(path, QuestionRow, "a question")]
         repeated: list[QuestionRow] = []
         for number in range(self.repeats):
-            for row in rows:
+            for _, row in from_lines(path, QuestionRow, "a question"):
+                row = row
                 repeated.append(structs.replace(row, query_id=self._id(row.query_id, number)))
         return repeated
 
@@ -478,8 +478,11 @@ class RunReader:
     @cached_property
     def _own_texts(self) -> Mapping[tuple[str | None, str], str]:
         """(Query, id) -> text of a hit, where another ranking has another text by this id."""
-        rows = (row for row in self._text_rows if row.system == self.base.name)
-        return {(row.query_id, row.id): row.text or "" for row in rows}
+        texts = {}
+        for row in self._text_rows:
+            if row.system == self.base.name:
+                texts[(row.query_id, row.id)] = row.text or ""
+        return texts
 
     def clusters(self, ids: Sequence[str]) -> list[str] | None:
         """Return the cluster of each query of `ids`; None if the run has no clusters.
@@ -505,9 +508,9 @@ class RunReader:
 
     def _latency(self) -> dict[str, float]:
         """Return the median milliseconds of each retriever whose time is known."""
-        times = {name: self.summary.timing.of(name).latency_ms for name in self.rankings}
         medians: dict[str, float] = {}
-        for name, ms in times.items():
+        for name in self.rankings:
+            ms = self.summary.timing.of(name).latency_ms
             if ms is not None and ms.p50 is not None:
                 medians[name] = ms.p50
         return medians

@@ -318,8 +318,11 @@ def _split_gates(
 
 def _failing(decided: Iterable[tuple[Gate, Decision]]) -> frozenset[tuple[str, str | None]]:
     """Return the (measure, system) of the gates that fail."""
-    failed = ((gate, decision) for gate, decision in decided if decision.verdict == "fail")
-    return frozenset((gate.quantity, decision.system) for gate, decision in failed)
+    failing = []
+    for gate, decision in decided:
+        if decision.verdict == "fail":
+            failing.append((gate.quantity, decision.system))
+    return frozenset(failing)
 
 
 def _changed_rows(

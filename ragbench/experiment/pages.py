@@ -173,10 +173,9 @@ def _side_by_side(runs: Sequence[Path]) -> tuple[Summary, Comparisons]:
     clusters = None if cluster is None else common_clusters(cluster, matching)
     method = Method(confidence=summaries[0].confidence, cluster=cluster)
     compared = add_changes(compare_sources(matching, method, clusters), matching)
-    measures = [family.measure for family in compared.firsts]
     moved: list[MovedQueries] = []
-    for name in measures:
-        moved += moved_most(compared, matching, name, _MOVED)
+    for family in compared.firsts:
+        moved += moved_most(compared, matching, family.measure, _MOVED)
     compared = structs.replace(compared, moved=tuple(moved))
     joined = join_summaries(summaries, names, _label_systems(sources, names, matching))
     joined = structs.replace(joined, notes=(*compared.notes, *joined.notes))

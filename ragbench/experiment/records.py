@@ -151,8 +151,11 @@ class Answers:
         if self.samples == 1:
             return [self]
         n = len(self.outcomes) // self.samples
-        starts = [sample * n for sample in range(self.samples)]
-        return [Answers(self.name, self.outcomes[start : start + n]) for start in starts]
+        answers = []
+        for sample in range(self.samples):
+            start = sample * n
+            answers.append(Answers(self.name, self.outcomes[start : start + n]))
+        return answers
 
     def rows(self, rows: Iterable[int]) -> list[int]:
         """Return the rows of `outcomes` that answer the queries of some rows, in all samples."""

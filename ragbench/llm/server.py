@@ -241,8 +241,11 @@ class Connected:
             DataError: The prices cannot be read.
         """
         prices = self.load_prices()
-        models = (model for model in self.models if prices.of(model) is None)
-        return {model: prices.entry_to_write(model) for model in models}
+        entries = {}
+        for model in self.models:
+            if prices.of(model) is None:
+                entries[model] = prices.entry_to_write(model)
+        return entries
 
     def totals(self) -> Totals:
         """Return a copy of the totals of the engine so far; connects if there is no engine yet.

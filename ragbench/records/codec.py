@@ -442,8 +442,12 @@ def cleaned(record: T, clean: Callable[[str], str]) -> T:
 @cache
 def _cleaners(record: type[Record]) -> tuple[tuple[str, Clean], ...]:
     """Return (name, cleaner) of each field of a record that may hold a secret."""
-    changes = ((declared.name, _cleaner(declared.hint)) for declared in record_fields(record))
-    return tuple((name, change) for name, change in changes if change is not None)
+    cleaners = []
+    for declared in record_fields(record):
+        change = _cleaner(declared.hint)
+        if change is not None:
+            cleaners.append((declared.name, change))
+    return tuple(cleaners)
 
 
 @cache

@@ -77,9 +77,9 @@ def _count_table(explanation: Explanation) -> Table:
     has_reading = any(system.reading is not None for system in systems)
     rows = []
     for system in systems:
-        counts = [system.causes.get(cause, 0) for cause in causes]
         cells = []
-        for n in counts:
+        for cause in causes:
+            n = system.causes.get(cause, 0)
             cells.append(TableCell(fmt.questions(n) if n else fmt.MISSING, n))
         if has_reading:
             reading = system.reading

@@ -264,11 +264,11 @@ class LinesAboveBars:
 @contextmanager
 def _lines_above(show: Callable[[str], None]) -> Iterator[None]:
     """Print above the bars what is written to the terminal while the block runs."""
-    streams = {name: getattr(sys, name) for name in ("stdout", "stderr")}
     lines = {}
-    for name, s in streams.items():
-        if s and s.isatty():
-            lines[name] = LinesAboveBars(s, show)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream and stream.isatty():
+            lines[name] = LinesAboveBars(stream, show)
     for name, replacement in lines.items():
         setattr(sys, name, replacement)
         move_handlers(replacement.stream, replacement)

@@ -379,11 +379,11 @@ def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
         if entry.problem is None and entry.score is not None:
             by_name.setdefault(entry.name, []).append(entry)
     # a single run has no trend
-    trends = (_trends(name, runs) for name, runs in by_name.items() if len(runs) > 1)
     filled = []
-    for trend in trends:
-        if trend.systems:
-            filled.append(trend)
+    for name, runs in by_name.items():
+        trends = _trends(name, runs)
+        if len(runs) > 1 and trends.systems:
+            filled.append(trends)
     return filled
 
 

@@ -292,10 +292,10 @@ def _headline(entry: Ranked, confidence: str) -> str:
     if len(first) > 1:
         return f"{fmt.listed([printable(system.system) for system in first])} rank equal by {name}"
     best = first[0].system
-    wins = (pair for pair in entry.comparisons if pair.preferred == best)
     beaten = []
-    for pair in wins:
-        beaten.append(printable(pair.other if pair.system == best else pair.system))
+    for pair in entry.comparisons:
+        if pair.preferred == best:
+            beaten.append(printable(pair.other if pair.system == best else pair.system))
     # the first rank alone shows no preference
     text = f"{printable(best)} ranks first by {name}, win rate {fmt.significant(first[0].win_rate)}"
     if not beaten:

@@ -78,8 +78,10 @@ class Arrays:
         """Return the texts of a name; an unknown name raises a DataError."""
         data, ends = self[name].tobytes(), self[f"{name}_ends"].tolist()
         starts = [0, *ends[:-1]]
-        pieces = (data[start:end] for start, end in zip(starts, ends, strict=False))
-        return [piece.decode("utf-8", "surrogatepass") for piece in pieces]
+        texts = []
+        for start, end in zip(starts, ends, strict=False):
+            texts.append(data[start:end].decode("utf-8", "surrogatepass"))
+        return texts
 
     def get(self, name: str) -> Array | None:
         """Return the array of a name; None if there is none.

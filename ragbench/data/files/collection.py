@@ -508,8 +508,11 @@ def _read_html(path: Path) -> tuple[str, str]:
     title = " ".join(heading.get_text(" ").split()) if heading else ""
     for tag in page.find_all(_HIDDEN_TAGS):
         tag.decompose()
-    lines = (line.strip() for line in page.get_text("\n").splitlines())
-    return "\n".join(line for line in lines if line), title
+    lines = []
+    for line in page.get_text("\n").splitlines():
+        if line.strip():
+            lines.append(line.strip())
+    return "\n".join(lines), title
 
 
 def _read_pdf(path: Path) -> tuple[str, str]:

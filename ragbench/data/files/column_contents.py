@@ -94,8 +94,8 @@ class ColumnContents:
 
         Other cells of a column named `pool` may be of anything.
         """
-        values = [entry.values.get(column) for entry in self._entries]
-        for value in values:
+        for entry in self._entries:
+            value = entry.values.get(column)
             is_list = isinstance(value, (list, tuple, set, frozenset))
             if is_list or (isinstance(value, str) and is_printed(value.strip())):
                 return True

@@ -47,9 +47,9 @@ class AbbreviatedError(ValueError):
 
 def pieces_of(text: str, separators: re.Pattern[str]) -> list[str]:
     """Return the parts of a text between separators, without white space and empty parts."""
-    stripped = (piece.strip() for piece in separators.split(text))
     pieces = []
-    for piece in stripped:
+    for piece in separators.split(text):
+        piece = piece.strip()
         if piece:
             pieces.append(piece)
     return pieces

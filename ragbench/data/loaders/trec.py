@@ -204,5 +204,8 @@ def _parts(
 def _plain(parts: list[bytes]) -> str:
     """Return the text of SGML parts, without tags, one part per line; '' without parts."""
     # tags are removed before entities are decoded: `&lt;b&gt;` is text
-    texts = (html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))) for part in parts)
-    return "\n".join(text.strip() for text in texts)
+    texts = []
+    for part in parts:
+        text = html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace")))
+        texts.append(text.strip())
+    return "\n".join(texts)

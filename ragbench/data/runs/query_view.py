@@ -264,10 +264,10 @@ class QueryViews:
         for query in self._questions:
             if str(self._question(query).row) == part.removeprefix("row "):
                 return query
-        questions = ((query, " ".join(self.question(query).split())) for query in self._questions)
         # an empty text is a part of every question
         queries = []
-        for query, question in questions:
+        for query in self._questions:
+            question = " ".join(self.question(query).split())
             if part and part in question.casefold():
                 queries.append(query)
         if not queries:
@@ -509,8 +509,11 @@ class QueryViews:
     @cached_property
     def _source(self) -> Mapping[str, str]:
         """System with a ranking -> system whose ranking that is."""
-        systems = (s for s in self.summary.systems if s.name in self.rankings)
-        return {system.name: system.ranking_of or system.name for system in systems}
+        sources = {}
+        for system in self.summary.systems:
+            if system.name in self.rankings:
+                sources[system.name] = system.ranking_of or system.name
+        return sources
 
     def _system(
         self,

@@ -225,8 +225,12 @@ class _Tree:
         # twice.
         if call.usage != Usage():
             return [call]
-        calls = (span for span in self.spans if span.kind == "llm" and call in self.above(span))
-        return self._roots([span for span in calls if span.usage != Usage()]) or [call]
+        spans = []
+        for span in self.spans:
+            has_usage = span.kind == "llm" and span.usage != Usage()
+            if has_usage and call in self.above(span):
+                spans.append(span)
+        return self._roots(spans) or [call]
 
     def _roots(self, spans: Sequence[TraceSpan]) -> list[TraceSpan]:
         """Return the spans that are inside none of the others, in their order."""

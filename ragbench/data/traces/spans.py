@@ -226,10 +226,11 @@ def error_reason(code: Json, *messages: Json) -> str | None:
     """
     if str(code).strip().rsplit(".", 1)[-1].lower() not in _FAILED:
         return None
-    lines = (str(message).strip() for message in messages if message)
-    for line in lines:
-        if line:
-            return line.splitlines()[0]
+    for message in messages:
+        if message:
+            line = str(message).strip()
+            if line:
+                return line.splitlines()[0]
     return "no reason is recorded"
 
 

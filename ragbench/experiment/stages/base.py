@@ -339,8 +339,11 @@ def example_passages(plan: Plan, row: int, passages: int) -> Sequence[Document]:
     """
     corpus = plan.collection.documents
     if not corpus:
-        names = [f"{row}-{n}" for n in range(passages)]
-        return [Document(name, f"{name} {_EXAMPLE_TEXT}") for name in names]
+        documents = []
+        for n in range(passages):
+            name = f"{row}-{n}"
+            documents.append(Document(name, f"{name} {_EXAMPLE_TEXT}"))
+        return documents
     # other passages for each row, as their lengths vary
     start = (row * passages) % max(len(corpus), 1)
     return corpus[start : start + passages]

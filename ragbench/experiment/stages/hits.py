@@ -63,8 +63,8 @@ def read_depth(plan: Plan, answers: Mapping[str, Answers], ranking: str) -> int:
         if system.ranking_of == ranking and system.generator is not None:
             depths.append(plan.passages(system.generator))
         elif system.ranking_of == ranking:
-            values = (outcome.value for outcome in of_system.outcomes)
-            for value in values:
+            for outcome in of_system.outcomes:
+                value = outcome.value
                 if value is not None:
                     depths.append(len(value.contexts or ()))
     return max(depths)

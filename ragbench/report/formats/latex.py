@@ -158,9 +158,9 @@ def _width(table: Table, place: int) -> float:
     """Return the width of a column in characters, with the gap behind it; sentences wrap."""
     if table.columns[place].kind == "words":
         return _NARROWEST + 2
-    cells = (row[place] for row in table.rows)
     texts = []
-    for cell in cells:
+    for row in table.rows:
+        cell = row[place]
         texts.append(len(cell.text + cell.letters) + _SMALL * len(cell.interval))
     return max([len(table.columns[place].head), *texts]) + 2
 

@@ -348,15 +348,12 @@ class _Packer:
 
     def _list_hits(self, view: QueryView, ranking: StoredRanking) -> list[Hit]:
         """Return the first hits of a ranking, and those below them that a system read."""
-        answers = (s.answers for s in view.systems if s.summary.ranking_of == ranking.source)
-        contexts = []
-        for of_system in answers:
-            for answer in of_system:
-                contexts.append(answer.contexts or ())
         read = set()
-        for passages in contexts:
-            for passage in passages:
-                read.add(passage.id)
+        for system in view.systems:
+            if system.summary.ranking_of == ranking.source:
+                for answer in system.answers:
+                    for passage in answer.contexts or ():
+                        read.add(passage.id)
         return list_hits(
             ranking,
             view.judged,

@@ -458,9 +458,14 @@ def no_average(name: str) -> OptionError:
     """
     from ragbench.score.retrieval import MEASURES
 
-    specs = ((other, spec_of(MEASURES.load(other))) for other in MEASURES.table)
-    having = list_names([other for other, spec in specs if spec and spec.averages_ties])
-    return OptionError(name, "ties", "average", f"docid, stable; average only with {having}")
+    averaging = []
+    for other in MEASURES.table:
+        spec = spec_of(MEASURES.load(other))
+        if spec and spec.averages_ties:
+            averaging.append(other)
+    return OptionError(
+        name, "ties", "average", f"docid, stable; average only with {list_names(averaging)}"
+    )
 
 
 def spec_of(kernel: Callable[..., Any]) -> MeasureSpec | None:

@@ -210,14 +210,14 @@ def parse_measures(
     if isinstance(names, (Measure, str)) or not isinstance(names, Iterable):
         names = [names]
     measures: list[Measure] = []
-    entries = []
-    for name in names:
-        entries.append(name if isinstance(name, Measure) else _text(name))
-    texts = [name for name in entries if isinstance(name, str)]
+    entries: list[str | Measure] = []
     families = set()
-    for text in texts:
-        for part in read_parameters(text):
-            families.add(part.family)
+    for name in names:
+        entry = name if isinstance(name, Measure) else _text(name)
+        entries.append(entry)
+        if isinstance(entry, str):
+            for part in read_parameters(entry):
+                families.add(part.family)
     for name in entries:
         if isinstance(name, Measure):
             measures.append(name)
@@ -249,8 +249,11 @@ def _text(name: object) -> str:
 def _parse(text: str, implied: Mapping[str, Any] = MappingProxyType({})) -> list[Measure]:
     """Return the measures that a name stands for; a family gives several."""
     if parts := read_parameters(text):
-        spelt = [(part, _spelt(part.family.casefold())) for part in parts]
-        return [_measure(p.printed, ours, p.options, p.k, implied) for p, ours in spelt]
+        measures = []
+        for part in parts:
+            name = _spelt(part.family.casefold())
+            measures.append(_measure(part.printed, name, part.options, part.k, implied))
+        return measures
     match = _FORM.fullmatch(text)
     if match is None or text.isdecimal():
         allowed = "a name such as ndcg@10 or precision(rel=2)@5"
@@ -286,9 +289,9 @@ def _spelt(name: str) -> str:
 @functools.cache
 def _built_in_names() -> Mapping[str, str]:
     """Return name or alias -> canonical name of the built-in measures."""
-    specs = {name: base.spec_of(MEASURES.load(name)) for name in MEASURES.table}
     names: dict[str, str] = {}
-    for name, spec in specs.items():
+    for name in MEASURES.table:
+        spec = base.spec_of(MEASURES.load(name))
         if spec:
             names.update(dict.fromkeys((name, *spec.aliases), name))
     return names

@@ -257,8 +257,11 @@ def gold_print(gold: Sequence[Sequence[str]]) -> str:
 
 def calls_print(expected: Sequence[Sequence[ToolCall] | None]) -> str:
     """Return the fingerprint of the gold tool calls of all items, whatever their order."""
-    rows = (None if calls is None else [call.to_dict() for call in calls] for calls in expected)
-    return fingerprint_unordered([fingerprint_json(row)] for row in rows)
+    prints = []
+    for calls in expected:
+        row = None if calls is None else [call.to_dict() for call in calls]
+        prints.append([fingerprint_json(row)])
+    return fingerprint_unordered(prints)
 
 
 def shared_signature(metric: base.Metric, gold: str) -> Signature:

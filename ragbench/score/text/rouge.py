@@ -70,8 +70,11 @@ class _Tokenizers:
 
     def __init__(self, name: str, stemmer: bool) -> None:
         names = {AUTO: (ROUGE, UNICODE)}.get(name, (name,))
-        tokenizers = [_tokenizer(name, stemmer) for name in names]
-        self._texts = [(tokenize, remember_texts(tokenize)) for tokenize in tokenizers]
+        tokenizers = []
+        for name in names:
+            tokenize = _tokenizer(name, stemmer)
+            tokenizers.append((tokenize, remember_texts(tokenize)))
+        self._texts = tokenizers
 
     def of(self, reference: str) -> tuple[Tokenize, Callable[[str], list[str]]]:
         """Return the tokenizer for a reference, and a caching version of it."""

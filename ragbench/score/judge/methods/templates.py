@@ -88,8 +88,10 @@ class Fence:
         """
         texts = list(texts)
         # hexadecimal digits alone: a text may write them full-width, or with other signs between
-        folded = (unicodedata.normalize("NFKC", text).casefold() for text in (*texts, *beside))
-        inside = "".join(_NOT_HEX.sub("", text) + "-" for text in folded)
+        inside = ""
+        for text in (*texts, *beside):
+            folded = unicodedata.normalize("NFKC", text).casefold()
+            inside += _NOT_HEX.sub("", folded) + "-"
         # a text may contain the token, by chance or by design of its author
         attempt = 0
         while True:
