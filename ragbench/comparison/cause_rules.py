@@ -505,4 +505,4 @@ def _first_gold(ranking: RankingFacts) -> str:
 
 def _join(*reasons: str) -> str:
     """Join the reasons that are not empty by `; `; return "" if all are."""
-    return "; ".join(reason for reason in reasons if reason)
+    return "; ".join(filter(None, reasons))

@@ -79,7 +79,7 @@ def compare_systems(
         # one family of all measures instead of one for each
         families = [tuple(chain.from_iterable(families))]
     compared: dict[str, list[Difference]] = {name: [] for name in pairs}
-    families = [family for family in families if family]
+    families = list(filter(None, families))
     results = run_family_tests(families, method)
     for family in families:
         if unpaired:

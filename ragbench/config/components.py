@@ -36,6 +36,7 @@ from ragbench.registry import (
     declared_options,
 )
 from ragbench.text.chunk import Chunking, splitter_options
+from ragbench.types.lookups import select_in_order
 
 
 class Common(OptionSet):
@@ -280,7 +281,7 @@ def _build(
         name=name,
         type=type_name,
         cls=cls,
-        options={key: options[key] for key in keys if key in options},
+        options=select_in_order(options, keys),
         place=place,
         **common,
     )

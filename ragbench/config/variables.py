@@ -45,7 +45,7 @@ def _parts(text: str, environment: Mapping[str, str]) -> tuple[str | Reference, 
             parts.append(Reference(name, value, match["default"], is_set))
         else:
             raise _NotAReference(match.start())
-    return tuple(part for part in (*parts, text[position:]) if part)
+    return tuple(filter(None, (*parts, text[position:])))
 
 
 def interpolate(node: Node, environment: Mapping[str, str], report: Report) -> Node:

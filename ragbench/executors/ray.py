@@ -130,7 +130,7 @@ class Ray(base.Executor):
         inherited = {"RAY_USAGE_STATS_ENABLED": "0"}
         if self.is_here:
             inherited |= {name: os.environ.get(name, value) for name, value in base.MALLOC.items()}
-            inherited["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+            inherited["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
         with base.environment(inherited):
             import ray
 

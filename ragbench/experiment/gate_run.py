@@ -427,7 +427,7 @@ def _unsure(decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]) -> Un
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:
     """Return the comparable scores that gates refer to, without repeats."""
     scores = (find_score(gate.score, comparable) for gate in gates if gate.score)
-    return list(dict.fromkeys(score for score in scores if score))
+    return list(dict.fromkeys(filter(None, scores)))
 
 
 def _right_answer_lines(rows: Sequence[Row], label: Callable[[str], str]) -> Iterator[str]:

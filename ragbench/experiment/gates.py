@@ -37,7 +37,7 @@ from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import question_line, verdict_line
 from ragbench.report.text import counted
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import index_positions, select_in_order
 
 # A gate as the YAML has it, as a mapping or as text, or a condition.
 GateLike = Mapping[str, Any] | str
@@ -59,7 +59,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
             plan.ids,
             plan.baseline,
             # the same parts as those of a run that is read from its folder
-            {part: gold.fingerprints[part] for part in IDENTIFYING if part in gold.fingerprints},
+            select_in_order(gold.fingerprints, IDENTIFYING),
             fingerprints=fingerprint_queries(plan.queries, gold, results.qrels(plan)),
         ),
         method=method_of(plan.config),

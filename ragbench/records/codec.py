@@ -22,6 +22,7 @@ from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
 from ragbench.registry import nearest, shown
 from ragbench.types.json_fields import MayHoldSecrets, Record
+from ragbench.types.lookups import select_in_order
 
 T = TypeVar("T", bound=Record)
 Clean = Callable[[Any, Callable[[str], str]], Any]
@@ -341,7 +342,7 @@ def _with_flat_records(hint: Any, value: Any) -> Any:
 def _flat_part(declared: RecordField, value: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of a flat record that stand in the object of the record around it."""
     keys = (inner.key for inner in record_fields(plain_type(declared.hint)))
-    return {key: value[key] for key in keys if key in value}
+    return select_in_order(value, keys)
 
 
 class _Mistake(NamedTuple):

@@ -466,7 +466,7 @@ class Qrels:
 def _has_subtopics(qrels: Mapping[Any, Any]) -> TypeGuard[Mapping[str, Mapping[str, Any]]]:
     """Return True for {query: {document: {subtopic: grade}}}, judging by the first document."""
     # A pass over all documents would cost every caller; a mixed input fails later with its place.
-    judged = next((row for row in qrels.values() if row), None)
+    judged = next(filter(None, qrels.values()), None)
     return isinstance(judged, Mapping) and isinstance(next(iter(judged.values())), Mapping)
 
 

@@ -43,6 +43,11 @@ def select_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict
     return {key: value for key, value in mapping.items() if key in keys}
 
 
+def select_in_order(mapping: Mapping[_Key, _Value], keys: Iterable[_Key]) -> dict[_Key, _Value]:
+    """Return the entries of the mapping whose key is among `keys`, in the order of `keys`."""
+    return {key: mapping[key] for key in keys if key in mapping}
+
+
 def omit_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict[_Key, _Value]:
     """Return the entries whose key is not among `keys`, in the order of the mapping."""
     return {key: value for key, value in mapping.items() if key not in keys}

@@ -20,6 +20,7 @@ def test_parts_keep_the_order_of_the_mapping():
     grades = {"c": 0, "a": None, "b": 2}
 
     assert list(lookups.select_keys(grades, ["b", "c", "x"]).items()) == [("c", 0), ("b", 2)]
+    assert list(lookups.select_in_order(grades, ["b", "c", "x"]).items()) == [("b", 2), ("c", 0)]
     assert list(lookups.omit_keys(grades, ["a", "x"]).items()) == [("c", 0), ("b", 2)]
     assert lookups.omit_empty(grades) == {"b": 2}
     assert lookups.omit_none(grades) == {"c": 0, "b": 2}

@@ -24,6 +24,7 @@ from ragbench.types.column_words import (
     names_question,
     names_reference,
 )
+from ragbench.types.lookups import select_in_order
 from ragbench.types.tables import PARTS, columns_named, folded
 
 _CONTEXT = "context"
@@ -115,7 +116,7 @@ def resolve_columns(
         raise _no_question_error(present, file)
     if "answer" not in mapping and "reference" not in mapping:
         _check_answer(chosen, file, doubts)
-    return {part: chosen[part] for part in PARTS if part in chosen}
+    return select_in_order(chosen, PARTS)
 
 
 class UnclearColumns(DataError):

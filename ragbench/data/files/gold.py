@@ -259,7 +259,7 @@ class GoldIds:
         if isinstance(value, str) and is_printed(value.strip()):
             value = self.parse_list(entry, column, value.strip())
         if isinstance(value, str):
-            value = [text for text in re.split(r"[;|,\s]+", value.strip()) if text]
+            value = list(filter(None, re.split(r"[;|,\s]+", value.strip())))
         if isinstance(value, Mapping):
             for name, grade in self._of_object(entry, column, value):
                 document = self.resolve(entry, column, name)

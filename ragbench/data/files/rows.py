@@ -405,7 +405,7 @@ def read_json_rows(path: Path) -> Iterator[Entry]:
     without rows, and an item that is no object.
     """
     starts = (text.strip() for _, text in text_lines(path))
-    texts = (text for text in starts if text)
+    texts = filter(None, starts)
     first, second = next(texts, ""), next(texts, "")
     suffix = plain_suffix(path)
     if first.startswith("[") or (suffix == ".json" and not _are_json_lines(first, second)):

@@ -11,6 +11,7 @@ from ragbench.data.loaders.python import as_collection
 from ragbench.errors import DataError, MissingExtra, OptionError
 from ragbench.registry import Option, nearest
 from ragbench.types import Collection, Document, Qrels, Query
+from ragbench.types.lookups import select_keys
 
 _PARTS = ("doc_id", "query_id", "text", "title", "answers")
 _DOWNLOADED = "a collection in ~/.ir_datasets (IR_DATASETS_HOME), or a network to download it"
@@ -71,7 +72,7 @@ class IrDatasets:
             notes.append(f"judgements of {n} queries that the collection lacks left out")
         in_collection = None
         if qrels is not None:
-            in_collection = Qrels.from_dict({q: qrels[q] for q in qrels if q in ids})
+            in_collection = Qrels.from_dict(select_keys(qrels, ids))
         judged_queries, answers = [], {}
         for record in judged:
             judged_queries.append(Query(record.query_id, _text(record), _metadata(record)))

@@ -34,7 +34,7 @@ from ragbench.errors import DataError
 from ragbench.registry import shown
 from ragbench.types import Answered, Document, Query, Span, ToolCall
 from ragbench.types.forbidden import NOTHING_FORBIDDEN, Forbidden
-from ragbench.types.lookups import omit_keys
+from ragbench.types.lookups import omit_keys, select_in_order
 from ragbench.types.tables import columns_named
 
 GOLD_PARTS = ("relevant", "reference_contexts", "reference_spans", "grades", "page")
@@ -402,7 +402,7 @@ class GoldColumns:
         Raises:
             DataError: With a corpus: a quoted passage is neither a text nor an object with one.
         """
-        self.columns = {part: columns[part] for part in GOLD_PARTS if part in columns}
+        self.columns = select_in_order(columns, GOLD_PARTS)
         self._excluded = columns.get("excluded")
         self._documents, self._names = documents, ids.names
         self._ids, self._pages = ids, pages

@@ -42,7 +42,7 @@ from ragbench.records.summary import SystemSummary
 from ragbench.registry import shown
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 from ragbench.types.display import counted
-from ragbench.types.lookups import index_positions, omit_none
+from ragbench.types.lookups import index_positions, omit_none, select_in_order
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
@@ -71,7 +71,7 @@ def read_run_scores(path: str | Path, source: str | None = None) -> ScoredSystem
         {system.name: reader.system(system) for system in summary.systems},
         reader.query_ids,
         summary.baseline,
-        {part: fingerprints[part] for part in IDENTIFYING if part in fingerprints},
+        select_in_order(fingerprints, IDENTIFYING),
         run_lines.ranking_files(folder, summary),
         metadata if metadata.is_file() else None,
         summary,

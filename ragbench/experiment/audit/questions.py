@@ -101,7 +101,7 @@ def check_language(audited: AuditedSet) -> Iterator[Finding]:
     too little of its language does not count; nothing if fewer than 10 questions show it.
     """
     labels = [_language(query.text) for query in audited.queries]
-    counts = Counter(label for label in labels if label)
+    counts = Counter(filter(None, labels))
     if not counts or counts.total() < _FEWEST:
         return
     main, n_main = counts.most_common(1)[0]

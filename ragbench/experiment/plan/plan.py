@@ -168,10 +168,7 @@ def make_plan(
     _check_repeats(plan)
     _check_pass_metrics(plan)
     if choices.judge and not choices.only:
-        answering = []
-        for system in plan.answering_systems:
-            if system.type != "control":
-                answering.append(system.name)
+        answering = [s.name for s in plan.answering_systems if s.type != "control"]
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
 

@@ -19,6 +19,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 from ragbench.signature import fingerprint, order_key
 from ragbench.types import Document
+from ragbench.types.lookups import select_in_order
 
 # Text of a passage to come, where no corpus has an example: 100 words
 _EXAMPLE_TEXT = "word " * 100
@@ -141,7 +142,7 @@ class Outputs:
 
     def of(self, stages: Iterable[Stage[Any]]) -> Outputs:
         """Return the outputs of some stages, without those that are not there yet."""
-        return Outputs({s: self._finished[s] for s in stages if s in self._finished})
+        return Outputs(select_in_order(self._finished, stages))
 
     def put(self, stage: Stage[Output], finished: Finished[Output]) -> None:
         """Set the output of a stage, in place of an earlier one with more pending items."""

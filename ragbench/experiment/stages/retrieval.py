@@ -106,9 +106,7 @@ def retrieve(
     def answers_to(positions: Sequence[int]) -> list[Any]:
         block = [queries[position] for position in positions]
         if rankings:
-            hits = []
-            for source in rankings:
-                hits.append([source[position] for position in positions])
+            hits = [[source[position] for position in positions] for source in rankings]
             answers = list(retriever.combine(block, hits, top_k))
         else:
             answers = list(

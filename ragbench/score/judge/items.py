@@ -19,6 +19,7 @@ from ragbench.registry import nearest, shown
 from ragbench.score.judge.base import JudgedItem, Rubric, missing_verdict
 from ragbench.types import Document, ToolCall, Turn
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
+from ragbench.types.lookups import select_in_order
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.records import ASSIGNMENTS, IMPORTANCES, Nugget
 from ragbench.types.scores import Verdict
@@ -236,7 +237,7 @@ def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> Judg
             answers[name] = row[name]
     if reasoning == "cut":
         answers = {name: text and split_reasoning(text)[1] for name, text in answers.items()}
-    inputs = answers | {key: row[key] for key in ("question", "query_id") if key in row}
+    inputs = answers | select_in_order(row, ("question", "query_id"))
     if (turns := row.get("turns")) is not None:
         inputs["turns"] = read_turns(turns, _failing(f"{place}: turns"), reasoning=reasoning)
     if (calls := row.get("tool_calls")) is not None:

@@ -108,7 +108,7 @@ def redundancy(queries: Sequence[RankedSubtopics], *, k: Cutoff | None = None) -
     """
 
     def score(query: RankedSubtopics) -> float:
-        relevant = [covers for covers in query.retrieved[:k] if covers]
+        relevant = list(filter(None, query.retrieved[:k]))
         covered = frozenset[Hashable]()
         repeated = 0
         for covers in relevant:
