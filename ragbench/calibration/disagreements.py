@@ -144,6 +144,10 @@ def _answer(
     key: Key = ratings.keys[place]
     item, scale = run.answers[key], ratings.scale
     judge = float(ratings.judge[place])
+    by_rater = {}
+    for rater, of_rater in labels.by_rater.items():
+        if key in of_rater:
+            by_rater[rater] = of_rater[key] - labels.shift
     return Disagreement(
         score=name,
         system=key[0],
@@ -151,7 +155,7 @@ def _answer(
         question=item.question or "",
         passages=tuple(item.contexts or ()),
         answer=item.answer or "",
-        labels={r: of[key] - labels.shift for r, of in labels.by_rater.items() if key in of},
+        labels=by_rater,
         judge=scale.low + judge * (scale.high - scale.low) - labels.shift,
         difference=judge - float(ratings.mean_labels[place]),
         reason=score.reasons.get(key, ""),

@@ -153,7 +153,11 @@ def changed_parts(earlier: str, current: str) -> tuple[str, ...]:
     They are some of `rubric`, `prompt`, `model` and `code`, in this order.
     """
     signatures = Signature.parse(earlier), Signature.parse(current)
-    return tuple(part for part in _PARTS if signatures[0].part(part) != signatures[1].part(part))
+    changed = []
+    for part in _PARTS:
+        if signatures[0].part(part) != signatures[1].part(part):
+            changed.append(part)
+    return tuple(changed)
 
 
 def _change(

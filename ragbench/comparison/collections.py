@@ -46,7 +46,11 @@ class CollectionScores:
         by_measure = pair_systems(
             [*self.scored.systems.values()], self.scored.baseline, self.clusters
         )
-        return {(m, *pair.names): pair for m, pairs in by_measure.items() for pair in pairs}
+        by_key = {}
+        for measure, pairs in by_measure.items():
+            for pair in pairs:
+                by_key[measure, pair.names[0], pair.names[1]] = pair
+        return by_key
 
     @property
     def scores(self) -> Mapping[tuple[str, str], SystemScore]:
@@ -152,7 +156,11 @@ def _tied_with_best(
             interval = _macro_interval(parts, method)
             differs = is_shown(p, adjusted, interval, 1 - method.confidence)
         worse |= {*of_pair} if differs else set()
-    return tuple(name for name in means if name == best or name not in worse)
+    tied = []
+    for name in means:
+        if name == best or name not in worse:
+            tied.append(name)
+    return tuple(tied)
 
 
 def _pair(measure: str, collection: CollectionScores, system: str, other: str) -> PairedScores:

@@ -168,6 +168,10 @@ def compare_sources(
     # the retriever of a row is its source: that of the base is 0, see `_as_experiment`
     baseline = "0" if several else base.baseline
     is_paired = not matching.unpaired
+    user_systems = []
+    for row in rows:
+        if _is_users(row, matching):
+            user_systems.append(row.label)
     comparisons = compare_systems(
         systems,
         baseline,
@@ -178,7 +182,7 @@ def compare_sources(
         unpaired=matching.unpaired,
         # `match_sources` compared the queries themselves
         tolerated=QUERY_PARTS,
-        user_systems=[row.label for row in rows if _is_users(row, matching)],
+        user_systems=user_systems,
     )
     measures = comparisons.measures
     if is_paired:
@@ -438,7 +442,11 @@ class _Rankings:
             return None, ()
         ranking = tuple(document for document, _ in self._read(file).ranking(query)[:DEPTH])
         gold = set() if source.folder is None else self._gold(source.folder, file, query)
-        return ranking, tuple(n for n, name in enumerate(ranking, start=1) if name in gold)
+        ranks = []
+        for rank, name in enumerate(ranking, start=1):
+            if name in gold:
+                ranks.append(rank)
+        return ranking, tuple(ranks)
 
     def _gold(self, folder: Path, file: Path, query: str) -> set[str]:
         """Return the documents of which a passage in a ranking meets gold."""

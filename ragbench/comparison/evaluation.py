@@ -195,10 +195,10 @@ class Evaluation:
         """
         by_score = {}
         for name, column in self.columns.items():
-            by_score[name] = {
-                self.query_ids[row]: Cause(int(column.causes[row])).word
-                for row in np.flatnonzero(column.causes != Cause.SCORED).tolist()
-            }
+            words = {}
+            for row in np.flatnonzero(column.causes != Cause.SCORED).tolist():
+                words[self.query_ids[row]] = Cause(int(column.causes[row])).word
+            by_score[name] = words
         return by_score
 
     def to_dict(self) -> dict[str, Any]:

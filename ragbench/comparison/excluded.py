@@ -33,7 +33,11 @@ class ExcludedHits(NamedTuple):
     def keep(self, row: int, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits of a question that count."""
         pairs = zip(hits, self.marks[row], strict=True)
-        return [hit for hit, is_excluded in pairs if not is_excluded]
+        remaining = []
+        for hit, is_excluded in pairs:
+            if not is_excluded:
+                remaining.append(hit)
+        return remaining
 
     def notes(self) -> list[str]:
         """Return notes on the number of excluded hits, and on those of another spelling."""

@@ -356,7 +356,11 @@ def worst_queries(pairs: PairedScores) -> tuple[WorseQuery, ...]:
     """
     d = pairs.gains
     order = np.argsort(d, kind="stable")  # NaN comes last
-    return tuple(scores_of(pairs, row) for row in order[:SHOWN_QUERIES].tolist() if d[row] < 0)
+    queries = []
+    for row in order[:SHOWN_QUERIES].tolist():
+        if d[row] < 0:
+            queries.append(scores_of(pairs, row))
+    return tuple(queries)
 
 
 def scores_of(pairs: PairedScores, row: int) -> WorseQuery:
@@ -413,7 +417,11 @@ def compare_preferences(pairs: Sequence[ComparedPair], method: Method) -> Prefer
     References:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
     """
-    names = list(dict.fromkeys(name for pair in pairs for name in (pair.system, pair.other)))
+    names: list[str] = []
+    for pair in pairs:
+        for name in (pair.system, pair.other):
+            if name not in names:
+                names.append(name)
     ends = []
     for pair in pairs:
         ends.append((names.index(pair.system), names.index(pair.other)))

@@ -108,10 +108,14 @@ class PlacedRankings(NamedTuple):
 
     def first(self, k: int) -> PlacedRankings:
         """Return the places of the first k passages of each query."""
+        unplaced = []
+        for entry in self.unplaced:
+            if entry[1] <= k:
+                unplaced.append(entry)
         return PlacedRankings(
             RetrievedSpans([places[:k] for places in self.spans.passages], self.spans.gold),
             [names[:k] for names in self.documents],
-            [entry for entry in self.unplaced if entry[1] <= k],
+            unplaced,
         )
 
 

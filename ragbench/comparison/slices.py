@@ -45,7 +45,8 @@ def keys_of(entries: Iterable[Mapping[str, Any]]) -> list[str]:
 
     They are outermost keys with a prefix, such as `metadata.topic`; [] without any.
     """
-    return list(dict.fromkeys(f"{PREFIX}{key}" for entry in entries for key in entry))
+    keys = dict.fromkeys(chain.from_iterable(entries))
+    return [f"{PREFIX}{key}" for key in keys]
 
 
 def _nested_value(metadata: Mapping[str, Any], path: str) -> Any:

@@ -121,8 +121,11 @@ def _put(
     if entry is not None:
         child = _put(entry.node, override, depth + 1, blocks, report)
         return node.with_entry(key, child, entry.place)
-    creatable = sorted(block[-1] for block in blocks if block[:-1] == parents)  # blocks are a set
-    names = list(dict.fromkeys([*node.entries, *creatable]))
+    last_keys = []
+    for block in blocks:
+        if block[:-1] == parents:
+            last_keys.append(block[-1])
+    names = list(dict.fromkeys([*node.entries, *sorted(last_keys)]))  # blocks are a set
     problem = f"no '{key}' in {dotted(parents) or 'the config'}"
     report.wrong(override, problem, ", ".join(names) or None, nearest(key, names))
     return node

@@ -362,7 +362,10 @@ class Node:
         is_text = isinstance(self.value, str) or self.quoted or self.parts
         text = repr(text) if is_text else text
         # a variable with a default: tell the reader that its value counts, not the default
-        names = dict.fromkeys(r.name for r in self.references() if r.default and r.value)
+        names: dict[str, None] = {}
+        for reference in self.references():
+            if reference.default and reference.value:
+                names[reference.name] = None
         if names:
             text += f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} set)"
         return text

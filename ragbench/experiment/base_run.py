@@ -280,7 +280,11 @@ def _changed_files(root: Path, tree: Path, commit: str) -> frozenset[str]:
     tracked = _git(root, "diff", "--name-only", "--no-renames", "-z", commit)
     new = _git(root, "ls-files", "--others", "--exclude-standard", "-z")
     files = filter(None, f"{tracked}\0{new}".split("\0"))
-    return frozenset(file for file in files if changes_code(tree / file, root / file))
+    changed = []
+    for file in files:
+        if changes_code(tree / file, root / file):
+            changed.append(file)
+    return frozenset(changed)
 
 
 @dataclass(frozen=True, slots=True)

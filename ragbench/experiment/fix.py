@@ -623,10 +623,13 @@ def _changes_of_code(reader: RunReader, run: PricedRun) -> tuple[list[PricedChan
         refusal = refuse_low_scores(run, reader.retrieved(run.base), unanswerable, clusters)
     repeats = drop_near_duplicates(run, reader.text_of) if reader.texts else None
     changes = (repeats, join_neighbours(run), refusal)
-    return (
-        [change for change in changes if isinstance(change, PricedChange)],
-        [change for change in changes if isinstance(change, str)],
-    )
+    priced, reasons = [], []
+    for change in changes:
+        if isinstance(change, PricedChange):
+            priced.append(change)
+        elif isinstance(change, str):
+            reasons.append(change)
+    return priced, reasons
 
 
 def _losses(reader: RunReader, run: PricedRun) -> Iterator[RemainingLoss]:

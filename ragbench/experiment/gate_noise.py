@@ -133,7 +133,11 @@ def _parts(config: Mapping[str, Any], name: str, system: SystemScores) -> dict[s
         },
         **{f"retrievers.{key}": retrievers[key] for key in _sources(retrievers, system.retriever)},
     }
-    return parts | {key: block for key, block in components.items() if isinstance(block, dict)}
+    blocks = {}
+    for key, block in components.items():
+        if isinstance(block, dict):
+            blocks[key] = block
+    return parts | blocks
 
 
 def _sources(retrievers: Mapping[str, Any], name: str | None) -> set[str]:

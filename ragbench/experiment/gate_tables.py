@@ -86,7 +86,11 @@ def gate_tables(
         systems = dict(zip(head.systems, base.systems.values(), strict=True))
         base = replace(base, systems=systems)
     columns = [*chain.from_iterable(system.columns for system in head.systems.values())]
-    _check_measures([name for name in measures if find_score(name, columns) is None])
+    missing = []
+    for name in measures:
+        if find_score(name, columns) is None:
+            missing.append(name)
+    _check_measures(missing)
     names = measures or first_scores(head, list(comparable_scores(base, head)))
     gates: list[Gate] = []
     if max_drop is not None:

@@ -52,10 +52,14 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     if not plan.config.gates:
         return summary
     gold, clusters = plan.collection, plan.clusters
+    systems = {}
+    for system in results.systems:
+        if system.role != "control":
+            systems[system.name] = system
     run = GatedRun(
         scored=ScoredSystems(
             "this run",
-            {system.name: system for system in results.systems if system.role != "control"},
+            systems,
             plan.ids,
             plan.baseline,
             # the same parts as those of a run that is read from its folder
@@ -267,7 +271,7 @@ def _checked(gates: Sequence[GateLike], run: ScoredSystems) -> tuple[Gate, ...]:
     items = []
     for place, gate in enumerate(gates):
         items.append(_read(gate, ("gates", str(place)), report))
-    listed = Node(tuple(item for item in items if item is not None), Place(), ("gates",))
+    listed = Node(tuple(filter(None, items)), Place(), ("gates",))
     checked = check_gate_list(listed, _known_names(run), Context(report, Path()))
     if report:
         raise report.error("the gates")

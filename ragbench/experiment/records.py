@@ -160,7 +160,11 @@ class Answers:
     def rows(self, rows: Iterable[int]) -> list[int]:
         """Return the rows of `outcomes` that answer the queries of some rows, in all samples."""
         n = len(self.outcomes) // self.samples
-        return [row + sample * n for row in rows for sample in range(self.samples)]
+        rows_of_samples = []
+        for row in rows:
+            for sample in range(self.samples):
+                rows_of_samples.append(row + sample * n)
+        return rows_of_samples
 
 
 @dataclass(frozen=True, slots=True)

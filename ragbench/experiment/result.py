@@ -117,7 +117,11 @@ class Experiment:
 
         The result is empty if nothing was repeated.
         """
-        return {system.name: system.noise for system in self.record.systems if system.noise}
+        noise = {}
+        for system in self.record.systems:
+            if system.noise:
+                noise[system.name] = system.noise
+        return noise
 
     def own_noise(self) -> str:
         """Return a sentence on results that differ from the previous run, though nothing changed.

@@ -122,8 +122,7 @@ def _deciding(config: ExperimentConfig, name: str, select: Selection) -> Experim
 def _selected(name: str, sweep: Sweep, select: Selection, experiment: Experiment) -> SelectedSystem:
     """Return the chosen combination of a sweep; raise DataError if none has a value."""
     systems = index_by_name(experiment.record.systems)
-    families = (f for f in experiment.compared.measures if f.measure == select.measure)
-    family = next(families, None)
+    family = experiment.compared.measure(select.measure)
     # in the order of the file: `scored[0]` is the first of equal combinations
     scored = []
     for n in sweep.members:

@@ -415,10 +415,11 @@ def _read_folder(folder: Path) -> Corpus:
     """Read the documents below a folder, in the order of their paths."""
     # The id is the path within the folder, with white space as %20, since run files are split at
     # white space.
-    paths = sorted(
-        (path.relative_to(folder) for path in folder.rglob("*") if path.is_file()),
-        key=lambda path: path.parts,
-    )
+    files = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            files.append(path.relative_to(folder))
+    paths = sorted(files, key=lambda path: path.parts)
     visible = []
     for path in paths:
         if not any(part[0] == "." for part in path.parts):

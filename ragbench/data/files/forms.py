@@ -370,7 +370,11 @@ def _bright(values: Values) -> Content:
     """Return a row of BRIGHT without the value N/A."""
     lists = {}
     for key in ("gold_ids", "gold_ids_long", "excluded_ids"):
-        lists[key] = [name for name in _listed(values.get(key)) if name != _NOT_AVAILABLE]
+        names = []
+        for name in _listed(values.get(key)):
+            if name != _NOT_AVAILABLE:
+                names.append(name)
+        lists[key] = names
     answer = values.get("gold_answer")
     return [{**values, **lists, "gold_answer": None if answer == _NOT_AVAILABLE else answer}], []
 
@@ -392,10 +396,14 @@ def _agent_run(values: Values) -> Content:
     contexts = []
     for name in documents:
         contexts.append({"id": name, "text": texts.get(str(name), "")})
+    queries = []
+    for call in calls:
+        if "query" in call["arguments"]:
+            queries.append(call["arguments"]["query"])
     row = {
         "answer": steps[-1]["output"] if is_answered and values["status"] == "completed" else None,
         "contexts": contexts,
-        "queries": [call["arguments"]["query"] for call in calls if "query" in call["arguments"]],
+        "queries": queries,
         "tool_calls": calls,
         "retrieved_docids": documents,
     }

@@ -523,7 +523,11 @@ def _list_of(text: str) -> Any:
     if len(pieces) < 2:
         return list(filter(str.isdecimal, pieces_of(text, COMMAS)))
     # doubtful pieces are no evidence for themselves
-    return [piece for piece in pieces if not is_marked(piece) and "  " not in piece]
+    names = []
+    for piece in pieces:
+        if not is_marked(piece) and "  " not in piece:
+            names.append(piece)
+    return names
 
 
 def _is_group(item: Any) -> TypeGuard[Sequence[Any]]:
@@ -630,7 +634,11 @@ class QuotedPassages:
         best = max(shares.values(), default=0.0)
         if best < _MIN_SHARE:
             return [], True
-        return [self._documents[row].id for row in sorted(shares) if shares[row] == best], False
+        ids = []
+        for row in sorted(shares):
+            if shares[row] == best:
+                ids.append(self._documents[row].id)
+        return ids, False
 
     def _join_words(self, row: int) -> str:
         return f" {' '.join(_words(self._documents[row].full_text))} "

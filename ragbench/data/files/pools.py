@@ -164,9 +164,11 @@ def pool_corpus(
             if document.text not in of_id:
                 of_id.append(document.text)
     notes = [f"corpus: {fields.counted(len(documents), 'document')} in the pools of the questions"]
-    several = [name for name, of_id in texts.items() if len(of_id) > 1]
-    for name in several:
-        documents[name] = structs.replace(documents[name], text="\n".join(texts[name]))
+    several = []
+    for name, of_id in texts.items():
+        if len(of_id) > 1:
+            several.append(name)
+            documents[name] = structs.replace(documents[name], text="\n".join(of_id))
     if several:
         count = fields.counted(len(several), "document")
         notes.append(f"{count} with several texts, which are joined, such as '{several[0]}'")

@@ -377,7 +377,11 @@ def _checked_header(cells: list[str], path: Path, line: int) -> list[str]:
     cells = [cell.strip() for cell in cells]
     while cells and not cells[-1]:
         cells.pop()
-    duplicates = sorted({cell for cell in cells if cell and cells.count(cell) > 1})
+    repeated = set()
+    for cell in cells:
+        if cell and cells.count(cell) > 1:
+            repeated.add(cell)
+    duplicates = sorted(repeated)
     if duplicates:
         problem = f"column '{duplicates[0]}' is repeated"
         raise DataError(problem, file=path, line=line, allowed="a name of its own for each column")

@@ -179,16 +179,18 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         """Return the values of the queries in `ids`."""
         return select_keys(values, ids)
 
-    answers = {}
+    recorded_answers: dict[str, list[Answered]] = {}
     for name, rows in collection.recorded_answers.items():
-        answers[name] = [answered for answered in rows if answered.query_id in ids]
-    recorded_answers = {}
-    for name, rows in answers.items():
-        if rows:
-            recorded_answers[name] = rows
+        for answered in rows:
+            if answered.query_id in ids:
+                recorded_answers.setdefault(name, []).append(answered)
+    queries = []
+    for query in collection.queries:
+        if query.id in ids:
+            queries.append(query)
     return replace(
         collection,
-        queries=[query for query in collection.queries if query.id in ids],
+        queries=queries,
         qrels=None if collection.qrels is None else collection.qrels.of_queries(ids),
         answers=select(collection.answers),
         gold_spans=select(collection.gold_spans),

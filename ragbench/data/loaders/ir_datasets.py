@@ -127,9 +127,14 @@ def _metadata(record: Any) -> dict[str, Any]:
 
 def _answers(record: Any) -> list[str]:
     """Return the gold answers of a query, without blank ones."""
-    answers = getattr(record, "answers", None) or ()
-    texts = [answers] if isinstance(answers, str) else answers
-    return [text for text in texts if isinstance(text, str) and text.strip()]
+    texts = getattr(record, "answers", None) or ()
+    if isinstance(texts, str):
+        texts = [texts]
+    answers = []
+    for text in texts:
+        if isinstance(text, str) and text.strip():
+            answers.append(text)
+    return answers
 
 
 def _qrels(records: Iterable[Any]) -> dict[str, dict[str, Any]]:

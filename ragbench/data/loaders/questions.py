@@ -531,7 +531,11 @@ class GoldColumns:
         if column is None or (self._documents is None and "relevant" in self.columns):
             return []
         texts = read_texts(entry, column) or []
-        return [text for text in texts if text.strip()]
+        filled = []
+        for text in texts:
+            if text.strip():
+                filled.append(text)
+        return filled
 
     def _in_documents(
         self, entry: Entry, text: str, documents: Sequence[str]

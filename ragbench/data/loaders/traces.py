@@ -447,7 +447,11 @@ def read_export(path: Path) -> Iterator[rows.Entry]:
     # the API of Langfuse returns its list under `data`
     items = whole.get("data")
     if isinstance(items, list):
-        return rows.array_entries([item for item in items if isinstance(item, dict)], path)
+        rows_of_spans = []
+        for item in items:
+            if isinstance(item, dict):
+                rows_of_spans.append(item)
+        return rows.array_entries(rows_of_spans, path)
     return iter([rows.Entry(str(path), None, whole, record="the object")])
 
 

@@ -328,9 +328,9 @@ def resolve_run_folder(path: Path) -> Path:
     inside = sorted(str(p.parent) for p in folder.glob(f"*/{LATEST}"))
     siblings = set()
     for name in names_in(folder.parent):
-        if os.path.isdir(folder.parent / name):
+        # a hidden folder is no run, such as the cache `.ragbench`
+        if not name.startswith(".") and os.path.isdir(folder.parent / name):
             siblings.add(name)
-    siblings = {name for name in siblings if not name.startswith(".")}  # as a cache, `.ragbench`
     near = inside[0] if inside else nearest(folder.name, siblings - {folder.name})
     allowed = "a run folder with summary.json, or the folder of an experiment"
     raise DataError("no run here", file=folder, allowed=allowed, nearest=near)

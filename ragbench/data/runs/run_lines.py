@@ -488,7 +488,7 @@ def checked_fingerprints(
         place = f"cells of query '{wrong[0]}'" if wrong else f"parts {', '.join(parts)}"
         allowed = f"one cell for each of {', '.join(PARTS)}"
         raise DataError(f"fingerprints with the {place}", file=file, allowed=allowed)
-    return {
-        part: {query: cell for query, row in table.items() if (cell := row[place])}
-        for place, part in enumerate(parts)
-    }
+    fingerprints = {}
+    for column, part in enumerate(parts):
+        fingerprints[part] = {query: cell for query, row in table.items() if (cell := row[column])}
+    return fingerprints

@@ -231,21 +231,25 @@ def baseline_of(scores: ScoredSystems) -> BaselineFile:
     rows = np.array(order, np.int64)  # without queries, NumPy would make an array of floats
     ids = [scores.query_ids[row] for row in rows]
     scored = (system for system in scores.systems.values() if system.columns)
+    parts = []
+    for part in run_lines.PARTS:
+        if part in prints:
+            parts.append(part)
+    systems = {}
+    for system in sorted(scored, key=lambda system: system.name):
+        systems[system.name] = _system(system, rows, ids)
     return BaselineFile(
         name=scores.name,
         baseline=scores.baseline,
         data=dict(sorted(scores.data.items())),
         queries=len(ids),
-        query_parts=tuple(part for part in run_lines.PARTS if part in prints),
+        query_parts=tuple(parts),
         query_fingerprints={
             query: tuple(row) for query, row in run_lines.fingerprint_rows(ids, prints)
         }
         if prints
         else {},
-        systems={
-            system.name: _system(system, rows, ids)
-            for system in sorted(scored, key=lambda system: system.name)
-        },
+        systems=systems,
     )
 
 
@@ -277,7 +281,11 @@ def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, in
     for name, causes in answers.items():
         counts = Counter(causes.tolist())
         if set(counts) != {Cause.SCORED}:
-            unscored[name] = {Cause(code).word: n for code, n in sorted(counts.items()) if code}
+            words = {}
+            for code, n in sorted(counts.items()):
+                if code:
+                    words[Cause(code).word] = n
+            unscored[name] = words
     return unscored
 
 

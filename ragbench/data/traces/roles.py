@@ -126,6 +126,10 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
     answer, error = _answer_or_error(tree, root, rules)
     # each query once, in the order of the retrievals
     queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
+    models = set()
+    for span in tree.spans:
+        if span.kind == "llm" and span.model:
+            models.add(span.model)
     return TraceRoles(
         id=root.trace,
         question=question,
@@ -147,7 +151,7 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
         union=union,
         is_reranked=reranked is not None,
         renamed=renamed,
-        models=sorted({span.model for span in tree.spans if span.kind == "llm" and span.model}),
+        models=sorted(models),
         metadata=root.metadata,
     )
 
@@ -217,7 +221,11 @@ class _Tree:
 
     def outermost(self, kind: Kind) -> list[TraceSpan]:
         """Return the spans of a kind that are inside no other span of that kind."""
-        return self._roots([span for span in self.spans if span.kind == kind])
+        spans = []
+        for span in self.spans:
+            if span.kind == kind:
+                spans.append(span)
+        return self._roots(spans)
 
     def calls_with_usage(self, call: TraceSpan) -> list[TraceSpan]:
         """Return the model calls with the tokens of a call: the call itself, or calls inside it."""

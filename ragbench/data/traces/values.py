@@ -65,7 +65,11 @@ def read_question(value: Json, path: str | None = None) -> tuple[str | None, tup
     # a chat without a message of a user asks nothing
     if not turns or not turns[-1].text.strip():
         return None, ()
-    return turns[-1].text, tuple(turn for turn in turns[:-1] if turn.text)
+    earlier = []
+    for turn in turns[:-1]:
+        if turn.text:
+            earlier.append(turn)
+    return turns[-1].text, tuple(earlier)
 
 
 def read_answer(value: Json, path: str | None = None) -> str | None:

@@ -76,7 +76,11 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
     judged = {} if qrels is None else select_keys(qrels.by_query, ids)
     gold_of = {}
     for q, docs in judged.items():
-        gold_of[q] = [d for d, grade in docs.items() if grade > 0]
+        relevant = []
+        for document, grade in docs.items():
+            if grade > 0:
+                relevant.append(document)
+        gold_of[q] = relevant
     corpus = index_by_id(collection.documents or ())
     names = set(chain.from_iterable(gold_of.values()))
     texts = {}
@@ -102,7 +106,9 @@ def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dic
     """Return the hits that are stored: of run files and of recorded systems, by name and query."""
     rankings: dict[str, dict[str, list[str]]] = {}
     for name, answered in collection.recorded_answers.items():
-        rankings[name] = {a.query_id: [hit.id for hit in a.ranking or ()] for a in answered}
+        rankings[name] = {}
+        for answer in answered:
+            rankings[name][answer.query_id] = [hit.id for hit in answer.ranking or ()]
     for name, component in config.retrievers.items():
         if component.cls is RunFile:
             retriever, pools = RunFile(**component.options), PoolFilter(collection.documents)

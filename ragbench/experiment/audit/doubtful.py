@@ -111,9 +111,15 @@ def graded_lines(graded: Sequence[GradedLabel], n_empty: int) -> Iterator[str]:
     Without a label there is the first line alone.
     """
     yield f"{len(graded)} of {len(graded) + n_empty} passages labelled"
+    irrelevant, unjudged = [], []
+    for label in graded:
+        if label.old:
+            irrelevant.append(label)
+        else:
+            unjudged.append(label)
     kinds = {
-        "gold that the judge calls irrelevant": [x for x in graded if x.old],
-        "unjudged hits that it calls relevant": [x for x in graded if not x.old],
+        "gold that the judge calls irrelevant": irrelevant,
+        "unjudged hits that it calls relevant": unjudged,
     }
     for kind, labels in kinds.items():
         if labels:

@@ -128,7 +128,11 @@ def unseen_components(plan: Plan) -> tuple[str, ...]:
     for name, generator in plan.generators.items():
         if generator.asks:
             asking.add(name)
-    return tuple(c.name for c in components if c.type == "http" or c.name in asking)
+    unseen = []
+    for component in components:
+        if component.type == "http" or component.name in asking:
+            unseen.append(component.name)
+    return tuple(unseen)
 
 
 class UncalledRetriever(Retriever):

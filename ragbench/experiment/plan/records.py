@@ -76,9 +76,10 @@ class PlannedJudge:
         if self.nuggets is None:
             return None
         # assignments in the file are those of other answers
-        return tuple(
-            structs.replace(nugget, assignment=None) for nugget in self.nuggets.get(query_id, ())
-        )
+        nuggets = []
+        for nugget in self.nuggets.get(query_id, ()):
+            nuggets.append(structs.replace(nugget, assignment=None))
+        return tuple(nuggets)
 
     @property
     def repeat(self) -> int:

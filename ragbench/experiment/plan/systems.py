@@ -78,7 +78,11 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
     chosen = [system for system in systems if is_chosen(system)]
     # a pair needs the ranking of its retriever, which is scored as well
     names = {system.retriever for system in chosen} | {system.name for system in chosen}
-    return [system for system in systems if system.name in names]
+    selected = []
+    for system in systems:
+        if system.name in names:
+            selected.append(system)
+    return selected
 
 
 # A name of letters, digits, "_", "." and "-" with at least one other than ".".

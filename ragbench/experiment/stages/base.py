@@ -104,7 +104,11 @@ class Step:
             "after": [node.to_dict() for node in self.after],
         }
         optional = ("at_most", "cost")
-        return {name: part for name, part in parts.items() if part or name not in optional}
+        filled = {}
+        for name, part in parts.items():
+            if part or name not in optional:
+                filled[name] = part
+        return filled
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,10 +187,10 @@ class RetrieveByFold(Retrieve):
         if self.choose not in inputs:
             return [Outcome(None) for _ in self.plan.queries]
         folds = inputs[self.choose]
-        return [
-            inputs[self.sources[folds.winners[fold]]][row]
-            for row, fold in enumerate(folds.fold_of.tolist())
-        ]
+        outputs = []
+        for row, fold in enumerate(folds.fold_of.tolist()):
+            outputs.append(inputs[self.sources[folds.winners[fold]]][row])
+        return outputs
 
     def step(self, outputs: base.Outputs, work: Work | None) -> base.Step:
         """Return a step with the number of folds; all are done if the combinations are stored."""

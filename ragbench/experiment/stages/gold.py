@@ -73,7 +73,10 @@ class GoldFacts:
         for query, grades in self.qrels.by_query.items():
             # a stable sort: documents of one grade keep their order
             best_first = sorted(grades.items(), key=lambda pair: -pair[1])
-            relevant[query] = [document for document, grade in best_first if grade >= least]
+            relevant[query] = []
+            for document, grade in best_first:
+                if grade >= least:
+                    relevant[query].append(document)
         return relevant
 
     @cached_property

@@ -90,7 +90,11 @@ def _gold_names(gold: GoldFacts, query: str, document: str, span: Span | None) -
     if query not in gold.pieces:
         return (document,) if document in gold.relevant.get(query, ()) else ()
     pieces = gold.pieces[query]
-    return tuple(dict.fromkeys(p.need for p in pieces if p.is_met_by(document, span)))
+    needs: dict[str, None] = {}
+    for piece in pieces:
+        if piece.is_met_by(document, span):
+            needs[piece.need] = None
+    return tuple(needs)
 
 
 def _stored_hit(

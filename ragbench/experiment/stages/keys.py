@@ -179,15 +179,13 @@ def code_in(*packages: str) -> str:
     Raises ImportError for an unknown package, and AttributeError for a module that is no package.
     Cached for the process.
     """
-    folders = []
+    contents = []
     for name in packages:
-        for place in import_module(name).__path__:
-            folders.append(Path(place))
-    files = []
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            files.append(path)
-    return fingerprint([path.read_bytes() for path in files if path.suffix in (".py", ".txt")])
+        for folder in import_module(name).__path__:
+            for path in sorted(Path(folder).rglob("*")):
+                if path.suffix in (".py", ".txt"):
+                    contents.append(path.read_bytes())
+    return fingerprint(contents)
 
 
 @functools.lru_cache(maxsize=256)

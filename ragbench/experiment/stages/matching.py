@@ -538,7 +538,11 @@ def _chunks_of(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
     """Return query -> id of each chunk -> its document; a query without chunks has {}."""
     chunks = {}
     for query, hits in _hits(ranking, plan):
-        chunks[query] = {hit.id: hit.document for hit in hits if hit.document is not None}
+        document_of = {}
+        for hit in hits:
+            if hit.document is not None:
+                document_of[hit.id] = hit.document
+        chunks[query] = document_of
     return chunks
 
 

@@ -73,7 +73,11 @@ class JudgePairs(Stage[JudgeResults | None]):
         """`answers` has the stages that answer, by system."""
         plan = resources.plan
         # without controls, in the order of the tables
-        self._rivals = [system for system in plan.answering_systems if system.type != "control"]
+        rivals = []
+        for system in plan.answering_systems:
+            if system.type != "control":
+                rivals.append(system)
+        self._rivals = rivals
         stages = [answers[system.name] for system in self._rivals]
         super().__init__(plan, f"judge pairs ({name})", stages)
         self._resources, self.name, self.judge = resources, name, plan.judges[name]

@@ -213,10 +213,10 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         Where no hit has a known id, measures of ids have the cause `UNKNOWN_IDS` for all queries.
         """
         n, rankings = len(self.plan.measures), self._rankings(inputs)
-        return [
-            self._scores_of(ranking, values[number * n : (number + 1) * n])
-            for number, ranking in enumerate(rankings)
-        ]
+        scores = []
+        for number, ranking in enumerate(rankings):
+            scores.append(self._scores_of(ranking, values[number * n : (number + 1) * n]))
+        return scores
 
     def _scores_of(
         self, ranking: records.RetrieverRun, values: Sequence[RankingItem | None]
