@@ -111,7 +111,7 @@ def _is_said_twice(template: Template) -> bool:
 
 
 _ID = re.compile(r"\b(query_ids?|qid|query\.id|question_id)\b")
-_QUESTION = re.compile(r"question|text|describe|query_label|shown|excerpt", re.IGNORECASE)
+_QUESTION = re.compile(r"question|text|describe|query_label|quote|excerpt", re.IGNORECASE)
 
 
 def _has_id_alone(holes: Sequence[str]) -> bool:
@@ -257,7 +257,7 @@ class Package:
         name = _last_name(call.func)
         if name == "join" and isinstance(call.func, ast.Attribute):
             return self._joined(call, scope)
-        if name in ("str", "repr", "shown", "printable") and len(call.args) == 1:
+        if name in ("str", "repr", "quote", "printable") and len(call.args) == 1:
             return self.text_of(call.args[0], scope)
         error = self._error_text(call, scope)
         if error is not None:

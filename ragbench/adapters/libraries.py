@@ -13,7 +13,7 @@ from uuid import UUID
 from ragbench.data.files.pages import FILE_KEYS
 from ragbench.data.files.rows import encode_spaces, id_problem
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import Option, make_object, nearest, shown
+from ragbench.registry import Option, make_object, nearest, quote
 from ragbench.signature import fingerprint
 from ragbench.types import ScoredDocument
 from ragbench.types.ids import id_text
@@ -277,7 +277,7 @@ class HitReader:
         """
         node = getattr(hit, "node", None)
         if node is None:
-            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a NodeWithScore")
+            raise AdapterError(f"hit {position} is {quote(hit)}, allowed: a NodeWithScore")
         content = getattr(node, "get_content", None)
         return self.read(
             own_id=getattr(node, "ref_doc_id" if id == "ref_doc" else "node_id", None),
@@ -289,7 +289,7 @@ class HitReader:
     def read_haystack(self, hit: Any, position: int) -> ScoredDocument:
         """Return a hit from a `Document` of Haystack; `position` from 1 is for the error."""
         if not hasattr(hit, "content"):
-            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: a Document")
+            raise AdapterError(f"hit {position} is {quote(hit)}, allowed: a Document")
         return self.read(
             own_id=getattr(hit, "id", None),
             text=hit.content,
@@ -405,7 +405,7 @@ def checked_id(value: Any, owner: str) -> str:
         text = id_text(value)
     except ValueError as error:
         allowed = "text, an integer, or a whole float below 2**53"
-        raise AdapterError(f"{owner} has the id {shown(value)}, allowed: {allowed}") from error
+        raise AdapterError(f"{owner} has the id {quote(value)}, allowed: {allowed}") from error
     # Run files are split at white space; ids of a folder of documents are encoded alike.
     identifier = encode_spaces(text)
     if why := id_problem(identifier):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ragbench.errors import AdapterError, OptionError
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.types import Document
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
@@ -202,7 +202,7 @@ class JsonPath:
             close = nearest(str(step), keys)
             hint = f"did you mean '{close}'?" if close else f"it has {', '.join(keys) or 'no keys'}"
             return f"the reply has no {expected}{location} (path {self.text}); {hint}"
-        return f"the reply has {shown(value)}{location} instead of {expected} (path {self.text})"
+        return f"the reply has {quote(value)}{location} instead of {expected} (path {self.text})"
 
 
 def _steps(text: str, owner: str, option: str) -> Iterator[Step]:

@@ -291,12 +291,12 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
 
 def _check_systems(names: Iterable[str], system_names: Collection[str], run: Path) -> None:
     """Raise a DataError for the first name that is no system of the run."""
-    from ragbench.registry import nearest, shown
+    from ragbench.registry import nearest, quote
 
     for name in names:
         if name not in system_names:
             near, allowed = nearest(name, system_names), ", ".join(system_names)
-            raise DataError(f"no system {shown(name)}", file=run, allowed=allowed, nearest=near)
+            raise DataError(f"no system {quote(name)}", file=run, allowed=allowed, nearest=near)
 
 
 @output.command(

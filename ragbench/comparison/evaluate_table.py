@@ -250,17 +250,13 @@ def evaluate_collection(
     names = by_kind["generation"]
     answered = _answer_columns(names, paired.columns, collection, records, scores)
     parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
-    kinds = {}
-    for kind, part in parts.items():
-        for name in part:
-            kinds[name] = kind
     evaluation = replace(
         ranked,
         columns={**rankings, **answered, **scores},
         input_counts=paired.input_counts if answered or scores else ranked.input_counts,
         # those of a run: `paired` has positions in place of ids
         fingerprints=fingerprint_queries(collection.queries, collection, collection.qrels),
-        kinds=kinds,
+        kinds={name: kind for kind, part in parts.items() for name in part},
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
         query_notes=_relevance_notes(rankings, ranked),

@@ -52,7 +52,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList, PricedChange, RemainingLoss
 from ragbench.records.manifest import HitsRow, QuestionRow, TextRow
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.registry import check_values, declared_options, nearest, shown
+from ragbench.registry import check_values, declared_options, nearest, quote
 from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.text import questions
 from ragbench.retrieve import RETRIEVERS
@@ -157,7 +157,7 @@ class RunReader:
         if system is None:
             near, allowed = nearest(name, names), ", ".join(names)
             raise DataError(
-                f"no system {shown(name)}", file=self.folder, allowed=allowed, nearest=near
+                f"no system {quote(name)}", file=self.folder, allowed=allowed, nearest=near
             )
         if (ranking := system.ranking_of) is None or ranking not in self.rankings:
             problem, ranked = f"'{name}' has no stored ranking", ", ".join(self.rankings) or "none"

@@ -58,7 +58,7 @@ from ragbench.experiment.used_files import (
 from ragbench.llm import Budget, Replies
 from ragbench.log import log_notes
 from ragbench.records.manifest import Choices
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.report.progress import Progress, progress_of
 from ragbench.store.items import StageStore
 from ragbench.types import Collection
@@ -237,7 +237,7 @@ def _collection_of(config: ExperimentConfig, dataset: object, documents: object)
         return collection_of(dataset, documents=documents)
     if documents is not None:
         allowed = "documents beside dataset=; the config names its own: dataset: {corpus: docs/}"
-        raise OptionError("run_experiment", "documents", shown(documents), allowed)
+        raise OptionError("run_experiment", "documents", quote(documents), allowed)
     return load_collection(config)
 
 

@@ -17,7 +17,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm import server
-from ragbench.registry import Option, OptionSet, nearest, shown
+from ragbench.registry import Option, OptionSet, nearest, quote
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Turn
 
@@ -126,7 +126,7 @@ def _parts(text: str, path: Path) -> tuple[str, str]:
         raise DataError(problem, file=path, line=error.line, allowed=_ALLOWED_FILE) from None
     is_text = isinstance(content, dict) and all(isinstance(t, str) for t in content.values())
     if not (is_text and "user" in content and content.keys() <= _KEYS):
-        raise DataError(f"no prompt: found {shown(content)}", file=path, allowed=_ALLOWED_FILE)
+        raise DataError(f"no prompt: found {quote(content)}", file=path, allowed=_ALLOWED_FILE)
     return content.get("system", ""), content["user"]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.adapters import libraries, templates
 from ragbench.errors import AdapterError
-from ragbench.registry import FactoryArgs, Option, shown
+from ragbench.registry import FactoryArgs, Option, quote
 from ragbench.types import Prediction
 
 # Outputs that hold answers, and attributes of an answer with its text, the most final first.
@@ -54,7 +54,7 @@ class HaystackApp:
         self._answer = None if answer is None else templates.JsonPath(answer, "haystack", "answer")
         pipeline = libraries.resolve_client(client, factory, args, owner)
         if not libraries.is_pipeline(pipeline):
-            raise AdapterError(f"{owner}: found {shown(pipeline)}, allowed: a pipeline of Haystack")
+            raise AdapterError(f"{owner}: found {quote(pipeline)}, allowed: a pipeline of Haystack")
         self._run, self._id_field = libraries.SyncOrAsync(pipeline, "run", "run_async"), id_field
         self._input = libraries.question_inputs(pipeline, "input") if input is None else input
         # A pipeline returns only outputs that no other component takes, unless they are named.
@@ -97,4 +97,4 @@ class HaystackApp:
             if isinstance(text, str):
                 return text.strip()
         allowed = "answers or replies of a component; else a path: 'answer: $.llm.replies[0]'"
-        raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {allowed}")
+        raise AdapterError(f"found {quote(result)} instead of an answer, allowed: {allowed}")

@@ -11,7 +11,7 @@ from ragbench.adapters.libraries import HitReader
 from ragbench.adapters.streams import MEDIA_TYPES, Stream, read_events, value_of_event
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
-from ragbench.registry import Option, OptionSet, shown
+from ragbench.registry import Option, OptionSet, quote
 from ragbench.types import Document, Prediction, Usage
 from ragbench.types.records import read_count
 
@@ -80,7 +80,7 @@ class HttpService:
             answer = "".join(pieces) or None
         if not isinstance(answer, str):
             allowed = "text; the option `answer` has the path to it in the reply"
-            raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {allowed}")
+            raise AdapterError(f"found {quote(answer)} instead of an answer, allowed: {allowed}")
         # Counts, costs and queries are optional: a wrong type counts as unknown.
         n_input, n_output = self._value("input_tokens", reply), self._value("output_tokens", reply)
         usd = self._value("usd", reply)
@@ -104,7 +104,7 @@ class HttpService:
         passages = []
         for number, (place, text) in enumerate(texts.items(), start=1):
             if not isinstance(text, str):
-                raise AdapterError(f"passage {number} is {shown(text)}, allowed: text")
+                raise AdapterError(f"passage {number} is {quote(text)}, allowed: text")
             # Matched by place: matched by number, a passage without an id would shift the others.
             hit = reader.read(own_id=ids.get(place), text=text)
             title = titles.get(place)

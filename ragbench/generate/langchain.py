@@ -22,7 +22,7 @@ from ragbench.llm.completions import read_text
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.langchain import read_usage
 from ragbench.llm.limits import Limits
-from ragbench.registry import FactoryArgs, Option, OptionSet, shown
+from ragbench.registry import FactoryArgs, Option, OptionSet, quote
 from ragbench.signature import fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, ToolCall, Usage
 from ragbench.types.records import add_usage
@@ -239,7 +239,7 @@ class Chain:
         self._answer = None if path is None else templates.JsonPath(path, "langchain", "answer")
         if not self._invoke:
             allowed = "an object with invoke or ainvoke"
-            raise AdapterError(f"{owner}: found {shown(target)}, allowed: {allowed}")
+            raise AdapterError(f"{owner}: found {quote(target)}, allowed: {allowed}")
 
     def ask(self, question: str, values: Mapping[str, Any]) -> Prediction:
         """Return the answer to a question.
@@ -309,7 +309,7 @@ class Chain:
             return read_text(content).strip()
         key = next(iter(result), "key") if isinstance(result, Mapping) else "key"
         hint = f"text, a message, or a mapping with answer; else a path: 'answer: $.{key}'"
-        raise AdapterError(f"found {shown(result)} instead of an answer, allowed: {hint}")
+        raise AdapterError(f"found {quote(result)} instead of an answer, allowed: {hint}")
 
 
 def _as_documents(value: Any) -> Sequence[Any]:

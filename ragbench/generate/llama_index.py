@@ -6,7 +6,7 @@ from typing import Any
 
 from ragbench.adapters import libraries
 from ragbench.errors import AdapterError
-from ragbench.registry import FactoryArgs, shown
+from ragbench.registry import FactoryArgs, quote
 from ragbench.types import Prediction
 
 
@@ -37,7 +37,7 @@ class LlamaIndexApp:
         self._query, self._id, self._id_field = libraries.SyncOrAsync(engine, "query"), id, id_field
         if not self._query:
             allowed = "a query engine, with query(question) or aquery(question)"
-            raise AdapterError(f"{owner}: found {shown(engine)}, allowed: {allowed}")
+            raise AdapterError(f"{owner}: found {quote(engine)}, allowed: {allowed}")
 
     def answer(self, question: str) -> Prediction:
         """Return the response of the query engine; a streamed one is read to its end.
@@ -51,7 +51,7 @@ class LlamaIndexApp:
         response = self._query(question)
         if not hasattr(response, "source_nodes"):
             allowed = "a response of LlamaIndex"
-            raise AdapterError(f"found {shown(response)} instead of an answer, allowed: {allowed}")
+            raise AdapterError(f"found {quote(response)} instead of an answer, allowed: {allowed}")
         # `str` writes None and an empty answer as "None".
         text = getattr(response, "response", response) or ""
         reader = libraries.HitReader(self._id_field)

@@ -18,7 +18,7 @@ from ragbench.generate.base import App, Generator
 from ragbench.generate.haystack import HaystackApp
 from ragbench.generate.langchain import LangchainApp
 from ragbench.generate.llama_index import LlamaIndexApp
-from ragbench.registry import OwnComponent, adapt, has_method, shown
+from ragbench.registry import OwnComponent, adapt, has_method, quote
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 from ragbench.types.records import read_count
@@ -208,7 +208,7 @@ def read_answer(answer: Any) -> Prediction:
         return Prediction(answer)
     prediction = _of_mapping(answer) if isinstance(answer, Mapping) else answer
     if not isinstance(prediction, Prediction) or not isinstance(prediction.answer, str):
-        raise AdapterError(f"found {shown(answer)} instead of an answer, allowed: {_SHAPES}")
+        raise AdapterError(f"found {quote(answer)} instead of an answer, allowed: {_SHAPES}")
     queries, usage, ms = prediction.queries, prediction.usage, prediction.latency_ms
     is_list = isinstance(queries, (list, tuple)) and all(isinstance(q, str) for q in queries)
     # bool is a subclass of int, and NaN fails the comparison.
@@ -219,7 +219,7 @@ def read_answer(answer: Any) -> Prediction:
         ("latency_ms", ms, ms is None or is_number, "a number >= 0"),
     ):
         if not is_right:
-            raise AdapterError(f"found {shown(value)} as {part}, allowed: {allowed}")
+            raise AdapterError(f"found {quote(value)} as {part}, allowed: {allowed}")
     usage = structs.replace(
         usage,
         input_tokens=read_count(usage.input_tokens),
@@ -244,7 +244,7 @@ def read_answer(answer: Any) -> Prediction:
         contexts, Iterable
     ):
         allowed = f"a list of {_PASSAGES}"
-        raise AdapterError(f"found {shown(contexts)} as contexts, allowed: {allowed}")
+        raise AdapterError(f"found {quote(contexts)} as contexts, allowed: {allowed}")
     passages = []
     for number, passage in enumerate(contexts, start=1):
         passages.append(_passage(passage, number, reader))
@@ -274,9 +274,9 @@ def _passage(passage: Any, number: int, reader: HitReader) -> Document:
         own_id, text, title = getattr(passage, "id", None), passage.page_content, None
         metadata = getattr(passage, "metadata", None)
     else:
-        raise AdapterError(f"passage {number} is {shown(passage)}, allowed: {_PASSAGES}")
+        raise AdapterError(f"passage {number} is {quote(passage)}, allowed: {_PASSAGES}")
     if not isinstance(text, str) and (text is not None or own_id is None):
-        raise AdapterError(f"passage {number} is {shown(passage)}, allowed: {_PASSAGES}")
+        raise AdapterError(f"passage {number} is {quote(passage)}, allowed: {_PASSAGES}")
     hit = reader.read(own_id=own_id, text=text, metadata=metadata)
     identifier = checked_id(hit.id, f"passage {number}")
     return Document(identifier, text or "", title or hit.title or "", hit.metadata)

@@ -15,7 +15,7 @@ from ragbench.json_yaml import MOST_NODES, load_json
 from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, is_refusal_end
 from ragbench.llm.error_words import error_words, find_field, is_web_page
 from ragbench.llm.failures import failure_of_body, failure_of_page, one_line
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types import Cause, Usage
 from ragbench.types.reasoning import split_reasoning
 from ragbench.types.records import read_count, usage_of_counts
@@ -162,7 +162,7 @@ def read_text(content: object, tool_calls: object = None) -> str:
             is_text = False
     if is_text and (text or not tool_calls):
         return text
-    problem = "calls tools instead of answering" if is_text else f"has {shown(content)} as content"
+    problem = "calls tools instead of answering" if is_text else f"has {quote(content)} as content"
     raise CallFailure(Cause.UNREADABLE, f"the reply {problem}, allowed: text", retryable=True)
 
 

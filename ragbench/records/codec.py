@@ -20,7 +20,7 @@ from msgspec import structs
 
 from ragbench.errors import DataError
 from ragbench.json_yaml import load_json
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.types.json_fields import MayHoldSecrets, Record
 from ragbench.types.lookups import select_in_order
 
@@ -276,7 +276,7 @@ def from_lines(path: Path, record: type[T], allowed: str) -> Iterator[tuple[int,
                 try:
                     yield number, from_line(record, line)
                 except (ValueError, DataError) as error:
-                    problem = f"not a line that a run writes: {shown(line.rstrip())}"
+                    problem = f"not a line that a run writes: {quote(line.rstrip())}"
                     raise DataError(problem, file=path, line=number, allowed=allowed) from error
     except FileNotFoundError as error:
         raise DataError("no such file", file=path, allowed="a whole run folder") from error
@@ -377,7 +377,7 @@ def _find_mistake(hint: Any, value: Any) -> _Mistake:
     if is_number or (hint is int and type(value) is int):
         return _Mistake([], "out of range", described)
     if get_origin(hint) is Literal and type(value) is str:
-        return _Mistake([], f"found {shown(value)}", described, (value, get_args(hint)))
+        return _Mistake([], f"found {quote(value)}", described, (value, get_args(hint)))
     if get_origin(hint) is tuple and not _is_list(hint):
         return _Mistake([], f"found {value!r}", described)
     if is_record(hint) and type(value) is dict:

@@ -18,7 +18,7 @@ from ragbench.registry.own_components import (
     make_object as make_object,
     option_parameters as option_parameters,
     plain_signature as plain_signature,
-    shown as shown,
+    quote as quote,
     source_print as source_print,
 )
 from ragbench.registry.family import (

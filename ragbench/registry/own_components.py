@@ -126,7 +126,7 @@ def make_object(path: str, args: Mapping[str, Any], owner: str) -> Any:
     else:
         component = target
     if component is None or inspect.isawaitable(component):
-        raise AdapterError(f"{owner}: {path} returned {shown(component)}, allowed: an object")
+        raise AdapterError(f"{owner}: {path} returned {quote(component)}, allowed: an object")
     return component
 
 
@@ -166,13 +166,13 @@ def _check_names(
     return options
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """Return a foreign value as error messages show it: at most 80 characters, no addresses.
 
     An address would differ from run to run. A coroutine is closed and named as such.
 
     Example:
-        >>> shown([1, 2]), shown(object())
+        >>> quote([1, 2]), quote(object())
         ('[1, 2]', 'an object')
     """
     if inspect.isawaitable(value) or inspect.isasyncgen(value):

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ragbench.adapters.http import RequestOptions, Url
 from ragbench.errors import AdapterError, OptionError, Phrase
-from ragbench.registry import Option, shown
+from ragbench.registry import Option, quote
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query, ScoredDocument
 from ragbench.types.display import counted
@@ -105,7 +105,7 @@ def _read_scores(reply: Any, count: int) -> dict[int, float]:
     """Return passage index -> score in the order of the reply; there are `count` passages."""
     results = reply.get("results") if isinstance(reply, Mapping) else None
     if not isinstance(results, list):
-        raise AdapterError(f"the reply is {shown(reply)}, allowed: {{results: [...]}}")
+        raise AdapterError(f"the reply is {quote(reply)}, allowed: {{results: [...]}}")
     allowed = f"{{index: 0 to {count - 1}, each once, relevance_score: a number}}"
     scores: dict[int, float] = {}
     for position, result in enumerate(results):
@@ -120,6 +120,6 @@ def _read_scores(reply: Any, count: int) -> dict[int, float]:
             or not (type(score) is int or type(score) is float)
             or not abs(score) <= sys.float_info.max
         ):
-            raise AdapterError(f"results[{position}] is {shown(result)}, allowed: {allowed}")
+            raise AdapterError(f"results[{position}] is {quote(result)}, allowed: {allowed}")
         scores[index] = float(score)
     return scores

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from ragbench.adapters import libraries
 from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError
-from ragbench.registry import FactoryArgs, Option, OptionSet, shown
+from ragbench.registry import FactoryArgs, Option, OptionSet, quote
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, ScoredDocument
 
@@ -61,7 +61,7 @@ class FrameworkRetriever(Retriever, ABC):
     def _require(self, allowed: str, *methods: libraries.SyncOrAsync) -> None:
         """Raise an `AdapterError` if the client has none of the methods."""
         if not any(methods):
-            client = shown(self._client)
+            client = quote(self._client)
             raise AdapterError(f"{self._owner}: found {client}, allowed: an object with {allowed}")
 
     @property
@@ -95,7 +95,7 @@ class FrameworkRetriever(Retriever, ABC):
         """Return the hit in an object of the framework, with the framework's score or None."""
 
     def _reply_error(self, reply: Any) -> AdapterError:
-        return AdapterError(f"found {shown(reply)}, allowed: {self.allowed_reply}")
+        return AdapterError(f"found {quote(reply)}, allowed: {self.allowed_reply}")
 
 
 class HaystackOptions(FrameworkOptions):
@@ -191,7 +191,7 @@ class LangchainRetriever(FrameworkRetriever):
     def _hit(self, hit: Any, position: int) -> ScoredDocument:
         document, score = hit if isinstance(hit, (tuple, list)) and len(hit) == 2 else (hit, None)
         if not isinstance(getattr(document, "page_content", None), str):
-            raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_LANGCHAIN_HIT}")
+            raise AdapterError(f"hit {position} is {quote(hit)}, allowed: {_LANGCHAIN_HIT}")
         return self._hits.read_langchain(document, score)
 
 

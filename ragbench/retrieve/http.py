@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from ragbench.adapters.http import EndpointOptions
 from ragbench.adapters.templates import JsonPath, Place, check_template, fill
 from ragbench.errors import AdapterError
-from ragbench.registry import Option, shown
+from ragbench.registry import Option, quote
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Query, Retrieved, ScoredDocument
 
@@ -95,5 +95,5 @@ def _hit(
     text, title = parts.get("texts", {}).get(place), parts.get("titles", {}).get(place)
     for name, value in (("text", text), ("title", title)):
         if value is not None and not isinstance(value, str):
-            raise AdapterError(f"hit {number} has the {name} {shown(value)}, allowed: text")
+            raise AdapterError(f"hit {number} has the {name} {quote(value)}, allowed: text")
     return ScoredDocument(identifier, parts.get("scores", {}).get(place), text, title)

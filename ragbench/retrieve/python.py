@@ -22,7 +22,7 @@ from msgspec import structs
 
 from ragbench.adapters.libraries import HitReader, PlainCall, checked_id, is_id
 from ragbench.errors import AdapterError
-from ragbench.registry import OwnComponent, adapt, shown
+from ragbench.registry import OwnComponent, adapt, quote
 from ragbench.retrieve.base import Retriever
 from ragbench.types import Document, Query, Retrieved, ScoredDocument
 from ragbench.types.tables import Frame, cells_of, is_frame
@@ -237,7 +237,7 @@ def read_hits(
             f"found a set, which has no order, allowed: a list, best first: {_SHAPES}"
         )
     if answer is None or isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
-        raise AdapterError(f"found {shown(answer)} instead of a list of hits, allowed: {_SHAPES}")
+        raise AdapterError(f"found {quote(answer)} instead of a list of hits, allowed: {_SHAPES}")
     hits = separate_chunks(list(map(_read_hit, answer, itertools.count(1))))
     allowed = hits if is_inside is None else [*filter(is_inside, hits)]
     n_outside += len(hits) - len(allowed)
@@ -327,7 +327,7 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
         return ScoredDocument(hit["id"], score, text, title, metadata or {})
     if hasattr(hit, "page_content"):  # a document of LangChain, from a function of the user
         return HitReader(None).read_langchain(hit)
-    raise AdapterError(f"hit {position} is {shown(hit)}, allowed: {_SHAPES}")
+    raise AdapterError(f"hit {position} is {quote(hit)}, allowed: {_SHAPES}")
 
 
 def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
@@ -338,7 +338,7 @@ def _checked(hit: ScoredDocument, position: int) -> ScoredDocument:
     try:
         score = float(hit.score)  # NumPy scalars and decimals become plain floats
     except (TypeError, ValueError, OverflowError) as error:
-        problem = f"hit {position} has the score {shown(hit.score)}"
+        problem = f"hit {position} has the score {quote(hit.score)}"
         raise AdapterError(f"{problem}, allowed: a number") from error
     if not math.isfinite(score):
         name = json.dumps(score)  # NaN, Infinity or -Infinity

@@ -212,7 +212,7 @@ class Chunker:
                 raise AdapterError(f"{owner}: {type(error).__name__}: {error}") from error
             split, noun = getattr(splitter, "split_text", None), "split_text"
             if not callable(split):
-                problem = f"{registry.shown(splitter)} has no method split_text"
+                problem = f"{registry.quote(splitter)} has no method split_text"
                 allowed = "split_text(text), or a function (text), that returns a list of texts"
                 raise AdapterError(f"{owner}: {problem}, allowed: {allowed}")
 
@@ -224,7 +224,7 @@ class Chunker:
             pieces = list(result) if isinstance(result, (list, tuple)) else [result]
             for piece in pieces:
                 if not isinstance(piece, str):
-                    problem = f"{noun} returned {registry.shown(piece)}"
+                    problem = f"{noun} returned {registry.quote(piece)}"
                     raise AdapterError(f"{owner}: {problem}, allowed: a list of texts")
             return _locate(pieces, text)
 

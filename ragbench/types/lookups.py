@@ -19,16 +19,16 @@ class _HasId(Protocol):
     def id(self) -> str: ...
 
 
-_Named = TypeVar("_Named", bound=_HasName)
-_Identified = TypeVar("_Identified", bound=_HasId)
+_NameItem = TypeVar("_NameItem", bound=_HasName)
+_IdItem = TypeVar("_IdItem", bound=_HasId)
 
 
-def index_by_name(items: Iterable[_Named]) -> dict[str, _Named]:
+def index_by_name(items: Iterable[_NameItem]) -> dict[str, _NameItem]:
     """Return the items by their names; of equal names the last item counts."""
     return {item.name: item for item in items}
 
 
-def index_by_id(items: Iterable[_Identified]) -> dict[str, _Identified]:
+def index_by_id(items: Iterable[_IdItem]) -> dict[str, _IdItem]:
     """Return the items by their ids; of equal ids the last item counts."""
     return {item.id: item for item in items}
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ragbench.data.files.judgements import read_nugget_lines, topic_of
 from ragbench.data.files.rows import Entry, read_jsonl
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types.json_fields import Record
 from ragbench.types.records import ASSIGNMENTS, Nugget
 
@@ -119,7 +119,7 @@ def _level(entry: Entry, number: int, citation: SupportCitation) -> str:
     """Return the level of a citation, or `_NOT_JUDGED`; raise DataError for any other label."""
     label = str(citation.support)
     if label != _NOT_JUDGED and label not in _LEVELS:
-        problem = f"sentences.{number}: support {shown(citation.support)}"
+        problem = f"sentences.{number}: support {quote(citation.support)}"
         raise entry.error(problem, allowed=_LEVELS_ALLOWED)
     return _LEVELS.get(label, label)
 

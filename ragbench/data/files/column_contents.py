@@ -15,7 +15,7 @@ from ragbench.data.files.gold import DocumentNames, GoldIds
 from ragbench.data.files.printed_lists import is_printed, pieces_of, read_ids
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types.column_words import Form
 
 # Rows whose cells are looked at for their form.
@@ -143,7 +143,7 @@ class ColumnContents:
         for entry in self._entries:
             value = entry.values.get(column)
             if value not in (None, "", [], {}):
-                text = shown(value)
+                text = quote(value)
                 return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
         return "nothing"
 

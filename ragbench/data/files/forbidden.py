@@ -13,7 +13,7 @@ from ragbench.data.files.gold_spans import SpanReader
 from ragbench.data.files.printed_lists import SEPARATORS, is_printed, pieces_of, read_ids
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.types import Document, Span
 from ragbench.types.forbidden import Forbidden
 
@@ -52,7 +52,7 @@ class ForbiddenReader:
             elif pair is not None:
                 fields.add(pair)
             elif isinstance(item, (list, tuple, set, frozenset, bool)) or item is None:
-                raise self._error(entry, column, shown(item))
+                raise self._error(entry, column, quote(item))
             else:
                 ids.append(item)
         # a text alone, so that blanks and commas in it are read as in `relevant`
@@ -86,7 +86,7 @@ class ForbiddenReader:
         if not (sign and _FIELD.fullmatch(field)) or self._is_document(item.strip()):
             return None
         if not value or _SECOND_FIELD.search(value):
-            raise self._error(entry, column, shown(item))
+            raise self._error(entry, column, quote(item))
         if self._documents is not None and field not in self._fields:
             problem = f"column '{column}': no document has metadata '{field}'"
             allowed = ", ".join(self._fields) or "ids of documents: the corpus has no metadata"
@@ -104,10 +104,10 @@ class ForbiddenReader:
     def _span(self, entry: Entry, column: str, item: Mapping[str, Any]) -> Span:
         """Return the span of an object; a document that lacks it is an error."""
         if "document" not in item:
-            raise self._error(entry, column, shown(item))
+            raise self._error(entry, column, quote(item))
         [(document, span)] = self._spans.read(_with_cell(entry, column, [dict(item)]), column)
         if span is None:
-            problem = f"column '{column}': {shown(dict(item))}: '{document}' has no such text"
+            problem = f"column '{column}': {quote(dict(item))}: '{document}' has no such text"
             raise entry.error(problem, allowed="a span of a document of the corpus")
         return span
 

@@ -29,7 +29,7 @@ from ragbench.data.files.printed_lists import (
 from ragbench.data.files.rows import ID_ALLOWED, Entry, encode_spaces, id_problem
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types import Document
 from ragbench.types.display import counted
 from ragbench.types.ids import id_text, whole_text
@@ -319,7 +319,7 @@ class GoldIds:
             return [*chain.from_iterable(self._of_list(entry, column, group) for group in values)]
         # an empty object in a list has lost its id: `[{}]` is not the empty list
         if len(are_objects) > 1 or is_nested or {} in values:
-            raise self._error(entry, column, shown(list(values)))
+            raise self._error(entry, column, quote(list(values)))
         pairs: list[tuple[str, int | None]] = []
         for item in values:
             pairs += self._items(entry, column, item, top=False)
@@ -355,7 +355,7 @@ class GoldIds:
         if text in self.listed:
             return [(self._whole(entry, column, text), None)]
         if top and is_marked(text):
-            raise self._error(entry, column, f"{shown(text)} has an unmatched quote or bracket")
+            raise self._error(entry, column, f"{quote(text)} has an unmatched quote or bracket")
         by_comma = pieces_of(text, COMMAS)
         if len(by_comma) > 1 and ((top and self.is_of_ids) or any(map(self._is_name, by_comma))):
             ids = []
@@ -368,7 +368,7 @@ class GoldIds:
         try:
             return [(self._whole(entry, column, word), None) for word in split_words(text)]
         except ValueError as error:
-            raise self._error(entry, column, f"{shown(text)} {error}") from error
+            raise self._error(entry, column, f"{quote(text)} {error}") from error
 
     def _whole(self, entry: Entry, column: str, text: str) -> str:
         """Return `7.0` as `7` beside that id; raise a `DataError` for a number that lost digits."""
@@ -379,7 +379,7 @@ class GoldIds:
             digits = whole_text(text)
             return digits if digits in self.listed or self._is_name(digits) else text
         except ValueError as error:
-            raise self._error(entry, column, f"{shown(text)} {error}") from error
+            raise self._error(entry, column, f"{quote(text)} {error}") from error
 
     def _error(self, entry: Entry, column: str, problem: str, hint: str = "") -> DataError:
         """Return, not raise, the error about a cell with the allowed forms."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from ragbench.data.files.fields import parse_cell
 from ragbench.data.files.gold import GoldIds, without_hop_mark
 from ragbench.data.files.rows import Entry
-from ragbench.registry import shown
 from ragbench.types import Document, Span
 from ragbench.types.ids import id_text
 from ragbench.types.lookups import index_by_id
@@ -49,21 +48,21 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
     # a single object is a list of one: tables of one span per row are written so
     for item in value if isinstance(value, (list, tuple)) else [value]:
         fields: Mapping[str, Any] = item if isinstance(item, Mapping) else {}
-        quote = fields.get("quote")
+        quoted = fields.get("quote")
         start: Any = fields.get("start")
         end: Any = fields.get("end")
         # the exact type, as True is an int; an empty span has no character to hold
         is_place = type(start) is type(end) is int and 0 <= start < end
         place = (start, end) if is_place else None
-        text = quote if isinstance(quote, str) and quote.strip() else None
+        text = quoted if isinstance(quoted, str) and quoted.strip() else None
         # wrong positions are an error also beside a quote: to ignore them would hide a mistake
         has_gold = place is not None or (text is not None and start is end is None)
         if not has_gold:
-            raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS)
+            raise entry.error(f"column '{column}': {quote(item)}", allowed=_FORMS)
         try:
             name = id_text(fields.get("document"))
         except ValueError as error:
-            raise entry.error(f"column '{column}': {shown(item)}", allowed=_FORMS) from error
+            raise entry.error(f"column '{column}': {quote(item)}", allowed=_FORMS) from error
         yield WrittenSpan(fields, name, place, text)
 
 

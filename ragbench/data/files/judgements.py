@@ -22,7 +22,7 @@ from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_jsonl
 from ragbench.data.files.run_forms import is_json, read_nested
 from ragbench.data.files.trec_text import read_integers, separators
 from ragbench.errors import DataError
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.types import IntArray, Qrels, tables
 from ragbench.types.byte_ids import ByteIds, TextIds, joined_bytes, keep_freed_memory, query_keys
 from ragbench.types.checks import LARGEST_GRADE
@@ -362,7 +362,7 @@ def read_nugget_lines(paths: Iterable[Path]) -> Iterator[tuple[Entry, str, tuple
         facts: list[tuple[str, str]] = [(nugget.text, nugget.importance) for nugget in nuggets]
         counts = Counter(text.strip() for text, _ in facts)
         if (text := next((t for t, n in counts.items() if not t or n > 1), None)) is not None:
-            problem = f"nugget {shown(text)} is empty or repeated"
+            problem = f"nugget {quote(text)} is empty or repeated"
             raise entry.error(problem, allowed="each nugget once, as text")
         if facts != facts_by_query.setdefault(query, facts):
             allowed = "the same nuggets, in the same order, on every line of a query"

@@ -28,7 +28,7 @@ from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.files.tables import find_table, find_tables, read_all_splits, read_table
 from ragbench.data.loaders import base
 from ragbench.errors import DataError
-from ragbench.registry import Option, nearest, shown
+from ragbench.registry import Option, nearest, quote
 from ragbench.types import Collection, Query
 from ragbench.types.documents import record_ids
 from ragbench.types.lookups import omit_empty, select_keys
@@ -218,7 +218,7 @@ def read_answers(path: Path, query_ids: Sequence[str]) -> dict[str, list[str]]:
         value = entry.field("answers")
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise entry.error(f"'answers' is {shown(value)}", allowed="a list of texts")
+            raise entry.error(f"'answers' is {quote(value)}", allowed="a list of texts")
         answers[query_id] = texts
     names = set(query_ids)
     missing = []

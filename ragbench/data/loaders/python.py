@@ -30,7 +30,7 @@ from ragbench.data.loaders.beir import Beir, is_beir
 from ragbench.data.loaders.records import RecordTable
 from ragbench.errors import AdapterError, DataError, OptionError, Phrase, RagbenchError
 from ragbench.records.codec import kind
-from ragbench.registry import PYTHON, adapt, nearest, shown
+from ragbench.registry import PYTHON, adapt, nearest, quote
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 from ragbench.types.checks import text_keys
 from ragbench.types.conversation import read_tool_calls, read_turns, turn_without_reasoning
@@ -170,7 +170,7 @@ def collection_of(
             entries.append(Entry(file, None, row, record=f"row {number}"))
     else:
         allowed = "a path, a data frame, a list of mappings, {queries, documents, ...}, Collection"
-        raise OptionError("dataset", "data", Phrase(shown(value)), allowed)
+        raise OptionError("dataset", "data", Phrase(quote(value)), allowed)
     table = RecordTable(entries, columns=columns, corpus=corpus, file=file, reasoning=reasoning)
     return base.finish_collection(table.collection(), None)
 

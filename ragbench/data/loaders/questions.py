@@ -31,7 +31,7 @@ from ragbench.data.files.gold_spans import SpanReader
 from ragbench.data.files.pages import GoldPages, Page, file_name, read_page
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types import Answered, Document, Query, Span, ToolCall
 from ragbench.types.forbidden import NOTHING_FORBIDDEN, Forbidden
 from ragbench.types.lookups import omit_keys, select_in_order
@@ -510,7 +510,7 @@ class GoldColumns:
         numbers = _page_numbers(entry, self.columns["page"]) if grades else []
         if len(numbers) not in (1, len(grades)) or None in numbers:
             column = self.columns["page"]
-            problem = f"column '{column}': {shown(entry.values.get(column))}"
+            problem = f"column '{column}': {quote(entry.values.get(column))}"
             raise entry.error(problem, allowed="the number of a page, or one for each gold file")
         of_pages, alternatives = dict[str, int](), dict[str, str]()
         numbers = numbers if len(numbers) == len(grades) else numbers * len(grades)

@@ -25,7 +25,7 @@ from ragbench.data.files.rows import ID_ALLOWED, Entry, id_problem, read_jsonl
 from ragbench.data.loaders.base import SplitOption, finish_collection, parse_split
 from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import kind
-from ragbench.registry import Option, OptionSet, nearest, shown
+from ragbench.registry import Option, OptionSet, nearest, quote
 from ragbench.types.json_fields import Record
 from ragbench.types.records import AnswerJudgements, AnswerLength
 
@@ -255,7 +255,7 @@ def _check_references(entry: Entry, references: Sequence[str]) -> None:
     ids = set[str]()
     for name in references:
         if reason := id_problem(name):
-            raise entry.error(f"reference {shown(name)} {reason}", allowed=ID_ALLOWED)
+            raise entry.error(f"reference {quote(name)} {reason}", allowed=ID_ALLOWED)
         if name in ids:
             raise entry.error(f"reference '{name}' is repeated", allowed="each reference once")
         ids.add(name)
@@ -272,7 +272,7 @@ def _positions(
         elif isinstance(citation, int) and 0 <= citation < len(references):
             positions.append(citation)
         else:
-            problem = f"answer.{number}: citation {shown(citation)} is no reference"
+            problem = f"answer.{number}: citation {quote(citation)} is no reference"
             last = len(references) - 1
             allowed = f"a position from 0 to {last}, or an id of references" if last >= 0 else "[]"
             raise entry.error(problem, allowed=allowed)
@@ -332,9 +332,9 @@ def _left_out(
     files = ", ".join(path.name for path in paths)
     if len(unknown) == len(judged):
         raise DataError(
-            f"judges no {noun} of the answers, but {', '.join(map(shown, unknown[:_LISTED]))}",
+            f"judges no {noun} of the answers, but {', '.join(map(quote, unknown[:_LISTED]))}",
             file=paths[0],
-            allowed=f"a {noun} such as {shown(next(iter(names)))}",
+            allowed=f"a {noun} such as {quote(next(iter(names)))}",
             nearest=nearest(unknown[0], names),
         )
     return [f"{files}: {counted(len(unknown), noun)} without an answer left out"]

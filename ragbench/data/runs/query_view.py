@@ -29,7 +29,7 @@ from ragbench.errors import DataError
 from ragbench.records import manifest
 from ragbench.records.causes import AnswerCause, CauseRow
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.types import Document, FloatArray, Run, Span
 from ragbench.types.byte_ids import TextIds
 from ragbench.types.display import short_repr
@@ -274,7 +274,7 @@ class QueryViews:
             raise self._no_query_error(text)
         if len(queries) > 1:
             some = ", ".join(queries[:5]) + (", ..." if len(queries) > 5 else "")
-            problem = f"{shown(text)} stands in {len(queries)} questions: {some}"
+            problem = f"{quote(text)} stands in {len(queries)} questions: {some}"
             allowed = "the id of a query, or words that one question alone has"
             raise DataError(problem, file=self.folder, allowed=allowed)
         return queries[0]
@@ -372,7 +372,7 @@ class QueryViews:
         allowed = f"one of {len(self.ids)} ids ({some}), a row number, or a part of a question"
         near = nearest(query, self.ids)
         return DataError(
-            f"no query {shown(query)}", file=self.folder, allowed=allowed, nearest=near
+            f"no query {quote(query)}", file=self.folder, allowed=allowed, nearest=near
         )
 
     @cached_property

@@ -24,7 +24,7 @@ from ragbench.records.codec import from_file, from_lines
 from ragbench.records.comparison import Comparisons, no_comparisons
 from ragbench.records.manifest import Manifest, MetadataRow
 from ragbench.records.summary import Summary
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.types import FloatArray
 from ragbench.types.byte_ids import distinct
 from ragbench.types.display import counted
@@ -87,7 +87,7 @@ def unfit_names(systems: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         file = file_name(name)
         size = len(file.encode("utf-8", "surrogatepass"))
         if size > LONGEST_NAME:
-            reason = f"{shown(name)} is too long for a file: {size} bytes"
+            reason = f"{quote(name)} is too long for a file: {size} bytes"
             yield name, reason, f"at most {LONGEST_NAME}"
         if _RESERVED.fullmatch(file):
             yield name, f"'{name}' is no name of a file on Windows", "another name"
@@ -374,7 +374,7 @@ def _read_pointer(path: Path) -> Path:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read: {error}", file=path, allowed=_POINTER) from error
     if name == LATEST or not re.fullmatch(r"\.*[A-Za-z0-9_-][A-Za-z0-9_.-]*", name):
-        raise DataError(f"found {shown(name)}", file=path, line=1, allowed=_POINTER)
+        raise DataError(f"found {quote(name)}", file=path, line=1, allowed=_POINTER)
     return path.parent / name
 
 

@@ -28,7 +28,7 @@ from ragbench.records.manifest import (
     TextRow,
 )
 from ragbench.records.summary import Summary
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
@@ -142,7 +142,7 @@ def _id_in(line: bytes, key: str, path: Path, number: int) -> str:
     try:
         return str(load_json(line)[key])
     except (ValueError, KeyError, TypeError) as error:
-        text = shown(line.decode("utf-8", "backslashreplace").rstrip())
+        text = quote(line.decode("utf-8", "backslashreplace").rstrip())
         reason = f"no JSON ({error})" if isinstance(error, ValueError) else f"no '{key}' in it"
         problem = f"not a line that a run writes, {reason}: {text}"
         allowed = "the file as it was written: copy the run folder again, or run again"
@@ -323,7 +323,7 @@ def read_cause_rows(path: Path) -> dict[str, dict[str, tuple[CauseRow, ...]]]:
             continue
         if number == 1 or len(cells) != len(columns) or not _is_cause_row(cells):
             allowed = f"{', '.join(columns)}; a cause is one of {', '.join(CAUSES)}"
-            raise DataError(shown(",".join(cells)), file=path, line=number, allowed=allowed)
+            raise DataError(quote(",".join(cells)), file=path, line=number, allowed=allowed)
         system, query, cause, why, unsupported, *sample = cells
         row = CauseRow(
             system=system,

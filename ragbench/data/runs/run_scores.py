@@ -39,7 +39,7 @@ from ragbench.records.columns import CAUSES_BY_WORD, bounded, column_of
 from ragbench.records.manifest import UnscoredRow
 from ragbench.records.score import BaselineFile, BaselineScore, BaselineSystem, Kind
 from ragbench.records.summary import SystemSummary
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 from ragbench.types.display import counted
 from ragbench.types.lookups import index_positions, omit_none, select_in_order
@@ -109,7 +109,7 @@ class _ScoreReader:
         for number, row in from_lines(path, UnscoredRow, allowed):
             key = (row.system, row.measure)
             if row.cause not in words:
-                problem = f"not a cause: {shown(row.cause)}"
+                problem = f"not a cause: {quote(row.cause)}"
                 raise DataError(problem, file=path, line=number, allowed=allowed)
             if row.sample is None:
                 self._causes[key][row.query_id] = words[row.cause]

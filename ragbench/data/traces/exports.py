@@ -31,7 +31,7 @@ from ragbench.data.traces.spans import (
     to_text,
 )
 from ragbench.json_yaml import load_yaml
-from ragbench.registry import shown
+from ragbench.registry import quote
 from ragbench.types import Usage
 
 # Part of a span -> the paths at which it may lie.
@@ -162,7 +162,7 @@ def _objects(entry: Entry, value: Json) -> list[Tree]:
     """Return a list of objects of an export; [] for null, a `DataError` for anything else."""
     items = [] if value is None else value
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        raise entry.error(f"found {shown(value)}", allowed="a list of objects, as OTLP exports it")
+        raise entry.error(f"found {quote(value)}", allowed="a list of objects, as OTLP exports it")
     return items
 
 
@@ -194,7 +194,7 @@ def _any_value(entry: Entry, value: Json) -> Json:
     try:
         return int(inner)  # protobuf writes 64-bit integers as texts
     except (TypeError, ValueError, OverflowError):
-        raise entry.error(f"intValue {shown(inner)}", allowed="an integer") from None
+        raise entry.error(f"intValue {quote(inner)}", allowed="an integer") from None
 
 
 def read_mlflow(entries: Iterable[Entry]) -> Iterator[TraceSpan]:

@@ -69,7 +69,8 @@ class GoldFacts:
         """
         if self.qrels is None:
             return {}
-        relevant, least = {}, self.rules.relevant
+        relevant: dict[str, list[str]] = {}
+        least = self.rules.relevant
         for query, grades in self.qrels.by_query.items():
             # a stable sort: documents of one grade keep their order
             best_first = sorted(grades.items(), key=lambda pair: -pair[1])

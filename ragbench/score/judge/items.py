@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypedDict
 from msgspec import structs
 
 from ragbench.errors import DataError
-from ragbench.registry import nearest, shown
+from ragbench.registry import nearest, quote
 from ragbench.score.judge.base import JudgedItem, Rubric, missing_verdict
 from ragbench.types import Document, ToolCall, Turn
 from ragbench.types.conversation import Entries, Fail, read_tool_calls, read_turns
@@ -97,7 +97,7 @@ def _texts(place: str, row: Mapping[str, Any], name: str) -> list[str] | None:
         text = getattr(part, "full_text", getattr(part, "page_content", part))
         text = part.get("text") if isinstance(part, Mapping) else text
         if not isinstance(text, str):
-            problem = f"'{name}' holds {shown(part)}"
+            problem = f"'{name}' holds {quote(part)}"
             raise DataError(problem, record=place, allowed="texts, {id, text}, Document")
         texts.append(text)
     return texts
@@ -116,7 +116,7 @@ def _nugget(place: str, value: object) -> Nugget:
         if importance in IMPORTANCES and assignment in (None, *ASSIGNMENTS):
             return Nugget(fields["text"], importance, assignment)
     allowed = f"importance ({', '.join(IMPORTANCES)}), assignment ({', '.join(ASSIGNMENTS)})"
-    problem = f"'nuggets' holds {shown(value)}"
+    problem = f"'nuggets' holds {quote(value)}"
     raise DataError(problem, record=place, allowed=f"mappings of text, {allowed}")
 
 
@@ -229,7 +229,7 @@ def _read_item(place: str, row: Mapping[str, Any], reasoning: Reasoning) -> Judg
             raise DataError(f"{place} has '{key}'", allowed=allowed, nearest=close)
     for name in ("question", "answer", "other"):
         if not isinstance(value := row.get(name), str | None):
-            problem = f"'{name}' is {shown(value)}"
+            problem = f"'{name}' is {quote(value)}"
             raise DataError(problem, record=place, allowed="a text, or None")
     answers = {}
     for name in ("answer", "other"):

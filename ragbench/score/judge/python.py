@@ -156,7 +156,7 @@ def missing_members(judge: object) -> str | None:
         ("options", Mapping, "a mapping"),
     ):
         if not isinstance(value := getattr(judge, name), kind):
-            return f"has the {name} {registry.shown(value)}, allowed: {allowed}"
+            return f"has the {name} {registry.quote(value)}, allowed: {allowed}"
     return None
 
 
@@ -176,12 +176,12 @@ def read_verdict(value: object) -> Verdict:
     if isinstance(value, Verdict):
         if _is_score(value.score) or (value.score is None and value.status != "scored"):
             return value
-        problem = f"found a Verdict with score {registry.shown(value.score)}"
+        problem = f"found a Verdict with score {registry.quote(value.score)}"
         raise AdapterError(f"{problem}, allowed: {_RETURNS}")
     score: Any  # told apart by the next lines
     score, reason = value if isinstance(value, tuple) and len(value) == 2 else (value, "")
     if not _is_score(score) or not isinstance(reason, str):
-        raise AdapterError(f"found {registry.shown(value)}, allowed: {_RETURNS}")
+        raise AdapterError(f"found {registry.quote(value)}, allowed: {_RETURNS}")
     return Verdict(float(score), reasoning=reason)
 
 
@@ -243,7 +243,7 @@ def judge_maker(target: Any, name: str = "") -> Any:
         return _maker(target, [], lambda: target, is_judge=True)
     if not callable(target):
         allowed = f"a class with judge(item, rubric), or a function of {', '.join(INPUTS)}"
-        raise DataError(f"'{name}' is {registry.shown(target)}", allowed=allowed)
+        raise DataError(f"'{name}' is {registry.quote(target)}", allowed=allowed)
     open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     signature = inspect.signature(target)
     parameters = []

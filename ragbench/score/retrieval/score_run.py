@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ragbench.errors import AdapterError, DataError, OptionError
 from ragbench.records.score import RunCounts
-from ragbench.registry import Option, OptionSet, check_values, declared_options, shown
+from ragbench.registry import Option, OptionSet, check_values, declared_options, quote
 from ragbench.score.base import ROUNDING
 from ragbench.score.retrieval import base
 from ragbench.score.retrieval.found import MetGold
@@ -538,7 +538,7 @@ def _scored(measure: Measure, record: Any, n_queries: int) -> tuple[FloatArray, 
     except (TypeError, ValueError):  # lists of unequal lengths, or objects that are no numbers
         pass
     if values.shape != (n_queries,):
-        value = shown(result)
+        value = quote(result)
         if isinstance(result, np.ndarray):
             value = f"an array of {result.dtype} with shape {result.shape}"
         allowed = f"one number per query, shape ({n_queries},), NaN for no value"
