@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ragbench.data.files.fields import parse_cell
 from ragbench.data.files.gold import GoldIds, without_hop_mark
 from ragbench.data.files.rows import Entry
+from ragbench.registry import quote
 from ragbench.types import Document, Span
 from ragbench.types.ids import id_text
 from ragbench.types.lookups import index_by_id
