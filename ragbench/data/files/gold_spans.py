@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ragbench import registry
 from ragbench.data.files.fields import parse_cell
 from ragbench.data.files.gold import GoldIds, without_hop_mark
 from ragbench.data.files.rows import Entry
-from ragbench.registry import quote
 from ragbench.types import Document, Span
 from ragbench.types.ids import id_text
 from ragbench.types.lookups import index_by_id
@@ -59,11 +59,13 @@ def read_written_spans(entry: Entry, column: str) -> Iterator[WrittenSpan]:
         # wrong positions are an error also beside a quote: to ignore them would hide a mistake
         has_gold = place is not None or (text is not None and start is end is None)
         if not has_gold:
-            raise entry.error(f"column '{column}': {quote(item)}", allowed=_FORMS)
+            raise entry.error(f"column '{column}': {registry.quote(item)}", allowed=_FORMS)
         try:
             name = id_text(fields.get("document"))
         except ValueError as error:
-            raise entry.error(f"column '{column}': {quote(item)}", allowed=_FORMS) from error
+            raise entry.error(
+                f"column '{column}': {registry.quote(item)}", allowed=_FORMS
+            ) from error
         yield WrittenSpan(fields, name, place, text)
 
 
