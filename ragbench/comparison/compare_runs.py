@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.causes import flow_of
-from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.differences import compare_systems, doubtful_intervals
 from ragbench.comparison.matching import QUERY_PARTS, Matching
 from ragbench.comparison.method import Method
 from ragbench.comparison.pairs import PairedScores
@@ -217,7 +217,12 @@ def compare_sources(
         left_out=dict(matching.left_out),
         differing=dict(matching.differing),
         systems=tuple(compared),
-        notes=(*_source_notes(matching.sources), *matching.notes, *_notes_on_few(measures)),
+        notes=(
+            *_source_notes(matching.sources),
+            *matching.notes,
+            *_notes_on_few(measures),
+            *doubtful_intervals(measures),
+        ),
     )
 
 

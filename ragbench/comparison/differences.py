@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain, product
 
@@ -314,3 +314,20 @@ def _compare_slices(pair: PairedScores, slicing: Slicing, method: Method) -> lis
             )
         )
     return rows
+
+
+def doubtful_intervals(measures: Iterable[MeasureComparison]) -> Iterator[str]:
+    """Yield a note for each measure with an interval that cannot be trusted.
+
+    Nearly all queries changed by the same amount, and the score has no bound: a single large change
+    that the sample lacks may make any difference, and no interval can allow for it.
+    """
+    for family in measures:
+        systems = []
+        for row in family.comparisons:
+            if row.rule == "near_constant":
+                systems.append(row.system)
+        if systems:
+            why = "nearly all questions changed by the same amount, and the score has no bound"
+            names = ", ".join(systems)
+            yield f"{family.measure}: do not trust the interval of {names}: {why}"

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.causes import SystemCauses
+from ragbench.comparison.differences import doubtful_intervals
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import baselines, summarize
@@ -90,6 +91,7 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
         notes=(
             *sweep_notes(plan.config, results.fold_choices),
             *_relevance_notes(results),
+            *doubtful_intervals(results.comparisons.measures),
             *results.notes,
         ),
         timing=records.Timing(

@@ -471,6 +471,8 @@ class Drop(PairGate):
             return Decision(verdict="undecided", why=why, facts=facts)
         turned = "" if pairs.sign == 1 else ", lower is better"
         why = f"{facts.change} over {pairs.counted(interval.n)}{turned}"
+        if interval.rule == "near_constant":
+            why += ", an interval not to be trusted (nearly equal changes, a score without a bound)"
         width = pairs.range[1] - pairs.range[0]
         verdict, words = self.verdict_of(interval, width, pairs.decision)
         if verdict != "undecided":

@@ -12,7 +12,7 @@ import ragbench as rb
 from ragbench.comparison.all_pairs import AllPairs
 from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.decisions import decide
-from ragbench.comparison.differences import compare_systems
+from ragbench.comparison.differences import compare_systems, doubtful_intervals
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.systems import summarize
@@ -328,6 +328,19 @@ def test_two_more_tool_calls_on_every_question_are_shown():
     (row,) = family.comparisons
     assert (row.difference, row.rule, row.differs) == (2.0, "near_constant", True)
     assert outcome_of(row, "lower") == "worse"
+    (note,) = doubtful_intervals([family])
+    assert note.startswith("calls: do not trust the interval of thrice: ")
+
+
+def test_an_interval_of_changes_of_several_sizes_is_not_doubtful():
+    facts = {"direction": "lower", "low": 0.0, "high": np.inf}
+    once = system("once", column(np.full(30, 1.0), "calls", **facts))
+    more = system("more", column(np.arange(30) % 6 + 2.0, "calls", **facts))
+
+    (family,) = compare_systems([once, more], "once", Method(resamples=200)).measures
+
+    assert family.comparisons[0].rule == "studentized"
+    assert list(doubtful_intervals([family])) == []
 
 
 def test_300_questions_that_gain_a_hundredth_are_shown_by_letter_and_verdict_alike():

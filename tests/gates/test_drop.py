@@ -429,6 +429,7 @@ def test_the_same_change_on_every_query_decides_without_a_bound(change, verdict)
 
     assert decision.verdict == verdict
     assert decision.facts.rule == "near_constant"
+    assert "not to be trusted" in decision.why
 
 
 def test_nothing_in_common_is_undecided(assert_message):
