@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -27,17 +30,57 @@ def run_command(
 ) -> CompletedProcess[str]:
     """Call `ragbench ARGUMENTS`; exit code, stdout and stderr as `subprocess.run` gives them."""
     words = ["ragbench", *map(str, arguments)]
-
-    def exited() -> int:
-        arguments_before, sys.argv = sys.argv, words
-        try:
-            main()
-        except SystemExit as left:
-            return left.code
-        finally:
-            sys.argv = arguments_before
-
+    exited = partial(_exit_code, words)
     return CompletedProcess(words, *call(exited, cwd=cwd, env=env, stdin=stdin))
+
+
+def run_on_terminal(
+    *arguments: object, width: int, cwd: str | Path = ".", env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Call `ragbench ARGUMENTS` with a terminal as stdout; return the exit code and its text."""
+    import fcntl
+    import pty
+    import termios
+
+    host, client = pty.openpty()
+    fcntl.ioctl(client, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with ThreadPoolExecutor(1) as reader:
+        # a terminal holds some kilobytes that nobody has read
+        text = reader.submit(_read_terminal, host)
+        stream, python_stdout = open(client, "w", encoding="utf-8"), sys.__stdout__
+        try:
+            with stream:
+                sys.__stdout__ = stream  # its width is asked for
+                words = ["ragbench", *map(str, arguments)]
+                code, _, _ = call(partial(_exit_code, words), cwd=cwd, env=env, stdout=stream)
+        finally:
+            sys.__stdout__ = python_stdout
+        return code, text.result().replace("\r\n", "\n")
+
+
+def _read_terminal(host: int) -> str:
+    """Read a terminal until its programs have closed it, and close it."""
+    output = b""
+    with open(host, "rb", buffering=0) as terminal:
+        while True:
+            try:
+                data = terminal.read(65_536)
+            except OSError:  # Linux reports the end of a terminal as an error
+                data = b""
+            if not data:
+                return output.decode("utf-8")
+            output += data
+
+
+def _exit_code(words: list[str]) -> int:
+    """Call the command line with these words; return its exit code."""
+    arguments_before, sys.argv = sys.argv, words
+    try:
+        main()
+    except SystemExit as left:
+        return left.code
+    finally:
+        sys.argv = arguments_before
 
 
 def call(
@@ -46,15 +89,16 @@ def call(
     cwd: str | Path = ".",
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
+    stdout: io.TextIOWrapper | None = None,
 ) -> tuple[int, str, str]:
-    """Call what a program calls; exit code, stdout and stderr."""
+    """Call what a program calls; exit code, stdout and stderr; no stdout if a stream has it."""
     printed, errors = _stream(), _stream()
     secrets_before = secrets._noted
     secrets._noted = {}  # a process knows the secrets of its own config alone
     with _place(Path(cwd).resolve(), os.environ if env is None else env):
         streams = sys.stdin, sys.stdout, sys.stderr
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin)), encoding="utf-8")
-        sys.stdout, sys.stderr = printed, errors
+        sys.stdout, sys.stderr = stdout or printed, errors
         try:
             code = function()
         finally:

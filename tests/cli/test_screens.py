@@ -1,28 +1,24 @@
 """One screen of each command, on terminals of three widths: lines fit, and few are printed.
 
-All commands read the same finished runs, in processes whose standard output is a terminal.
+All commands read the same finished runs, with a terminal as standard output.
 """
 
 import csv
-import fcntl
 import json
 import os
-import pty
 import random
 import re
-import struct
-import subprocess
-import termios
+import shutil
 
 import pytest
 
 from ragbench.types.display import display_width
+from tests.commands import run_command, run_on_terminal
 from tests.conftest import REPOSITORY
 
 pytestmark = [pytest.mark.slow, pytest.mark.costly]
 
 WIDTHS = (60, 80, 120)
-EXAMPLE = REPOSITORY / "datasets" / "example"
 LONG_NAME = "the-retriever-of-the-production-system-with-a-very-long-name"
 LONG_ID = "an-identifier-of-a-question-" + "x" * 90
 JUDGE = {
@@ -61,7 +57,7 @@ def beir(names, limit=None, **blocks):
         for n, name in enumerate(names)
     }
     return {
-        "dataset": {"type": "beir", "path": str(EXAMPLE), "split": "test"},
+        "dataset": {"type": "beir", "path": "example", "split": "test"},
         "retrievers": retrievers,
         "generators": {"extractive": {"type": "extractive", "sentences": 2}},
         "metrics": {"generation": ["contains", "token_f1", "rougeL"]},
@@ -93,12 +89,27 @@ def write_rows(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+def write_example(folder):
+    """Write the first 30 questions of the example collection, and all its documents."""
+    example = REPOSITORY / "datasets" / "example"
+    (folder / "qrels").mkdir(parents=True)
+    ids = {f"q{number:02}" for number in range(1, 31)}
+    shutil.copy(example / "corpus.jsonl", folder)
+    for name, field in (("queries.jsonl", "_id"), ("answers.jsonl", "query_id")):
+        rows = map(json.loads, (example / name).read_text(encoding="utf-8").splitlines())
+        write_rows(folder / name, [row for row in rows if row[field] in ids])
+    head, *lines = (example / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()
+    kept = [head, *(line for line in lines if line.split("\t")[0] in ids)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(kept) + "\n", encoding="utf-8")
+
+
 def write_inputs(folder):
     """Write a config for each kind of run into a folder, with the files that it names."""
+    write_example(folder / "example")
     for name, prefix, share in (("one", "q", 0.6), ("new", "q", 0.3), ("ids", LONG_ID, 0.6)):
         write_rows(folder / f"{name}.jsonl", table_rows(prefix, share))
     (folder / "app.py").write_text(APP, encoding="utf-8")
-    data = {"type": "beir", "path": str(EXAMPLE), "split": "test"}
+    data = {"type": "beir", "path": "example", "split": "test"}
     gate = {"measure": "ndcg@10", "max_drop": 0.05, "system": ["b"], "against": "a"}
     scores = {"generation": ["token_f1"], "judge": JUDGE}
     configs = {
@@ -135,19 +146,13 @@ def write_inputs(folder):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, warm):
+def folder(tmp_path_factory):
     """Return a folder with a finished run of each config, and a labelled sheet of the judge."""
     folder = tmp_path_factory.mktemp("screens")
     environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
 
     def run(*arguments):
-        done = subprocess.run(
-            [warm.folder / "ragbench", *arguments],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = run_command(*arguments, cwd=folder, env=environment)
         assert done.returncode in (0, 1), done.stderr
 
     for name in write_inputs(folder):
@@ -167,35 +172,15 @@ def folder(tmp_path_factory, warm):
 
 
 @pytest.fixture(scope="module")
-def on_terminal(folder, warm):
+def on_terminal(folder):
     """Run a command on a terminal of a width; return its exit code and what it shows."""
 
     def run(line, width, **variables):
-        host, client = pty.openpty()
-        fcntl.ioctl(client, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
         environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             environment.pop(name, None)
-        process = subprocess.Popen(
-            [warm.folder / "ragbench", *line.split()],
-            cwd=folder,
-            env={**environment, "TERM": "xterm-256color", **variables},
-            stdin=client,
-            stdout=client,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(client)
-        output = b""
-        while True:
-            try:
-                data = os.read(host, 65_536)
-            except OSError:  # Linux reports the end of a terminal as an error
-                break
-            if not data:
-                break
-            output += data
-        os.close(host)
-        return process.wait(), output.decode("utf-8").replace("\r\n", "\n")
+        environment |= {"TERM": "xterm-256color", **variables}
+        return run_on_terminal(*line.split(), width=width, cwd=folder, env=environment)
 
     return run
 
