@@ -44,17 +44,16 @@ def run_on_terminal(
 
     host, client = pty.openpty()
     fcntl.ioctl(client, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    python_stdout, words = sys.__stdout__, ["ragbench", *map(str, arguments)]
     with ThreadPoolExecutor(1) as reader:
         # a terminal holds some kilobytes that nobody has read
         text = reader.submit(_read_terminal, host)
-        stream, python_stdout = open(client, "w", encoding="utf-8"), sys.__stdout__
-        try:
-            with stream:
-                sys.__stdout__ = stream  # its width is asked for
-                words = ["ragbench", *map(str, arguments)]
+        with open(client, "w", encoding="utf-8") as stream:
+            sys.__stdout__ = stream  # its width is asked for
+            try:
                 code, _, _ = call(partial(_exit_code, words), cwd=cwd, env=env, stdout=stream)
-        finally:
-            sys.__stdout__ = python_stdout
+            finally:
+                sys.__stdout__ = python_stdout
         return code, text.result().replace("\r\n", "\n")
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 
 from ragbench.config.schema import ExperimentConfig
@@ -56,18 +57,15 @@ class UsedFiles:
     def below(self, root: Path) -> dict[str, Path]:
         """Return path below a folder -> file, of opened files and imported modules; sorted."""
         start = os.path.join(os.path.realpath(root), "")
-        modules = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
-        # a process has thousands of modules in some hundred folders, and `realpath` asks the
-        # system for each part of a path
         folders: dict[str, str] = {}
+        real_files = {_real_path(path, folders) for path in self.paths}
+        for module in [*sys.modules.values()]:
+            if path := getattr(module, "__file__", None):
+                real_files.add(
+                    _real_module(path) if os.path.isabs(path) else os.path.realpath(path)
+                )
         files = {}
-        for path in filter(None, [*self.paths, *modules]):
-            folder, name = os.path.split(os.path.abspath(path))
-            if folder not in folders:
-                folders[folder] = os.path.realpath(folder)
-            file = os.path.join(folders[folder], name)
-            if os.path.islink(file):
-                file = os.path.realpath(file)
+        for file in real_files:
             if file.startswith(start):
                 files[Path(file.removeprefix(start)).as_posix()] = Path(file)
         return dict(sorted(files.items()))
@@ -111,6 +109,25 @@ class UsedFiles:
         for name, file in self.below(root).items():
             if not is_foreign(name) and not any(map(file.is_relative_to, folders)):
                 yield name, file
+
+
+def _real_path(path: str, folders: dict[str, str]) -> str:
+    """Return the real path of a file; `folders` keeps those of folders, each of which is slow."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    file = os.path.join(folders[folder], name)
+    return os.path.realpath(file) if os.path.islink(file) else file
+
+
+# A process has thousands of modules, and each run asks for them several times.
+_MODULE_FOLDERS: dict[str, str] = {}
+
+
+@cache
+def _real_module(path: str) -> str:
+    """Return the real path of the file of a module, which stays where it was imported."""
+    return _real_path(path, _MODULE_FOLDERS)
 
 
 def is_foreign(name: str) -> bool:

@@ -111,6 +111,25 @@ def test_opened_files_and_imported_modules_are_recorded(tmp_path, monkeypatch):
     del sys.modules["seen_module"]
 
 
+def test_a_linked_module_stands_where_its_file_does_and_is_looked_up_once(tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "path").mkdir()
+    (tmp_path / "project" / "seen_module.py").write_text("text = 1\n")
+    (tmp_path / "path" / "seen_module.py").symlink_to(tmp_path / "project" / "seen_module.py")
+    monkeypatch.syspath_prepend(tmp_path / "path")
+    monkeypatch.delitem(sys.modules, "seen_module", raising=False)
+    __import__("seen_module")
+    with watch_files() as used:
+        names = used.below(tmp_path / "project").keys()
+    looked_up = []
+    monkeypatch.setattr(os.path, "islink", lambda path: bool(looked_up.append(path)))
+
+    assert used.below(tmp_path / "project").keys() == names == {"seen_module.py"}
+    # of some thousand modules; files that the latest config opened may be among them
+    assert len(looked_up) <= len(used.paths)
+    del sys.modules["seen_module"]
+
+
 def test_another_program_hides_its_files():
     with watch_files() as used:
         subprocess.run(["git", "--version"], check=True, capture_output=True)
