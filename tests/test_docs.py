@@ -304,6 +304,15 @@ def test_linked_pages_exist(readme, repository):
     assert [link for link in links if not (repository / link).exists()] == []
 
 
+def test_the_changelog_is_short_and_its_links_exist(repository):
+    changelog = (repository / "CHANGELOG.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!http)([^)#]+)", changelog)
+
+    assert len(changelog.splitlines()) <= 80
+    assert len(links) > 20
+    assert [link for link in links if not (repository / link).exists()] == []
+
+
 @pytest.mark.costly
 def test_every_shipped_config_names_the_schema_and_is_valid(
     repository, tmp_path, monkeypatch, capsys
