@@ -392,7 +392,7 @@ def probe_judge(request: Request) -> None:
 def _probe_judges(
     request: Request, scores: Sequence[JudgedScore]
 ) -> tuple[dict[str, dict[str, ProbeResult]], list[str]]:
-    """Judge a sample of answers again by the run's config."""
+    """Judge a sample of answers again; return score -> probe -> result, and a note per judge."""
     run, seed = _with_questions(request.run), request.seed
     judge_names = {score.judge for score in scores}
     config = load_saved(run.folder / "config.yaml", judge_names)

@@ -175,7 +175,7 @@ def match_sources(
     problems = _other_signatures(members, chosen, queries.compared)
     if intersect:
         if left_out or queries.left_out:
-            problems += _of_all_queries(members, chosen)
+            problems += _corpus_problems(members, chosen)
         if refused := queries.refused(least_same):
             raise DataError("\n".join([*refused, *problems]))
     else:
@@ -318,10 +318,10 @@ def _not_of_parts(
     return names
 
 
-def _of_all_queries(
+def _corpus_problems(
     members: Sequence[tuple[ScoredSystems, SystemScores]], measures: Sequence[str]
 ) -> list[str]:
-    """Return a line for each measure that is computed from all queries together; else []."""
+    """Return a problem for each measure that is one number of all queries, such as corpus BLEU."""
     of_corpus = set()
     for _, system in members:
         for name, column in system.columns.items():
@@ -433,10 +433,7 @@ class SameQueries:
         return [*self.lines, reason]
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on the queries that were left out, and on sources without questions.
-
-        The result is None if no query was left out and all questions are known.
-        """
+        """Yield notes on the queries that were left out, and on sources without questions."""
         for part, queries in self.differing.items():
             words = _PARTS[part][0].rpartition(" ")[0]  # without the verb
             yield (

@@ -64,10 +64,10 @@ class RankedRows(NamedTuple):
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def parts(self, rows: IntArray, query: IntArray) -> FloatArray:
-        """Return 1 / (60 + rank), and the score scaled from 0 to 1 within its query, of some rows.
+        """Return 1 / (60 + rank) and the score scaled to 0..1 within its query, in shape (2, n).
 
-        Equal scores of a query are scaled to 0, as in a fusion. `query` has the position of the
-        query of each row. The rows must have scores, and so be no gold documents.
+        Equal scores of a query are scaled to 0, as in a fusion. `rows` are hits, since gold
+        documents have no scores here; `query` has the position of the query of each.
         """
         first = self.starts[query]
         # Hits are best first, so the last hit has the lowest score and no search is needed.
