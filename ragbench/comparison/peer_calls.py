@@ -107,7 +107,7 @@ def read_arguments(
 
 
 def _only(values: Mapping[str, Any]) -> Any:
-    """Return the only value that is not None; None without one, an OptionError for several."""
+    """Return the only value that is not None; None without one. Raises OptionError for several."""
     stated = {}
     for name, value in values.items():
         if value is not None:

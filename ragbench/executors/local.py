@@ -54,10 +54,10 @@ class Local(Executor):
         self._closed = False
 
     def submit(self, pickled: bytes, apply: Apply, block: list[Any]) -> Results:
-        """Start `compute` of a block in a process; a `RuntimeError` after `close`.
+        """Start `compute` of a block in a process and return its future.
 
-        The first block starts the processes: ValueError for an executor without workers. The future
-        of a broken pool raises.
+        The first block starts the processes. Raises RuntimeError after `close`, and ValueError for
+        an executor without workers. The future of a broken pool raises.
         """
         if self._closed:
             raise RuntimeError("the workers were ended")

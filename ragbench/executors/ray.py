@@ -66,10 +66,11 @@ class Ray(base.Executor):
             raise MissingExtra(_OWNER, "ray", "ray")
 
     def submit(self, pickled: bytes, apply: base.Apply, block: list[Any]) -> base.Results:
-        """Start `compute` of a block on an actor; a `RuntimeError` after `close`.
+        """Start `compute` of a block on an actor and return its future.
 
-        The first block connects, and raises AdapterError if no cluster answers, or one with another
-        version; a plain ImportError without Ray, which `check` would have found.
+        The first block connects. Raises RuntimeError after `close`, AdapterError if no cluster
+        answers or one with another version, and ImportError without Ray, which `check` reports
+        first.
         """
         if self._closed:
             raise RuntimeError("the workers were ended")

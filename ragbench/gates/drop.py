@@ -256,8 +256,8 @@ class PairGate(base.MeasureGate):
 
         The decision has both means and the queries that lost most, unless no query was compared.
         Worst queries are at most five, the largest loss first. Undecided if under 80 % of the
-        queries of the baseline are common and unchanged. The pair must have query ids: IndexError
-        for a loss without them.
+        queries of the baseline are common and unchanged. The pair must have query ids. Raises
+        IndexError for a loss without them.
         """
         if not pairs.is_decidable:
             advice = "ask the same questions, or write the baseline again"

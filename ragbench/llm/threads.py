@@ -119,8 +119,8 @@ class LoopThread:
     def iterate(self, values: AsyncGenerator[Value, None]) -> Iterator[Value]:
         """Yield the values of an asynchronous generator; leaving the loop early closes it.
 
-        An exception of the generator is raised here. Without a value, RuntimeError if the caller
-        runs in this loop itself.
+        An exception of the generator is raised here. Raises RuntimeError if the value is missing
+        and the caller runs in this loop itself.
         """
         steps = _Steps(values)
         try:

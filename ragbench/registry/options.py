@@ -212,8 +212,8 @@ class Configured:
     """Base of components that remember the options of their constructor, for `options_of`.
 
     Workers copy a component by these options, and keys of stored items contain them. Only keyword
-    arguments are remembered, as they are. Of a component of this package, their values are checked
-    as in a config: OptionError for a wrong one.
+    arguments are remembered, as they are. Values of a component of this package are checked as in a
+    config. Raises OptionError for a wrong one.
 
     Attributes:
         same_results: Reason why equal calls have equal results, so that a `repeat` tells nothing;

@@ -43,7 +43,7 @@ def _vector(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
-    """Return values as a table; NaN passes, OptionError for an infinity or other dimensions.
+    """Return values as a table; NaN passes. Raises OptionError for an infinity or other dimensions.
 
     The table is (queries, columns) of float64, and may be empty. NumPy raises ValueError for values
     that are no numbers and for rows of unequal lengths.
@@ -59,7 +59,7 @@ def matrix(owner: str, option: str, values: ArrayLike) -> FloatArray:
 
 
 def p_vector(owner: str, p_values: ArrayLike) -> FloatArray:
-    """Return p-values as a vector; NaN passes, OptionError for numbers outside 0..1.
+    """Return p-values as a vector; NaN passes. Raises OptionError for numbers outside 0..1.
 
     OptionError also for other than one dimension; an empty input gives an empty vector.
     """

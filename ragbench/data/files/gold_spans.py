@@ -73,8 +73,8 @@ class SpanReader:
     """Reader of gold spans; each span of a corpus has the text of its document as `quote`.
 
     It is created with the corpus (None without one) and the reader of ids. `read(row, column)`
-    yields (document id, span), with a DataError for an item of another form; `quoted` returns the
-    spans of a quote. None stands for a span or quote that its document, or the corpus, does not
+    yields (document id, span), and raises DataError for an item of another form; `quoted` returns
+    the spans of a quote. None stands for a span or quote that its document, or the corpus, does not
     hold.
     """
 

@@ -121,8 +121,8 @@ class Beir(base.Located):
     def places(self) -> base.Places:
         """Return the places of questions, judgements and gold answers, and the other splits.
 
-        A query in several splits is in the list of each of them. The files are read again: a
-        `DataError` if the split has no file, a line is wrong, or both a file and its .gz exist.
+        A query in several splits is in the list of each of them. The files are read again. Raises
+        DataError if the split has no file, a line is wrong, or both a file and its .gz exist.
         """
         file = find_table(self._path, "queries")
         answers_file = find_file(self._path, "answers.jsonl")

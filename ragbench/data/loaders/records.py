@@ -84,15 +84,15 @@ class TableLoader(base.Previewed, base.Located):
     def preview(self, count: int = 2) -> list[dict[str, Any]]:
         """Return the first `count` rows as they are read, each as part -> value.
 
-        All rows if there are fewer. The file is read again: a `DataError` if it, its columns, the
-        corpus or one of these rows cannot be read, MissingExtra if a format needs an extra.
+        All rows if there are fewer. The file is read again. Raises DataError if it, its columns,
+        the corpus or one of these rows cannot be read, MissingExtra if a format needs an extra.
         """
         return self._rows().preview(count)
 
     def places(self) -> base.Places:
         """Return the place of the first row of each question.
 
-        The file is read again: a `DataError` if it, its columns, the corpus or a row cannot be
+        The file is read again. Raises DataError if it, its columns, the corpus or a row cannot be
         read, MissingExtra if a format needs an extra.
         """
         return base.Places(self._rows().places())
@@ -298,11 +298,11 @@ class HuggingFace(TableLoader):
 class RecordTable:
     """Rows of records with the column of each part; loaders and `collection_of` make it.
 
-    Creating it finds the columns: a DataError if no column has the question, a named one is missing
-    or a part cannot be told. `columns` None takes the usual names, `corpus` None has no documents.
-    `collection` returns the data set, and is called once; `preview` returns the first rows, and
-    `places` where each question stands. Each of them reads the rows, with a DataError for a wrong
-    one.
+    Creating it finds the columns, and raises DataError if no column has the question, a named one
+    is missing or a part cannot be told. `columns` None takes the usual names, `corpus` None has no
+    documents. `collection` returns the data set, and is called once; `preview` returns the first
+    rows, and `places` where each question stands. Each of them reads the rows, and raises DataError
+    for a wrong one.
     """
 
     def __init__(

@@ -353,8 +353,8 @@ class Traces(Previewed):
     ... those of each. Earlier traces of a session are the turns before a question. A failed call is
     a failed answer with its cause; a trace whose roles are not clear is left out and counted.
     `Traces(path="export.jsonl")` is created with the options of `TracesOptions`, and raises
-    OptionError for a wrong `split`. `load` reads the files: DataError if one cannot be read or no
-    trace is clear, OptionError for `columns` without `gold`.
+    OptionError for a wrong `split`. `load` reads the files, and raises DataError if one cannot be
+    read or no trace is clear, OptionError for `columns` without `gold`.
     """
 
     declares = TracesOptions

@@ -57,8 +57,8 @@ class Trec:
 
     Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
     can be scored. `Trec(qrels="qrels.txt", topics="topics.txt")` is created with the options of
-    `TrecOptions`, and raises OptionError for a wrong `split`. `load` reads the files: DataError if
-    one has a wrong line, or the topics lack a judged query.
+    `TrecOptions`, and raises OptionError for a wrong `split`. `load` reads the files, and raises
+    DataError if one has a wrong line, or the topics lack a judged query.
     """
 
     declares = TrecOptions

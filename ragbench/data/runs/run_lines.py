@@ -127,7 +127,7 @@ class Lines:
     def read(self, record_type: type[R], key: str) -> list[R]:
         """Return the lines of an id as records, in the order of the file.
 
-        [] for an unknown id, a `DataError` for a wrong line.
+        An unknown id has []. Raises DataError for a wrong line.
         """
         file, lines = self.path, self.texts(key)
         return [from_line(record_type, text, file=file, line=number) for text, number in lines]

@@ -279,7 +279,7 @@ def choose_baseline(inputs: PlanInputs, systems: Sequence[System]) -> str:
 def n_distractors(control: str | None) -> int:
     """Return the number of distractors of a control; 0 for a control without, and for None.
 
-    `distractors` must have a number: ValueError for the word alone.
+    Raises ValueError for `distractors` without a number.
 
     Example:
         >>> n_distractors("distractors=3"), n_distractors("no_context")

@@ -131,8 +131,9 @@ class LangchainJudge(ModelJudge):
     Temperature, maximum length of replies and retries are set on the chat model itself.
 
     It is created with `client`, the chat model, or with the option `factory`; raises OptionError
-    for neither or both. The factory is called by `check` or at the first request: DataError if it
-    cannot be imported, AdapterError if it fails. `judge_all` returns rubric -> verdict per item.
+    for neither or both. The factory is called by `check` or at the first request, which raises
+    DataError if it cannot be imported, AdapterError if it fails. `judge_all` returns rubric ->
+    verdict per item.
     """
 
     declares = LangchainJudgeOptions

@@ -242,12 +242,12 @@ class LocalClassifier(LocalJudge[Support], Classifier):
 class ServedClassifier(ModelJudge, Classifier):
     """Judge support by a classifier behind a server, or with a chat model that splits claims.
 
-    It is created with options of `ClassifierOptions`: OptionError for a wrong value. Without
-    `base_url` the classifier computes here, and only the splitter is behind a server. The score of
-    `supported` is the largest probability that a passage supports the answer; `faithfulness`, the
-    mean over its claims, needs a splitter. A failed request is a verdict with status `failed`;
-    raises RagbenchError if the user has to act, as for a missing key. `close` closes connections
-    and unloads the model.
+    It is created with options of `ClassifierOptions`, and raises OptionError for a wrong value.
+    Without `base_url` the classifier computes here, and only the splitter is behind a server. The
+    score of `supported` is the largest probability that a passage supports the answer;
+    `faithfulness`, the mean over its claims, needs a splitter. A failed request is a verdict with
+    status `failed`; raises RagbenchError if the user has to act, as for a missing key. `close`
+    closes connections and unloads the model.
     """
 
     declares = ClassifierOptions

@@ -108,9 +108,9 @@ class ModelJudge(llm.Connected, RubricJudge):
     raised. An item that lacks a part of a rubric gets a verdict `not_applicable`.
 
     `connect` returns the client of the models, given the store of replies or None. It is called at
-    the first request or by `check`: OptionError for a missing key, MissingExtra for a missing
-    package. After `close` the judge connects anew. `limits` None means the default limits; `prices`
-    returns the price table. `judge_all` and `judge` return the verdicts.
+    the first request or by `check`, and raises OptionError for a missing key, MissingExtra for a
+    missing package. After `close` the judge connects anew. `limits` None means the default limits;
+    `prices` returns the price table. `judge_all` and `judge` return the verdicts.
 
     Attributes:
         price_share: Price of the requests as a share of the list price; below 1 for batches.

@@ -55,8 +55,8 @@ class ClassificationEndpoint(llm.ChatModel):
 class RoutedModels(llm.ChatModel):
     """Several models behind one engine, chosen by the name of the model in a request.
 
-    `complete` returns the reply of that model: KeyError for another name, CallFailure for a failed
-    call. `identity` joins those of the models.
+    `complete` returns the reply of that model, and raises KeyError for another name, CallFailure
+    for a failed call. `identity` joins those of the models.
 
     Args:
         models: Name -> client.

@@ -129,10 +129,10 @@ Tasks = dict[tuple[str, str, int], "asyncio.Task[llm.StructuredReply]"]
 class Vote:
     """Vote of one model on one item by one rubric, with the replies that it rests on.
 
-    Votes of one model and sample on an item share `tasks`: equal prompts are sent once, so that
-    all rubrics over claims share the split and the verdicts. A failed prompt is not sent again
-    either. A vote belongs to one event loop. `ask` returns the reply to one prompt, `ask_all` those
-    to several: CallFailure for a failed request, RagbenchError if the user has to act.
+    Votes of one model and sample on an item share `tasks`: equal prompts are sent once, so that all
+    rubrics over claims share the split and the verdicts. A failed prompt is not sent again either.
+    A vote belongs to one event loop. `ask` returns the reply to one prompt, `ask_all` the replies
+    to several. They raise CallFailure for a failed request, RagbenchError if the user has to act.
 
     Attributes:
         item: Item with its evidence.
