@@ -183,6 +183,8 @@ class AnswerFacts:
         passages: Number of passages that the generator read; None if that is not known.
         read: Names of the gold among these passages; None if the ranks of the hits decide.
         reads_document: True if another passage of a document with unread gold is among them.
+        unread_answer: Loss of the passage of a gold document that has the gold answer, if another
+            passage of the document is among them; None if nothing tells of one.
         forbidden: Id of the first forbidden passage among them; empty without one.
         holds_answer: True if the passages have the gold answer, by its words or by a judge; None
             if neither was applied.
@@ -202,6 +204,7 @@ class AnswerFacts:
     passages: int | None = None
     read: frozenset[str] | None = None
     reads_document: bool = False
+    unread_answer: Loss | None = None
     forbidden: str = ""
     holds_answer: bool | None = None
     holds_how: str = ""
@@ -402,6 +405,8 @@ def _loss_or_evidence(
     early_loss = _loss_before_reading(ranking, rules, passages, answer, reader)
     if early_loss is not None:
         return early_loss, ""
+    if answer.unread_answer is not None:
+        return answer.unread_answer, ""
     if answer.read is None:
         return None, f"{_first_gold(ranking)}, {reader}"
     rank_of = {document: rank for rank, document in ranking.ranks}

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 
 from ragbench.comparison.cause_rules import RankingFacts
+from ragbench.records.causes import Loss
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Cause, Document, Span
@@ -155,6 +156,46 @@ def find_answer(
         if how:
             return rank, how
     return 0, words.name_target(least)
+
+
+def loss_of_answer(
+    words: GoldWords,
+    documents: Sequence[Document],
+    passages: Sequence[Document],
+    hits: Sequence[Document | None],
+    least: float,
+) -> Loss | None:
+    """Return the loss of a gold answer that stands in a gold document, and in no passage of it.
+
+    Only strong evidence counts: a short gold answer that stands in one of the documents word by
+    word, and of which the passages have too few words. A single word and a digit stand in documents
+    by chance, and sentences in other words: they are no evidence. None without evidence.
+
+    Args:
+        words: Gold answers of the query.
+        documents: Gold documents of which a passage was read.
+        passages: Passages that were read.
+        hits: First hits of the ranking; None for a hit without text, or of another document.
+        least: Share of the words of a gold answer that is enough.
+
+    Example:
+        >>> document = Document("leave.md", "You get 25 days. Leave expires in March.")
+        >>> loss_of_answer(GoldWords(["25 days"], "How much leave?"), [document],
+        ...     [Document("leave.md#1", "Leave expires in March.")], [], 0.5)[:2]
+        ('wrong_passage', 'the gold answer stands in leave.md, in no passage that was read')
+    """
+    if not words.is_distinct:
+        return None
+    if words.share(" ".join(passage.full_text for passage in passages)).reaches(least):
+        return None
+    holders = [document.id for document in documents if words.stand_in(document.full_text)]
+    if not holders:
+        return None
+    reason = f"the gold answer stands in {holders[0]}, in no passage that was read"
+    for rank, hit in enumerate(hits, start=1):
+        if hit is not None and words.stand_in(hit.full_text):
+            return Loss("ranked_too_low", f"{reason}, and in the hit at rank {rank}")
+    return Loss("wrong_passage", reason)
 
 
 def met_gold(facts: Sequence[RankingFacts], unknown_ids: Container[int] = ()) -> MetGold:

@@ -108,7 +108,8 @@ CAUSE_SAYS: Mapping[AnswerCause, str] = {
     "ranked_too_low": "ranked too low: the gold is in the ranking, below what is read",
     "wrong_passage": "wrong passage: the right document was read, and the passage with the gold is "
     "nowhere in the ranking",
-    "not_used": "not used: the gold was read, and the answer is wrong",
+    "not_used": "not used: the gold was read, or only a passage of its document, and the answer "
+    "is wrong",
     "unsupported": "unsupported: the answer is wrong, or cannot be compared with a gold one, and a "
     "judge found that what was read does not support it",
     "refused": "refused: it declines, and nothing says that what it needs was not read",

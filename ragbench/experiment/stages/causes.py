@@ -17,7 +17,7 @@ from ragbench.comparison.answer_verdicts import (
 from ragbench.comparison.cause_rules import AnswerFacts, RankingFacts, cause_of_ranking
 from ragbench.comparison.causes import SystemCauses
 from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
-from ragbench.comparison.gold import met_ranks
+from ragbench.comparison.gold import loss_of_answer, met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.plan.records import Plan, System
@@ -313,4 +313,27 @@ def _with_read_gold(system: _SystemAnswers, row: int, facts: AnswerFacts) -> Ans
         hits = system.ranking.outcomes[row].value
         if hits is None or not {hit.id for hit in hits.documents} & set(names):
             return replace(facts, passages=len(contexts))  # other ids: ranks decide
-    return replace(facts, passages=len(contexts), read=read_ids, reads_document=reads_document)
+    unread = None if query in system.gold.pieces else _unread_answer(system, row, read_ids)
+    return replace(
+        facts,
+        passages=len(contexts),
+        read=read_ids,
+        reads_document=reads_document,
+        unread_answer=unread,
+    )
+
+
+def _unread_answer(system: _SystemAnswers, row: int, read_ids: frozenset[str]) -> Loss | None:
+    """Return the loss of a gold answer that no passage has, of gold documents that were read."""
+    gold, words = system.gold, system.gold.words(row)
+    documents = [gold.plan.corpus[name] for name in sorted(read_ids) if name in gold.plan.corpus]
+    contexts = system.contexts(row)
+    if words is None or not documents or not contexts or gold.answerable[row] is False:
+        return None
+    hits: list[Document | None] = []
+    if system.ranking is not None and system.source.control is None:
+        of_hit = system.ids.get(gold.plan.ids[row], {})
+        for hit in gold.first_passages(system.ranking, row):
+            is_gold = hit is not None and of_hit.get(hit.id, hit.id) in read_ids
+            hits.append(hit if is_gold else None)
+    return loss_of_answer(words, documents, contexts, hits, gold.rules.words)

@@ -224,7 +224,7 @@ class GoldFacts:
     def _meet_answer(self, facts: RankingFacts, row: int, ranking: RetrieverRun) -> RankingFacts:
         """Return the facts of a query without judgements: the rank of its gold answer."""
         words = self._searched_words(row)
-        passages = [] if words is None else self._first_passages(ranking, row)
+        passages = [] if words is None else self.first_passages(ranking, row)
         if words is None or (passages and not any(passages)):
             return facts
         rank, how = find_answer(words, passages, self.rules.words)
@@ -240,7 +240,7 @@ class GoldFacts:
         """Return the documents that hold the gold passage of a query, if none of them is named."""
         return tuple(self.plan.collection.ambiguous_gold.get(query, ()))
 
-    def _first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
+    def first_passages(self, ranking: RetrieverRun, row: int) -> list[Document | None]:
         """Return the hits of a query whose texts are searched, in the order of `answer_hit`."""
         ranked = self._order(ranking).get(self.plan.ids[row], ())
         first = ranked[: self.rules.searched]

@@ -208,6 +208,15 @@ class GoldWords:
         """True if a passage can have a gold answer: it has content words, and is not yes or no."""
         return any(gold.content.size and not gold.is_yes_or_no for gold in self._gold)
 
+    @property
+    def is_distinct(self) -> bool:
+        """True if texts have a short gold answer hardly by chance: it is no word and no digit."""
+        return self.is_short and all(gold.is_distinct for gold in self._by_words)
+
+    def stand_in(self, passage: str) -> bool:
+        """Return True if a passage has a gold answer word by word."""
+        return self._whole.stand_in(passage)
+
     def find_in(self, passage: str, least: float) -> str:
         """Return a phrase on the part of a gold answer in a passage, as subject and verb.
 
@@ -333,6 +342,14 @@ class _GoldAnswer(NamedTuple):
     def is_yes_or_no(self) -> bool:
         """True for one word that hardly any text lacks."""
         return any(self.words.is_equal(word) for word in _YES_OR_NO.values())
+
+    @property
+    def is_distinct(self) -> bool:
+        """True for two content words, or a number of several digits, without a single digit."""
+        # texts have one word by chance, and a small number in words: `three years` for `3 years`
+        parts = [part for number in self.content.numbers for part in number.parts]
+        has_digit = any(len(reading) == 1 for part in parts for reading in part)
+        return not has_digit and (self.content.size > 1 or bool(self.content.numbers))
 
     def is_in(self, words: AnswerWords, declines: bool) -> bool:
         """Return True if a text has the answer word by word."""
