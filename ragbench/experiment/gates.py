@@ -32,7 +32,7 @@ from ragbench.gates.conditions import read_condition
 from ragbench.gates.drop import PairGate
 from ragbench.llm.failures import one_line
 from ragbench.records.codec import to_json
-from ragbench.records.gate import Decision, WorseQuery
+from ragbench.records.gate import ARE_UNDECIDED, Decision, WorseQuery
 from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import question_line, verdict_line
@@ -77,9 +77,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     row_of = index_positions(plan.ids)
     gates = _with_questions(decisions, lambda query: plan.queries[row_of[query]].text)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
-    warning = (
-        f"{n_undecided} of {counted(len(gates), 'gates')} undecided: neither passed nor failed"
-    )
+    warning = f"{n_undecided} of {counted(len(gates), 'gates')} {ARE_UNDECIDED}"
     warnings = (
         *summary.warnings,
         *([warning] if any(gate.level == "warning" for gate in gates) else []),

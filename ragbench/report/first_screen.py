@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 
-from ragbench.records.summary import Summary
+from ragbench.records.comparison import Comparisons
+from ragbench.records.gate import ARE_UNDECIDED, Decision
+from ragbench.records.score import SystemScore
+from ragbench.records.summary import FIRST_TO_FAIL, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import DifferenceCell, Layout, MeasureColumn, ScoreCell, Section
+from ragbench.report.formats import MOST_LINES, fit_screen, render
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.terminal import draw_table
-from ragbench.report.headline import SURE
-from ragbench.report.table import Table, TableCell, TableColumn, label
-from ragbench.types.display import printable
+from ragbench.report.headline import SURE, lost_sentence
+from ragbench.report.table import (
+    Block,
+    Paragraph,
+    Table,
+    TableCell,
+    TableColumn,
+    TableReport,
+    data_table,
+    label,
+)
+from ragbench.types.display import printable, shorten_line
 
 # Sentences on further measures; the page and `--verbose` have all.
 _MOST_SENTENCES = 2
@@ -24,14 +40,185 @@ _LONGEST_BASELINE = 24
 READ_HEAD = "characters read"
 # characters of the name of a row on a terminal
 _LONGEST_NAME = 30
+# counts in the sentence on lost questions
+_MOST_LOSSES = 3
+# lines of one screen, which notes fill
+_MOST_LINES = 14
+# characters of the line of a gate, and of a failure
+_LONGEST_GATE, _LONGEST_FAILURE = 160, 120
+# gates, kinds of failures, and systems with failed items that have words of their own
+_MOST_GATES, _MOST_KINDS, _MOST_SYSTEMS = 3, 3, 4
+# columns of a terminal that is not made wider or narrower
+_USUAL_WIDTH = 80
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Size of one screen.
+
+    Attributes:
+        n_notes: Notes.
+        has_reasons: True for the reasons of gates and three of failures; else for fewer.
+        n_sentences: Results that are not sure.
+        n_rows: Rows of the table; None for all.
+    """
+
+    n_notes: int
+    has_reasons: bool = True
+    n_sentences: int = _MOST_SENTENCES
+    n_rows: int | None = None
+
+
+def one_screen(
+    page: Layout,
+    summary: Summary,
+    comparisons: Comparisons,
+    screen: Screen,
+    last: Sequence[str],
+    run: str | None,
+) -> str:
+    """Return the main results; notes fill one screen, and a line counts what is left out.
+
+    Without room, the reasons of gates become shorter, and results that are not sure are left out,
+    too. The notes on the combinations that were chosen come first, and are never left out.
+
+    Args:
+        page: The content of the report.
+        summary: The run.
+        comparisons: The tests of the run.
+        screen: The terminal.
+        last: Last lines, such as the path of the page.
+        run: Path of the run for the commands that come next; None leaves them out.
+    """
+    table = main_table(page, summary, screen)
+    slices = () if page.slices is None else page.slices.grids
+    lost = lost_sentence(summary, comparisons, most=_MOST_LOSSES)
+    sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
+    lines = [*filter(None, sentences)]
+    if lost and run is not None:
+        lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
+    choices = _choice_notes(summary)
+    remarks, usual_notes = [], []
+    for note in page.notes:
+        if note not in choices:
+            (usual_notes if _is_usual(note) else remarks).append(note)
+    notes = fmt.labelled("note", (*choices, *remarks))
+
+    def report(cut: _Cut) -> TableReport:
+        """Return the screen with some sentences on results, and some notes."""
+        first, *further = result_sentences(page, cut.n_sentences) or [""]
+        blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
+        blocks += brief_alerts(page, has_reasons=cut.has_reasons)
+        blocks += [main_table(page, summary, screen, cut.n_rows) or Paragraph(())]
+        blocks += slices
+        omitted = _omitted(page, table, len(notes) + len(usual_notes) - cut.n_notes)
+        more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
+        ending = Paragraph((*lines, *notes[: cut.n_notes], *more, *last), is_apart=bool(slices))
+        return TableReport((*blocks, ending), data_table((), ()))
+
+    # each system beyond three, and each gate beyond the first, has a line of its own
+    n_rows = 0 if table is None else len(table.rows)
+    n_alerts = sum(gate.verdict != "pass" for gate in page.gates[:_MOST_GATES])
+    n_more = max(0, n_rows - 3) + max(0, n_alerts - 1)
+    # a narrow terminal shows the lines of a usual one, and wraps them
+    usual = replace(screen, width=max(screen.width, _USUAL_WIDTH))
+    cuts = map(report, _cuts(len(notes), len(choices), n_rows))
+    fitting = fit_screen(cuts, usual, min(_MOST_LINES + n_more, MOST_LINES))
+    return render(fitting, "table", screen)
+
+
+def _is_usual(note: str) -> bool:
+    """Return True for a note on columns that all have the names of their parts."""
+    head, _, pairs = note.partition("columns: ")
+    if head or not pairs:
+        return False
+    return all(part == name for part, _, name in (p.partition(" = ") for p in pairs.split(", ")))
+
+
+def _cuts(n_notes: int, n_choices: int, n_rows: int) -> Iterator[_Cut]:
+    """Yield smaller and smaller sizes of a screen."""
+    for n in range(n_notes, n_choices - 1, -1):
+        yield _Cut(n)
+    smallest = _Cut(n_choices, has_reasons=False)
+    for n_sentences in range(_MOST_SENTENCES, -1, -1):
+        smallest = replace(smallest, n_sentences=n_sentences)
+        yield smallest
+    for most in (12, 10, 8, 5):
+        if most < n_rows:
+            smallest = replace(smallest, n_rows=most)
+            yield smallest
+
+
+def alerts(page: Layout) -> Iterator[Block]:
+    """Yield warnings and gates."""
+    # before the tables: a warning may say that their numbers mean nothing
+    yield Paragraph(fmt.labelled("warning", page.warnings), tone="warning")
+    for gate in page.gates:
+        yield Paragraph((_gate_line(gate, gate.why),), tone=gate.verdict)
+
+
+def brief_alerts(page: Layout, *, has_reasons: bool = True) -> Iterator[Block]:
+    """Yield warnings, with a line for each kind of failure, and the first gates without a pass."""
+    failures, others = list[str](), list[str]()
+    for warning in page.warnings:
+        if warning.startswith(FIRST_TO_FAIL):
+            failures.append(warning.removeprefix(FIRST_TO_FAIL))
+        elif not warning.endswith(ARE_UNDECIDED):  # the lines of gates say so
+            others.append(warning)
+    most = _MOST_KINDS if has_reasons else _MOST_KINDS - 1
+    lines = (*others, *fold_failures(failures, most))
+    yield Paragraph(fmt.labelled("warning", lines), tone="warning")
+    gates = []
+    for gate in page.gates:
+        if gate.verdict != "pass":
+            gates.append(gate)
+    # a failed gate counts more than one that needs more questions
+    gates.sort(key=lambda gate: gate.verdict != "fail")
+    for gate in gates[:_MOST_GATES]:
+        line = fmt.first_parts(_gate_line(gate, gate.why), _LONGEST_GATE)
+        if not has_reasons and gate.means is not None:
+            line = _gate_line(gate, " -> ".join(map(fmt.significant, gate.means)))
+        yield Paragraph((line,), tone=gate.verdict)
+    if n_more := len(gates[_MOST_GATES:]):
+        yield Paragraph((f"and {fmt.counted(n_more, 'more gates')} without a pass",))
+
+
+def _gate_line(gate: Decision, why: str) -> str:
+    """Return the verdict on a gate as a line: `gate fail: map >= 0.2 (bm25): it is 0.1`."""
+    # a gate on a judge has no system
+    system = f" ({gate.system})" if gate.system else ""
+    return f"gate {gate.verdict}: {gate.gate}{system}" + (f": {why}" if why else "")
+
+
+def fold_failures(failures: Sequence[str], most: int = _MOST_KINDS) -> Iterator[str]:
+    """Yield the first failure of each frequent kind, with the number of systems that failed alike.
+
+    Failures are alike if their reasons differ in numbers only; the most frequent kinds come first.
+
+    Args:
+        failures: The first failure of each system: `app 'a': ValueError: no such id (query 'q1')`.
+        most: Kinds that have a line.
+    """
+    kinds: dict[str, list[str]] = {}
+    for failure in failures:
+        # between the name of a component and the query
+        reason = (failure.partition("': ")[2] or failure).partition(" (query ")[0]
+        kinds.setdefault(re.sub(r"\d+", "0", reason), []).append(failure)
+    # a sort keeps the order of equals
+    ordered = sorted(kinds.values(), key=lambda alike: -len(alike))
+    for first, *alike in ordered[:most]:
+        also = f" (and {fmt.counted(len(alike), 'systems')} alike)" if alike else ""
+        yield f"{FIRST_TO_FAIL}{shorten_line(first, _LONGEST_FAILURE)}{also}"
+    if others := ordered[most:]:
+        n_systems = fmt.counted(sum(map(len, others)), "systems")
+        yield f"{fmt.counted(len(others), 'other reasons')} in {n_systems}: --verbose"
 
 
 def result_sentences(page: Layout, most: int = _MOST_SENTENCES) -> list[str]:
     """Return the first result, its noise, the counts of gates, and further results.
 
-    These are `most`, and each that is sure; one reason why measures tell nothing follows. Fewer
-    than two are without that reason, and without counts of gates if a gate did not pass, which has
-    a line of its own.
+    These are `most`, and each that is sure; one reason why measures tell nothing follows, unless
+    `most` is less than two. Gates that did not pass have lines of their own in place of a count.
     """
     n_counts = 1 if page.gates else 0
     results = []
@@ -45,27 +232,36 @@ def result_sentences(page: Layout, most: int = _MOST_SENTENCES) -> list[str]:
             sure.append(line)
     leads = filter(None, (page.lead, page.noise_sentence, page.purchase_sentence))
     is_brief = most < _MOST_SENTENCES
-    has_counts = not is_brief or all(gate.verdict == "pass" for gate in page.gates)
+    has_counts = all(gate.verdict == "pass" for gate in page.gates)
     counts = page.headlines[:n_counts] if has_counts else ()
     return [*leads, *counts, *first, *sure, *(() if is_brief else page.silent[:1])]
 
 
-def main_table(page: Layout, summary: Summary, screen: Screen) -> Table | None:
+def main_table(
+    page: Layout, summary: Summary, screen: Screen, most: int | None = None
+) -> Table | None:
     """Return the table of the two main measures with their differences; None without a score.
 
-    Intervals that do not fit the width are left out, those of the second measure first.
+    Intervals that do not fit the width are left out, those of the second measure first. Of more
+    than `most` systems, the baseline and the best ones by the first measure are shown.
     """
     numbers = _main_numbers(page)
     if not numbers:
         return None
     systems = _systems(numbers, summary)
+    if most is not None:
+        shown = sorted(systems, key=partial(_rank, numbers[0]))[:most]
+        # in the order of the run
+        systems.sort(key=lambda names: names not in shown)
     readings = [_characters(names[0], summary) for names in systems]
     longest = _LONGEST_NAME if screen.is_terminal else sys.maxsize
     for n_intervals in (2, 1):
         table = _table(numbers, systems, readings, n_intervals, longest)
         if "" not in draw_table(table, screen):  # an empty line begins a further table
-            return table
-    return _table(numbers, systems, readings, 0, longest)
+            break
+    else:
+        table = _table(numbers, systems, readings, 0, longest)
+    return replace(table, most=most, more="more systems: --verbose")
 
 
 def footnote(table: Table | None, confidence: float) -> str:
@@ -143,6 +339,17 @@ def _characters(name: str, summary: Summary) -> float | None:
     return None
 
 
+def _rank(number: _Number, names: Sequence[str]) -> tuple[int, float]:
+    """Return a key that sorts the baseline first, then the best system by a measure."""
+    place = number.place(names)
+    score = None if place is None else number.column.scores[place].score
+    if place is None or score is None or score.mean is None:
+        return 2, 0.0
+    if number.differences and number.differences[place].outcome == "baseline":
+        return 0, 0.0
+    return 1, score.mean if score.direction == "lower" else -score.mean
+
+
 def _table(
     numbers: Sequence[_Number],
     systems: Sequence[tuple[str, ...]],
@@ -150,7 +357,7 @@ def _table(
     n: int,
     longest: int,
 ) -> Table:
-    """Return the table of all systems; the first `n` measures have intervals."""
+    """Return the table of the first `most` systems; the first `n` measures have intervals."""
     names = [names[0] for names in systems]
     short_names = [_short(name, longest) for name in names]
     if len({*short_names}) < len({*names}):  # two cut names are equal
@@ -195,3 +402,48 @@ def _difference(cells: Sequence[DifferenceCell], place: int | None) -> TableCell
         return TableCell(cell.outcome)
     is_sure = cell.outcome in ("better", "worse") and not cell.needs_correction
     return TableCell(f"{cell.value} {cell.outcome}" if is_sure else cell.value, tone=cell.outcome)
+
+
+def _choice_notes(summary: Summary) -> list[str]:
+    """Return the notes on the combinations of sweeps that were chosen: the first of the run."""
+    n_choices = len(summary.selected) + len({choice.sweep for choice in summary.folds})
+    return [printable(note) for note in summary.notes[:n_choices]]
+
+
+def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
+    """Return the parts that one screen leaves out, in words."""
+    titles = {measure.title for section in page.sections for measure in section.measures}
+    n_shown = 0 if table is None else sum(head in titles for head in table.heads)
+    n_measures = sum(len(section.measures) for section in page.sections) - n_shown
+    n_passed = sum(gate.verdict == "pass" for gate in page.gates)
+    counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}
+    omitted = []
+    for noun, n in counts.items():
+        if n:
+            omitted.append(fmt.counted(n, noun))
+    omitted += ["preferences by pair"] if page.preferences else []
+    return omitted
+
+
+def _failed_line(page: Layout, table: Table | None) -> str:
+    """Return a line with the failed items of each system, in its measure with most; '' if none.
+
+    A measure that the table leaves out is named.
+    """
+    heads = () if table is None else table.heads
+    worst: dict[str, tuple[SystemScore, str]] = {}
+    for section in page.sections:
+        for measure, (place, system) in product(section.measures, enumerate(section.systems)):
+            score = measure.scores[place].score
+            most = worst[system][0].n_failed if system in worst else 0
+            if score is not None and score.n_failed > most:
+                worst[system] = (score, measure.title)
+    parts = []
+    for system, (score, title) in sorted(worst.items(), key=lambda entry: -entry[1][0].n_failed):
+        by = "" if title in heads else f" by {title}"
+        parts.append(f"{score.n_failed} of {system}{by}{fmt.causes(score.failed.items())}")
+    if len(parts) > _MOST_SYSTEMS:
+        n_more = sum(score.n_failed for score, _ in worst.values())
+        parts = [*parts[: _MOST_SYSTEMS - 1], "..."]
+        return f"failed: {n_more} of {len(worst)} systems: {', '.join(parts)}"
+    return f"failed: {', '.join(parts)}" if parts else ""

@@ -5,27 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import product, starmap
 
 from msgspec import structs
 
 from ragbench import errors
 from ragbench.records.comparison import Comparisons
-from ragbench.records.score import SystemScore
 from ragbench.records.summary import RunCost, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Layout, Section
 from ragbench.report.causes import cause_tables, with_causes
 from ragbench.report.ci import worst_line
-from ragbench.report.first_screen import (
-    footnote,
-    main_table,
-    next_commands,
-    result_sentences,
-)
-from ragbench.report.formats import MOST_LINES, fit_screen, render
+from ragbench.report.first_screen import alerts, brief_alerts, one_screen
+from ragbench.report.formats import render
 from ragbench.report.formats.base import Screen
-from ragbench.report.headline import lost_sentence, verdict_of
+from ragbench.report.headline import verdict_of
 from ragbench.report.layout import lay_out
 from ragbench.report.sections import difference_table, score_cell, score_table
 from ragbench.report.table import (
@@ -51,14 +44,6 @@ COLUMNS = (
     *("baseline", "difference", "difference_low", "difference_high", "p_adjusted", "verdict"),
 )
 GATE_HEADS = ("verdict", "gate", "system", "why")
-# counts in the sentence on lost questions of one screen
-_MOST_LOSSES = 3
-# lines of one screen, which notes fill
-_MOST_LINES = 14
-# characters of the line of a gate on one screen
-_LONGEST_GATE = 160
-# columns of a terminal that is not made wider or narrower
-_USUAL_WIDTH = 80
 
 
 def score_report(summary: Summary, comparisons: Comparisons) -> TableReport:
@@ -236,7 +221,7 @@ def render_terminal(
     costs = [cost] if cost else []
     last = [f"report: {printable(report)}"] if report else []
     if not head and not verbose:
-        return _one_screen(page, summary, comparisons, screen, [*costs, *last], run)
+        return one_screen(page, summary, comparisons, screen, [*costs, *last], run)
     blocks = list(_first_blocks(page, verbose=verbose))
     if not head:
         blocks.append(Paragraph((f"{page.name}: {page.subject}",)))
@@ -248,61 +233,6 @@ def render_terminal(
 def _draw(blocks: Sequence[Block], screen: Screen) -> str:
     """Return blocks as a terminal shows them."""
     return render(TableReport(tuple(blocks), data_table(COLUMNS, ())), "table", screen)
-
-
-def _one_screen(
-    page: Layout,
-    summary: Summary,
-    comparisons: Comparisons,
-    screen: Screen,
-    last: Sequence[str],
-    run: str | None,
-) -> str:
-    """Return the main results; notes fill one screen, and a line counts what is left out.
-
-    Without room, results that are not sure are left out, too. The notes on the combinations that
-    were chosen come first, and are never left out.
-    """
-    table = main_table(page, summary, screen)
-    slices = () if page.slices is None else page.slices.grids
-    lost = lost_sentence(summary, comparisons, most=_MOST_LOSSES)
-    sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
-    lines = [*filter(None, sentences)]
-    if lost and run is not None:
-        lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
-    choices = _choice_notes(summary)
-    remarks = []
-    for note in page.notes:
-        if note not in choices:
-            remarks.append(note)
-    notes = fmt.labelled("note", (*choices, *remarks))
-
-    def report(n_sentences: int, n_notes: int) -> TableReport:
-        """Return the screen with some sentences on results, and some notes."""
-        first, *further = result_sentences(page, n_sentences) or [""]
-        blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
-        blocks += _alerts(page, verbose=False)
-        blocks += [] if table is None else [table]
-        blocks += slices
-        omitted = _omitted(page, table, len(notes) - n_notes)
-        more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
-        ending = Paragraph((*lines, *notes[:n_notes], *more, *last), is_apart=bool(slices))
-        return TableReport((*blocks, ending), data_table(COLUMNS, ()))
-
-    cuts = [(2, n_notes) for n_notes in range(len(notes), len(choices) - 1, -1)]
-    cuts += [(1, len(choices)), (0, len(choices))]
-    # each system beyond three has a line of its own
-    n_more = 0 if table is None else max(0, len(table.rows) - 3)
-    # a narrow terminal shows the lines of a usual one, and wraps them
-    usual = replace(screen, width=max(screen.width, _USUAL_WIDTH))
-    fitting = fit_screen(starmap(report, cuts), usual, min(_MOST_LINES + n_more, MOST_LINES))
-    return render(fitting, "table", screen)
-
-
-def _choice_notes(summary: Summary) -> list[str]:
-    """Return the notes on the combinations of sweeps that were chosen: the first of the run."""
-    n_choices = len(summary.selected) + len({choice.sweep for choice in summary.folds})
-    return [printable(note) for note in summary.notes[:n_choices]]
 
 
 def cost_line(cost: RunCost) -> str:
@@ -363,21 +293,7 @@ def _first_blocks(page: Layout, *, verbose: bool) -> Iterator[Block]:
     first, *headlines = filter(None, (page.lead, page.lost, *noise, *page.headlines))
     yield Paragraph((first,), tone="title")
     yield Paragraph(tuple(headlines))
-    yield from _alerts(page, verbose=verbose)
-
-
-def _alerts(page: Layout, *, verbose: bool) -> Iterator[Block]:
-    """Yield warnings and gates; without `verbose`, no gate that passed."""
-    # before the tables: a warning may say that their numbers mean nothing
-    yield Paragraph(fmt.labelled("warning", page.warnings), tone="warning")
-    for gate in page.gates:
-        if verbose or gate.verdict != "pass":
-            text = f"gate {gate.verdict}: {gate.gate}"
-            # a gate on a judge has no system
-            text += f" ({gate.system})" if gate.system else ""
-            text += f": {gate.why}" if gate.why else ""
-            line = text if verbose else fmt.first_parts(text, _LONGEST_GATE)
-            yield Paragraph((line,), tone=gate.verdict)
+    yield from alerts(page) if verbose else brief_alerts(page)
 
 
 def _whole(page: Layout, summary: Summary) -> Iterator[Block]:
@@ -397,38 +313,3 @@ def _whole(page: Layout, summary: Summary) -> Iterator[Block]:
     yield from () if page.slices is None else page.slices.grids
     yield Legend(page.legend)
     yield Paragraph(fmt.labelled("note", page.notes), is_apart=True)
-
-
-def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
-    """Return the parts that one screen leaves out, in words."""
-    titles = {measure.title for section in page.sections for measure in section.measures}
-    n_shown = 0 if table is None else sum(head in titles for head in table.heads)
-    n_measures = sum(len(section.measures) for section in page.sections) - n_shown
-    n_passed = sum(gate.verdict == "pass" for gate in page.gates)
-    counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}
-    omitted = []
-    for noun, n in counts.items():
-        if n:
-            omitted.append(fmt.counted(n, noun))
-    omitted += ["preferences by pair"] if page.preferences else []
-    return omitted
-
-
-def _failed_line(page: Layout, table: Table | None) -> str:
-    """Return a line with the failed items of each system, in its measure with most; '' if none.
-
-    A measure that the table leaves out is named.
-    """
-    heads = () if table is None else table.heads
-    worst: dict[str, tuple[SystemScore, str]] = {}
-    for section in page.sections:
-        for measure, (place, system) in product(section.measures, enumerate(section.systems)):
-            score = measure.scores[place].score
-            most = worst[system][0].n_failed if system in worst else 0
-            if score is not None and score.n_failed > most:
-                worst[system] = (score, measure.title)
-    parts = []
-    for system, (score, title) in worst.items():
-        by = "" if title in heads else f" by {title}"
-        parts.append(f"{score.n_failed} of {system}{by}{fmt.causes(score.failed.items())}")
-    return f"failed: {', '.join(parts)}" if parts else ""

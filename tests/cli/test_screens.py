@@ -203,8 +203,8 @@ LINES = [
 ]  # fmt: skip
 # More lines at 60 columns than at 80, since sentences wrap.
 MOST_LINES = {60: 40, 80: 24, 120: 24}
-# Runs of two or three systems with short names and without gates.
-SHORT_RUNS = ("run three.yaml", "run failed.yaml")
+# Runs of one to three systems with short names; `one` and `two` have a gate that does not pass.
+SHORT_RUNS = ("run one.yaml", "run two.yaml", "run three.yaml", "run failed.yaml")
 
 
 @pytest.mark.parametrize("line", LINES)

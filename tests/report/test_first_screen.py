@@ -2,8 +2,9 @@
 
 import ragbench as rb
 from ragbench.report.formats.base import Screen
-from ragbench.report.results import render_terminal
+from ragbench.report.results import render_terminal as draw
 from tests.commands import run_command
+from tests.report.pages import render_terminal
 
 ROWS = [
     {"id": f"q{n}", "question": f"{n}?", "reference": "yes", "contexts": ["a text"]}
@@ -64,6 +65,44 @@ def test_failed_answers_of_a_run_are_no_identical_scores(tmp_path, monkeypatch):
     assert "identical" in text, "the ten that both answered"
 
 
+def test_failures_of_many_apps_are_folded_by_their_reason(example):
+    summary, comparisons = example
+    reasons = ["no key"] * 2 + ["no index"] * 5 + ["timed out after {} s"] * 4 + ["full"] * 2
+    warnings = [
+        f"the first to fail: app 'app{n}': ValueError: {reason.format(n)} (query 'q{n}')"
+        for n, reason in enumerate(reasons)
+    ]
+    summary = {**summary, "complete": False, "warnings": ["incomplete", *warnings]}
+
+    lines = render_terminal(summary, comparisons, verbose=False).splitlines()
+    whole = render_terminal(summary, comparisons)
+
+    failures = [line for line in lines if "the first to fail" in line]
+    assert len(lines) <= 24
+    shown = list(zip(failures, (("no index", 4), ("timed out after 7 s", 3)), strict=True))
+    assert all(reason in line and f"(and {n} systems alike)" in line for line, (reason, n) in shown)
+    assert "warning: 2 other reasons in 4 systems: --verbose" in lines
+    assert whole.count("the first to fail") == len(warnings)
+
+
+def test_the_best_systems_of_many_have_a_line(tmp_path):
+    rows = []
+    for n in range(30):
+        for row in ROWS:
+            answer = "yes" if int(row["id"][1:]) < min(n, 20) else "no"
+            rows.append({**row, "system": f"s{n}", "answer": answer})
+
+    config = {"output": str(tmp_path), "statistics": {"baseline": "s1"}}
+    experiment = rb.run_experiment(config, dataset=rows)
+    text = draw(experiment.record, experiment.compared, Screen(80), verbose=False)
+
+    shown = [line.split()[0] for line in text.splitlines() if line.startswith("s")]
+    assert len(text.splitlines()) <= 24
+    assert "s1" in shown, "the baseline"
+    assert {f"s{n}" for n in range(20, 29)} <= {*shown}, "the best ones"
+    assert f"  and {30 - len({*shown})} more systems: --verbose" in text.splitlines()
+
+
 def test_long_names_that_differ_in_the_middle_stay_apart(tmp_path):
     rows = [
         {**row, "system": f"{'v' * 20}-{n}-of-the-same-end", "answer": "yes" if n else "no"}
@@ -73,7 +112,7 @@ def test_long_names_that_differ_in_the_middle_stay_apart(tmp_path):
 
     experiment = rb.run_experiment({"output": str(tmp_path)}, dataset=rows)
     screen = Screen(120, is_terminal=True)
-    text = render_terminal(experiment.record, experiment.compared, screen, verbose=False)
+    text = draw(experiment.record, experiment.compared, screen, verbose=False)
 
     labels = [line.split()[0] for line in text.split("\n\n")[1].splitlines() if line[0] == "v"]
     assert len({*labels}) == 2

@@ -521,7 +521,8 @@ class RecordTable:
         if further:
             notes.append(f"further columns, kept as metadata: {', '.join(further)}")
         for name, answers in table.systems.items():
-            notes.append(f"system {name}: {len(answers)} of {len(table.queries)} questions")
+            if len(answers) < len(table.queries):
+                notes.append(f"system {name}: {len(answers)} of {len(table.queries)} questions")
         return notes
 
     def places(self) -> dict[str, str]:
