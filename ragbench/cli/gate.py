@@ -134,17 +134,18 @@ def command(
     subject, strict = new or config, flags["strict"]
     with output.running(flags["quiet"]) as progress, _commented_errors(subject, flags["comment"]):
         if new is not None:
-            summary, report = _compare_tables(config, new, **tables)
+            (summary, report), folder = _compare_tables(config, new, **tables), None
         elif as_base is not None:
             _run_base(config, overrides, as_base, flags, progress)
             return
         else:
-            summary, report = _run_head(config, base or "", overrides, flags, progress)
+            summary, report, folder = _run_head(config, base or "", overrides, flags, progress)
     exit_code = summary.exit_code(strict=strict)
+    report_page = None if folder is None else output.short_path(folder / "report.html")
     if flags["as_json"] or form == "json":
-        output.write_json(to_json(review_json(report, summary, exit_code)))
+        output.write_json(to_json(review_json(report, summary, exit_code, report_page)))
     else:
-        _write_review(report, form, quiet=flags["quiet"], verbose=flags["verbose"])
+        _write_review(report, form, report_page, quiet=flags["quiet"], verbose=flags["verbose"])
     if flags["comment"]:  # first, since it raises no error
         _comment(subject, report)
     page = partial(render, report, "markdown")
@@ -152,15 +153,25 @@ def command(
     ctx.exit(exit_code)
 
 
-def _write_review(report: TableReport, form: str, *, quiet: bool, verbose: bool) -> None:
-    """Print a review: its first lines if `quiet`, on a terminal one screen unless `verbose`."""
+def _write_review(
+    report: TableReport, form: str, page: str | None, *, quiet: bool, verbose: bool
+) -> None:
+    """Print a review: its first lines if `quiet`, on a terminal one screen unless `verbose`.
+
+    The path of the page, if there is one, is the last line of a table, unless `quiet`.
+    """
+    from ragbench.report.formats import MOST_LINES
     from ragbench.report.gate import brief_review, review_screen
+    from ragbench.report.table import Paragraph
 
     screen = output.screen()
     if quiet:
         report = brief_review(report)
     elif form == "table" and screen.is_terminal and not verbose:
-        report = review_screen(report, screen)
+        # one line tells the base, one the head, and one the page
+        report = review_screen(report, screen, MOST_LINES - 3)
+    if page and form == "table" and not quiet:
+        report = replace(report, blocks=(*report.blocks, Paragraph((f"report: {page}",))))
     output.write_report(report, form)
 
 
@@ -206,8 +217,8 @@ def _run_head(
     overrides: Sequence[str],
     flags: Mapping[str, Any],
     progress: Progress,
-) -> tuple[Summary, TableReport]:
-    """Run base and head; return the summary with the decisions, and the report."""
+) -> tuple[Summary, TableReport, Path | None]:
+    """Run base and head; return the summary with the decisions, the report and the run folder."""
     from ragbench.experiment.base_run import load_for_gate, open_base, without_keyless_generators
     from ragbench.experiment.gate_run import run_first, run_gate
     from ragbench.experiment.used_files import watch_files
@@ -229,13 +240,12 @@ def _run_head(
             return run_first(settings, base, choices, progress)
         opened = opened.with_used(at_load)
         review = run_gate(settings, opened, choices, progress, skipped, recheck=flags["recheck"])
-        return _decided(review), review_report(review)
+        return _decided(review), review_report(review), review.folder
 
 
 def _decided(review: GateReview) -> Summary:
     """Return the summary of the head with the decisions that count for the exit code."""
-    decisions = review.blind if review.is_same else review.decisions
-    return structs.replace(review.summary, gates=tuple(decisions))
+    return structs.replace(review.summary, gates=tuple(review.deciding))
 
 
 @contextlib.contextmanager

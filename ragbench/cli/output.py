@@ -581,6 +581,12 @@ def screen() -> Screen:
     return Screen(terminal_width(), is_terminal=True, has_color=has_color)
 
 
+def short_path(path: Path) -> str:
+    """Return a path as a reader types it, if it is below the working directory."""
+    folder = Path.cwd()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
 def write_report(report: TableReport, form: str, *, target: Path | None = None) -> None:
     """Write a report in a format on stdout, or into a file.
 

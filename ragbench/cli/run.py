@@ -176,20 +176,14 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
     """Return the text for the terminal; the path of the page stands in the last line."""
     from ragbench.report.results import render_terminal
 
-    page, folder = experiment.path / "report.html", Path.cwd()
-
-    def short(path: Path) -> str:
-        """Return a path as a reader types it, if it is below the working directory."""
-        return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
-
     text = render_terminal(
         experiment.record,
         experiment.compared,
         output.screen(),
         head=head,
         verbose=verbose,
-        report=short(page),
-        run=short(experiment.path.parent),
+        report=output.short_path(experiment.path / "report.html"),
+        run=output.short_path(experiment.path.parent),
     )
     lead, blank, tables = text.partition("\n\n")
     lines = [] if head else _lowest_answers(experiment)

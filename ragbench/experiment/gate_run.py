@@ -54,6 +54,7 @@ from ragbench.experiment.gate_noise import (
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
 from ragbench.experiment.noise import is_judged
+from ragbench.experiment.pages import store_decisions
 from ragbench.experiment.plan.queries import common_clusters
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
@@ -85,15 +86,16 @@ Row = tuple[ChangedScore, ComparedRow, ComparedRow, PairedScores]
 
 def run_first(
     config: ExperimentConfig, base: str, choices: Choices, progress: Progress
-) -> tuple[Summary, TableReport]:
-    """Run a head whose base lacks the config, and return its summary and its report.
+) -> tuple[Summary, TableReport, Path]:
+    """Run a head whose base lacks the config; return its summary, its report and its run folder.
 
     No gate is decided: its scores are those that later pull requests are compared with. Errors are
     those of `run_experiment`.
     """
     config = choose_combinations(config, choices, partial(run_experiment, progress=progress))
     experiment = run_experiment(replace(config, gates=()), choices=choices, progress=progress)
-    return experiment.record, first_report(experiment.record, experiment.compared, base)
+    report = first_report(experiment.record, experiment.compared, base)
+    return experiment.record, report, experiment.path
 
 
 def run_gate(
@@ -111,8 +113,8 @@ def run_gate(
     score of answers of every system. Gates on skipped judges and generators are undecided; if no
     other gate is left, the default decision is taken too. A system that uses nothing that changed
     passes. If a score is lower without being sure, the changed questions run up to three times more
-    on both sides, and the mean of all looks decides. All numbers are those of the first look. Other
-    errors are those of `run_experiment`.
+    on both sides, and the mean of all looks decides. All numbers are those of the first look. The
+    run folder of the head gets the decisions. Other errors are those of `run_experiment`.
 
     Args:
         config: Config of the head.
@@ -166,7 +168,12 @@ def run_gate(
                 review = further.decide(review, (base, head), decide)
     corpus = list(corpus_lines(base, head, config, gate_base.places))
     changes = list(judge_and_gate_lines(base, head))
-    return replace(review, corpus=corpus, config_changes=changes)
+    review = replace(review, corpus=corpus, config_changes=changes, folder=experiment.path)
+    decisions = review.deciding
+    if review.is_same and not decisions and experiment.record.complete:
+        decisions = [Decision(verdict="pass", gate="not worse", why="nothing changed")]
+    store_decisions(experiment, decisions, base.source, config.secrets)
+    return review
 
 
 def _no_look_line(review: GateReview, base: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -20,22 +20,26 @@ from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.query_view import QueryViews
-from ragbench.data.runs.run_folder import collections_folder
+from ragbench.data.runs.run_folder import collections_folder, read_manifest, to_json
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.queries import common_clusters, shared_cluster
-from ragbench.experiment.result import load_experiment
+from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.files import naming_unwritable, write_file
+from ragbench.records import codec
+from ragbench.records.codec import cleaned
 from ragbench.records.comparison import ComparedRuns, Comparisons, MovedQueries, no_comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.gate import Decision
 from ragbench.records.summary import DeclaredJudge, Summary, SystemSummary
+from ragbench.report.ci import render_junit
 from ragbench.report.page import html
 from ragbench.report.pictures import differences_by_query, pictures, query_pictures
 from ragbench.report.results import render_markdown
 from ragbench.report.runs import lay_out_changes
+from ragbench.secrets import redactor
 
 # Suffixes of pages.
 PAGES = (".html", ".md")
@@ -98,6 +102,26 @@ def write_pages(
             else:
                 html.write_text(path, render_markdown(summary, comparisons))
     return paths
+
+
+def store_decisions(
+    experiment: Experiment, decisions: Sequence[Decision], base: str, secrets: Mapping[str, str]
+) -> None:
+    """Write the decisions of `ragbench gate` into the folder of a run, and its pages again.
+
+    A note names the base. Secrets are masked.
+
+    Raises:
+        DataError: A file cannot be written.
+    """
+    clean = redactor(secrets)
+    gates = tuple(cleaned(decision, clean) for decision in decisions)
+    notes = (*experiment.record.notes, clean(f"gates were decided against the base {base}"))
+    summary, folder = structs.replace(experiment.record, gates=gates, notes=notes), experiment.path
+    seconds = read_manifest(folder).seconds
+    write_file(folder / "summary.json", to_json(codec.to_json(summary)))
+    write_file(folder / "junit.xml", render_junit(summary, seconds))
+    write_pages([folder])
 
 
 def _page_paths(folder: Path) -> list[Path]:

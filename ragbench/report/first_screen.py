@@ -98,7 +98,7 @@ def one_screen(
     if lost and run is not None:
         lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
     choices = _choice_notes(summary)
-    remarks, usual_notes = [], []
+    remarks, usual_notes = list[str](), list[str]()
     for note in page.notes:
         if note not in choices:
             (usual_notes if _is_usual(note) else remarks).append(note)

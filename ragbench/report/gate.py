@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.summary import Summary
 from ragbench.report.ci import gate_text, why_incomplete, why_of, worst_line
-from ragbench.report.formats import fit_screen
+from ragbench.report.formats import MOST_LINES, fit_screen
 from ragbench.report.formats.base import Screen
 from ragbench.report.layout import lay_out
 from ragbench.report.results import GATE_HEADS
@@ -251,8 +251,21 @@ def _answers(sides: Sequence[SystemView]) -> str:
     # a repeated system may lose in a later repetition
     for answers in zip(*by_side, strict=False):
         if len(answers) == 1 or answers[0] != answers[-1]:
-            return f"answer: {' -> '.join(repr(text[:_ANSWER]) for text in answers)}"
+            start = _start_of_change(answers)
+            texts = [repr(("..." if start else "") + text[start:][:_ANSWER]) for text in answers]
+            return f"answer: {' -> '.join(texts)}"
     return ""
+
+
+def _start_of_change(answers: Sequence[str]) -> int:
+    """Return the place from which the shown parts of answers differ; 0 if their starts do."""
+    n_common = 0
+    for signs in zip(*answers, strict=False):
+        if len({*signs}) > 1:
+            break
+        n_common += 1
+    # some words before the change stay
+    return 0 if n_common < _ANSWER // 2 else n_common - _ANSWER // 4
 
 
 def _gain(name: str, ranking: Sequence[Hit]) -> float:
@@ -314,6 +327,7 @@ class GateReview:
         unsure: Losses of deciding scores that are not sure.
         corpus: Lines on documents that were renamed or removed.
         config_changes: Lines on judges and gates that were added, removed or changed.
+        folder: Run folder of the head; None for a table.
     """
 
     scores: Sequence[ChangedScore]
@@ -334,22 +348,29 @@ class GateReview:
     unsure: UnsureLosses = _NONE_UNSURE
     corpus: Sequence[str] = ()
     config_changes: Sequence[str] = ()
+    folder: Path | None = None
+
+    @property
+    def deciding(self) -> Sequence[Decision]:
+        """Decisions that count for the exit code: of equal answers, those without scores alone."""
+        return self.blind if self.is_same else self.decisions
 
 
-_MOST_NEWS = 8  # lines before the details
+# lines of news before the details, and below changed judges and gates
+_MOST_NEWS, _MOST_FURTHER = 8, 6
 
 
 def review_report(review: GateReview) -> TableReport:
     """Return a review as a report: the news, changed judges and gates, then the details.
 
-    The news are at most eight lines; the details have the questions that lost most, changes of the
-    config, causes and gates. Of equal rankings and answers there are no questions, causes and
-    gates. A terminal shows the gates that did not pass. The last line has the verdicts of the gates
-    with their numbers. The rows for programs are the decisions.
+    The news are eight lines, and at most six below changed judges and gates; the details have the
+    questions that lost most, changes of the config, causes and gates. Of equal rankings and answers
+    there are no questions, causes and gates. A terminal shows the gates that did not pass. The last
+    line has the verdicts of the gates with their numbers. The rows for programs are the decisions.
     """
     lines = list(_review_lines(review))
     blocks: list[Block] = list(review_blocks(lines))
-    decisions = review.blind if review.is_same else review.decisions
+    decisions = review.deciding
     rows, sentences = [], []
     for gate in decisions:
         why = why_of(gate)
@@ -374,13 +395,16 @@ def review_blocks(lines: Sequence[str]) -> Iterator[Block]:
 
 
 # Shorter and shorter screens: lines below the first three.
-_CUTS = (16, 12, 8, 5, 3, 1)
+_CUTS = (20, 16, 14, 12, 10, 8, 6, 5, 4, 3, 2, 1)
 _LONGEST_GATE = 160  # characters of the reason of a gate
 
 
-def review_screen(report: TableReport, screen: Screen) -> TableReport:
-    """Return a review that fits a screen: reasons of gates, then the lists, become shorter."""
-    return fit_screen(chain((report,), map(partial(_cut_review, report), _CUTS)), screen)
+def review_screen(report: TableReport, screen: Screen, n_lines: int = MOST_LINES) -> TableReport:
+    """Return a review that fits a screen: reasons of gates, then the lists, become shorter.
+
+    A gate that failed has a line of news, and none of its own.
+    """
+    return fit_screen(map(partial(_cut_review, report), _CUTS), screen, n_lines)
 
 
 def _cut_review(report: TableReport, most: int) -> TableReport:
@@ -388,7 +412,10 @@ def _cut_review(report: TableReport, most: int) -> TableReport:
     blocks = list[Block]()
     for block in report.blocks:
         if isinstance(block, Table) and isinstance(block.terminal, Paragraph):
-            lines = [first_parts(line, _LONGEST_GATE) for line in block.terminal.lines]
+            lines = []
+            for line in block.terminal.lines:
+                if not line.startswith("gate fail"):
+                    lines.append(first_parts(line, _LONGEST_GATE))
             blocks.append(Paragraph(_first_lines_of(lines, most)))
         elif isinstance(block, SentenceList):
             blocks.append(SentenceList(_first_lines_of(block.lines, most)))
@@ -398,10 +425,15 @@ def _cut_review(report: TableReport, most: int) -> TableReport:
 
 
 def _first_lines_of(lines: Sequence[str], most: int) -> tuple[str, ...]:
-    """Return the first lines, a line on the number of others, and the last line."""
-    n_more = len(lines) - most - 1
-    more = [f"and {n_more} more lines: --verbose", lines[-1]] if n_more > 1 else lines[most:]
-    return (*lines[:most], *more)
+    """Return the first lines that are no parts of others, and a line on the number of the rest."""
+    shown = []
+    for line in lines:
+        if not line.startswith(" "):
+            shown.append(line)
+    shown = shown[:most]
+    n_more = len(lines) - len(shown)
+    more = [f"and {counted(n_more, 'more lines')}: --verbose"] if n_more else []
+    return (*shown, *more)
 
 
 def brief_review(report: TableReport) -> TableReport:
@@ -409,11 +441,13 @@ def brief_review(report: TableReport) -> TableReport:
     return replace(report, blocks=(*report.blocks[: _paragraphs(report)], report.blocks[-1]))
 
 
-def review_json(report: TableReport, summary: Summary, exit_code: int) -> dict[str, object]:
-    """Return the decision for programs: verdict, exit code, lines of the news, and gates.
+def review_json(
+    report: TableReport, summary: Summary, exit_code: int, page: str | None = None
+) -> dict[str, object]:
+    """Return the decision for programs: verdict, exit code, lines of the news, page, and gates.
 
     The verdict is `fail`, `undecided` or `pass`, the first of these that a gate has. Gates have the
-    form of `summary.json`.
+    form of `summary.json`. `page` is the path of the page; None if the head has no run folder.
     """
     lines = list[str]()
     for block in (*report.blocks[: _paragraphs(report) + 1], report.blocks[-1]):
@@ -426,6 +460,7 @@ def review_json(report: TableReport, summary: Summary, exit_code: int) -> dict[s
         "exit_code": exit_code,
         "complete": summary.complete,
         "lines": lines,
+        "report": page,
         "gates": [codec.to_json(gate) for gate in summary.gates],
     }
 
@@ -461,7 +496,11 @@ def _review_lines(review: GateReview) -> Iterator[str]:
     base, news = printable(review.compared.sources[0]), list(_news(review))
     yield from news[:_MOST_NEWS]
     yield from review.config_changes
-    yield from news[_MOST_NEWS:]
+    further = news[_MOST_NEWS:]
+    n_more = len(further) - _MOST_FURTHER
+    yield from further[:_MOST_FURTHER] if n_more > 1 else further
+    if n_more > 1:
+        yield f"and {n_more} more lines on scores and facts: the page has all scores"
     if not review.is_same:
         yield from review.worst
         for question in review.best:
@@ -473,12 +512,12 @@ def _review_lines(review: GateReview) -> Iterator[str]:
         if word != "new":  # the news have the scores of new questions
             yield f"{counted(len(ids), f'{word} questions')}: {printable(list_ids(ids, _MAX_IDS))}"
     if not review.is_same:
-        yield from moved_causes(review.compared)
+        yield from moved_causes(review.compared, is_folded=True)
 
 
 def _result_line(review: GateReview) -> str:
     """Return the last line of every review: the verdicts of its gates, with their numbers."""
-    decisions = review.blind if review.is_same else review.decisions
+    decisions = review.deciding
     verdicts = Counter(gate.verdict for gate in decisions)
     if verdicts:
         return f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items())}"

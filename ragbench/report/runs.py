@@ -11,7 +11,7 @@ from ragbench.comparison.compare_runs import short_names
 from ragbench.comparison.matching import QUERY_PARTS
 from ragbench.comparison.signatures import unlike_parts
 from ragbench.data.runs.run_list import RunEntry
-from ragbench.records.causes import counted_cause
+from ragbench.records.causes import CauseFlow, counted_cause
 from ragbench.records.comparison import (
     ComparedRuns,
     Difference,
@@ -127,22 +127,49 @@ def changed_text(run: RunSince) -> str:
     return _first(run.changed, _MOST_CHANGES) or (_UNKNOWN if run.has_unseen else _UNCHANGED)
 
 
-def moved_causes(compared: ComparedRuns) -> list[str]:
+def moved_causes(compared: ComparedRuns, *, is_folded: bool = False) -> list[str]:
     """Return lines on the questions whose cause changed between runs; [] for a single run.
 
     The moves of a system are indented, and their questions further. A system without a change has
     no lines.
+
+    Args:
+        compared: The comparison.
+        is_folded: Write the questions of a move behind it, and leave out retrievers whose pairs
+            have moves, which are those of the retriever or follow from them.
     """
     lines = []
     # systems of one run have their moves in the tables of the run
-    for flow in compared.causes if len(compared.runs) > 1 else ():
-        if flow.moves:
-            lines.append(f"causes, {fmt.flow_lines(flow)[0]}")
+    flows = compared.causes if len(compared.runs) > 1 else ()
+    for flow in _flows_of_answers(compared) if flows and is_folded else flows:
+        head, *moves = fmt.flow_lines(flow, compared.questions)
+        lines += [f"causes, {head}"] if flow.moves else []
+        if is_folded:
+            lines += [f"  {move}" for move in moves]
+            continue
         for move in flow.moves:
             lines.append(f"  {fmt.moved_questions([move])} {fmt.move_words(move)}")
             for line in _query_lines(move.queries, compared.questions):
                 lines.append(f"    {line}")
     return lines
+
+
+def _flows_of_answers(compared: ComparedRuns) -> Iterator[CauseFlow]:
+    """Yield the flows with moves, without those of retrievers whose pairs have some."""
+    systems = {system.name: system for system in compared.systems}
+    flows = []
+    for flow in compared.causes:
+        if flow.moves:
+            flows.append(flow)
+    read = set()
+    for flow in flows:
+        system = systems[flow.system]
+        if system.generator is not None:
+            read.add((system.source, system.retriever))
+    for flow in flows:
+        system = systems[flow.system]
+        if system.generator is not None or (system.source, system.system) not in read:
+            yield flow
 
 
 # Change of a run with other questions than the run before, as `changes` words it

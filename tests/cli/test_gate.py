@@ -126,6 +126,13 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository, assert_
     assert any(line.startswith("changed since main@") and "k1: 0.9 -> 0" in line for line in lines)
     assert "gates: 1 fail, 1 pass" in lines
     assert sum("what is word" in line for line in lines) == 5, "the five worst, each once"
+    # the run folder of the head has the decisions, and its page says so
+    page = repository / lines[-1].removeprefix("report: ")
+    summary = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
+    assert sorted(entry["verdict"] for entry in summary["gates"]) == ["fail", "pass"]
+    assert summary["notes"][-1].startswith("gates were decided against the base main@")
+    assert "The gate failed</b>: 1 failed, 1 passed" in page.read_text(encoding="utf-8")
+    assert page.with_name("junit.xml").read_text(encoding="utf-8").count("<failure") == 1
 
 
 def test_the_page_shows_what_the_command_prints(repository):
@@ -184,7 +191,9 @@ def test_a_typo_changes_nothing(repository):
     code, lines, _ = gate(repository, "main")
 
     assert (code, lines[0].partition(":")[0]) == (0, "nothing changed")
-    assert lines[1:] == ["gates: pass, as nothing changed"]
+    assert lines[1:-1] == ["gates: pass, as nothing changed"]
+    page = (repository / lines[-1].removeprefix("report: ")).read_text(encoding="utf-8")
+    assert "The gate passed</b>: 1 passed" in page
 
 
 FLAKY = """\
@@ -323,8 +332,8 @@ def test_an_output_outside_of_the_repository_changes_nothing(
 
     code, lines, err = gate(repository, "HEAD")
 
-    assert (code, len(lines)) == (0, 2), err
-    assert_message(lines)
+    assert (code, len(lines)) == (0, 3), err
+    assert_message(lines[:2])
     assert (output / "search/latest").exists()
 
 
@@ -469,7 +478,7 @@ def test_a_base_without_the_config_passes_and_the_first_lines_are_those_of_the_r
     assert code == 0, err
     assert_message(lines[0])
     assert_message(lines[1])
-    assert lines[-2:] == [
+    assert lines[-3:-1] == [
         "HEAD has no such config",
         "gates: none decided, as there is no base yet",
     ]

@@ -123,7 +123,7 @@ def test_questions_without_an_id_are_named_by_their_rows_in_all_lines(gate):
     _, lines, err = gate({0: [0]}, {0: [1, 2, 3], 1: [1, 2, 3]}, has_ids=False)
 
     assert any(line.startswith("row 2 When did bridge 1 ") for line in lines), err
-    assert "    row 2 'When did bridge 1'" in lines
+    assert lines_with(lines, "right -> refused: row 2 'When did bridge 1'")
 
 
 def test_questions_and_causes_are_those_of_the_first_look(gate, assert_message):

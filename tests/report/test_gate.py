@@ -15,6 +15,7 @@ from ragbench.records.gate import Decision, Facts, WorseQuery
 from ragbench.records.manifest import PredictionRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report.formats import render
+from ragbench.report.formats.base import Screen
 from ragbench.report.gate import (
     ChangedScore,
     FailedGate,
@@ -22,10 +23,11 @@ from ragbench.report.gate import (
     question_line,
     review_blocks,
     review_report,
+    review_screen,
     verdict_line,
     with_link,
 )
-from ragbench.report.table import TableReport, data_table
+from ragbench.report.table import SentenceList, TableReport, data_table
 
 DECISION = Decision(
     verdict="fail",
@@ -164,6 +166,33 @@ def test_from_the_ninth_line_on_the_news_stand_below_the_changed_judges(assert_m
     assert_message(lines[7:11])
 
 
+@pytest.mark.parametrize(("n", "n_left"), [(12, 0), (13, 0), (20, 8)])
+def test_more_news_are_counted(n, n_left):
+    # one score and one gate without a look are news, too
+    lines = review_lines(replace(REVIEW, facts=[f"fact {n}" for n in range(n)]))
+
+    assert sum(line.startswith("fact ") for line in lines) == n - n_left
+    assert [line for line in lines if line.startswith("and ")] == (
+        [f"and {n_left} more lines on scores and facts: the page has all scores"] if n_left else []
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_screen_has_no_part_of_a_line_without_its_head(width):
+    report = review_report(replace(REVIEW, worst=[LINE] * 9, facts=["fact"] * 9))
+    moves = [f"  {n} right -> not used: q{n}" for n in range(20)]
+    blocks = [*report.blocks[:3], SentenceList((*report.blocks[3].lines, "causes, a", *moves))]
+    report = replace(report, blocks=(*blocks, *report.blocks[4:]))
+
+    text = render(review_screen(report, Screen(width, is_terminal=True)), "table", Screen(width))
+
+    lines = text.splitlines()
+    assert len(lines) <= 24
+    assert not any("right -> not used" in line or line.startswith("gate fail") for line in lines)
+    assert sum(line.startswith("and ") and line.endswith(": --verbose") for line in lines) == 1
+    assert lines[-1] == "gates: 1 fail, 1 undecided"
+
+
 def test_the_comment_shows_foreign_text_as_it_is(assert_message):
     # would notify a user, link an issue, load a picture and run a command of GitLab
     hostile = "ask @alice about #1 ![x](https://evil.example/i.png) <img src=x> `a` --> /close"
@@ -265,6 +294,9 @@ def test_a_repeated_system_shows_the_first_answers_that_differ(assert_message):
     text = line(BASE, BASE, answers=("In 1676.|In 1676.", "In 1676.|Nobody knows."))
 
     assert_message(text)
+    # answers with one beginning are shown from where they differ
+    long = "It opened in the year in which the first rocket was built in the shed, "
+    assert_message(line(BASE, BASE, answers=(f"{long}1932.", f"{long}1933.")))
     # equal answers explain nothing: the ranks may
     assert_message(line(BASE, HEAD, answers=("In 1676.", "In 1676.")))
 

@@ -179,3 +179,27 @@ def test_twenty_systems_by_twenty_measures_stay_small():
 
     assert len(page.encode("utf-8")) < 650_000, "20 pictures of 20 systems"
     assert page.count("<small>") > 20 * 20
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        (
+            ("pass", "fail", "undecided"),
+            '<b class="fail">The gate failed</b>: 1 undecided, 1 failed',
+        ),
+        (("pass", "undecided"), '<b class="undecided">The gate is undecided</b>: 1 undecided'),
+        (("pass", "pass"), "<b>The gate passed</b>: 2 passed"),
+        ((), ""),
+    ],
+)
+def test_the_first_sentences_have_the_verdict_of_the_gates(example, verdicts, sentence):
+    summary, comparisons = example
+    gates = [{"gate": f"map >= 0.{n}", "verdict": v, "why": ""} for n, v in enumerate(verdicts)]
+
+    page = render_html({**summary, "gates": gates}, comparisons)
+
+    lead = page.partition('<div class="lead">')[2].partition("</div>")[0]
+    assert "The gate" in lead if verdicts else "The gate" not in page
+    assert sentence in lead
+    assert page.count("undecided, 1 failed") <= 1, "the results in words do not repeat it"

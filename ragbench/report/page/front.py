@@ -165,6 +165,21 @@ class NumberTable:
 
 
 @dataclass(frozen=True, slots=True)
+class GateVerdict:
+    """Verdict of all gates of a run.
+
+    Attributes:
+        words: `The gate failed`; empty without gates.
+        counts: Number of gates of each verdict: `1 failed, 2 passed`.
+        tone: The verdict, which has a colour.
+    """
+
+    words: str
+    counts: str
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
 class Front:
     """Content of the top of a page.
 
@@ -176,6 +191,7 @@ class Front:
         n_lost: Number of questions that the system lost.
         outcome: That no question failed, and how many answers are not judged; may be empty.
         changes: At most three changes.
+        verdict: Verdict of the gates.
         gates: Gates that did not pass, at most four.
         doubts: Reasons to distrust the numbers, at most three.
         further_doubts: All other reasons, and those that are cut, in full.
@@ -183,6 +199,7 @@ class Front:
     """
 
     lead: tuple[str, ...]
+    verdict: GateVerdict
     losses: tuple[LossBar, ...]
     numbers: NumberTable | None
     questions: tuple[LostQuestion, ...]
@@ -220,9 +237,9 @@ def build_front(
     outcome = "" if views is None else _outcome(losing, n_lost)
     n_counts = 1 if page.gates else 0
     first = page.lead or next(iter(page.headlines[n_counts:]), "")
-    sentences = (first, page.noise_sentence, *page.headlines[:n_counts])
     return Front(
-        lead=tuple(filter(None, sentences)),
+        lead=tuple(filter(None, (first, page.noise_sentence))),
+        verdict=_gate_verdict(page),
         losses=tuple(map(_bar, losing[:_BARS])),
         numbers=_numbers(page, summary, comparisons, systems),
         questions=tuple(questions),
@@ -235,6 +252,23 @@ def build_front(
         further_doubts=tuple(reason for reason in reasons if reason not in doubts),
         version=_version(summary, views),
     )
+
+
+# Verdict of all gates: the first of these that a gate has.
+_VERDICTS = {
+    "fail": "The gate failed",
+    "undecided": "The gate is undecided",
+    "pass": "The gate passed",
+}
+
+
+def _gate_verdict(page: Layout) -> GateVerdict:
+    """Return the verdict of the gates; empty texts without gates."""
+    verdicts = {gate.verdict for gate in page.gates}
+    for verdict, words in _VERDICTS.items():
+        if verdict in verdicts:
+            return GateVerdict(words, page.headlines[0].removeprefix("gates: "), verdict)
+    return GateVerdict("", "", "")
 
 
 def _numbers(

@@ -180,7 +180,9 @@ def _named_queries(page: Layout, front: Front | None) -> Iterator[str]:
 def _further_sentences(page: Layout, front: Front | None) -> list[str]:
     """Return the results in words that the top of the page leaves out."""
     lead = () if front is None else front.lead
-    sentences = (*page.headlines, page.purchase_sentence)
+    # the top has the counts of gates
+    n_counts = 1 if page.gates and front is not None else 0
+    sentences = (*page.headlines[n_counts:], page.purchase_sentence)
     further_sentences = []
     for sentence in sentences:
         if sentence and sentence not in lead:
