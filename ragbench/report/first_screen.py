@@ -159,14 +159,14 @@ def alerts(page: Layout) -> Iterator[Block]:
 
 def brief_alerts(page: Layout, *, has_reasons: bool = True) -> Iterator[Block]:
     """Yield warnings, with a line for each kind of failure, and the first gates without a pass."""
-    failures, others = list[str](), list[str]()
+    failures, warnings = list[str](), list[str]()
     for warning in page.warnings:
         if warning.startswith(FIRST_TO_FAIL):
             failures.append(warning.removeprefix(FIRST_TO_FAIL))
         elif not warning.endswith(ARE_UNDECIDED):  # the lines of gates say so
-            others.append(warning)
+            warnings.append(warning)
     most = _MOST_KINDS if has_reasons else _MOST_KINDS - 1
-    lines = (*others, *fold_failures(failures, most))
+    lines = (*warnings, *fold_failures(failures, most))
     yield Paragraph(fmt.labelled("warning", lines), tone="warning")
     gates = []
     for gate in page.gates:
@@ -209,9 +209,9 @@ def fold_failures(failures: Sequence[str], most: int = _MOST_KINDS) -> Iterator[
     for first, *alike in ordered[:most]:
         also = f" (and {fmt.counted(len(alike), 'systems')} alike)" if alike else ""
         yield f"{FIRST_TO_FAIL}{shorten_line(first, _LONGEST_FAILURE)}{also}"
-    if others := ordered[most:]:
-        n_systems = fmt.counted(sum(map(len, others)), "systems")
-        yield f"{fmt.counted(len(others), 'other reasons')} in {n_systems}: --verbose"
+    if rare_kinds := ordered[most:]:
+        n_systems = fmt.counted(sum(map(len, rare_kinds)), "systems")
+        yield f"{fmt.counted(len(rare_kinds), 'other reasons')} in {n_systems}: --verbose"
 
 
 def result_sentences(page: Layout, most: int = _MOST_SENTENCES) -> list[str]:
@@ -250,9 +250,9 @@ def main_table(
         return None
     systems = _systems(numbers, summary)
     if most is not None:
-        shown = sorted(systems, key=partial(_rank, numbers[0]))[:most]
+        best = sorted(systems, key=partial(_rank, numbers[0]))[:most]
         # in the order of the run
-        systems.sort(key=lambda names: names not in shown)
+        systems.sort(key=lambda names: names not in best)
     readings = [_characters(names[0], summary) for names in systems]
     longest = _LONGEST_NAME if screen.is_terminal else sys.maxsize
     for n_intervals in (2, 1):

@@ -426,14 +426,13 @@ def _cut_review(report: TableReport, most: int) -> TableReport:
 
 def _first_lines_of(lines: Sequence[str], most: int) -> tuple[str, ...]:
     """Return the first lines that are no parts of others, and a line on the number of the rest."""
-    shown = []
+    heads = []
     for line in lines:
         if not line.startswith(" "):
-            shown.append(line)
-    shown = shown[:most]
-    n_more = len(lines) - len(shown)
+            heads.append(line)
+    n_more = len(lines) - len(heads[:most])
     more = [f"and {counted(n_more, 'more lines')}: --verbose"] if n_more else []
-    return (*shown, *more)
+    return (*heads[:most], *more)
 
 
 def brief_review(report: TableReport) -> TableReport:
