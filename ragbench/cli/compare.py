@@ -108,15 +108,17 @@ def command(base: str, runs: tuple[str, ...], verbose: bool, form: str, **option
     # click gives an empty tuple without -m, where `compare` expects None
     measures = options.pop("measures") or None
     comparison = compare(base, *runs, measures=measures, **options)
-    is_short = not (verbose or measures or options["unpaired"])
+    is_short = not verbose
     if form == "json":
         output.write_json(to_json(comparison.to_dict()))
     else:
         screen = output.screen()
         report = comparison_report(comparison.record)
         if form == "table" and is_short:
-            brief = screen_report(comparison.record, screen)
-            has_many = len(comparison.record.measures) > _MOST_MEASURES
+            has_all = measures is not None or bool(options["unpaired"])
+            brief = screen_report(comparison.record, screen, has_all_measures=has_all)
+            # in a pipe, measures that were asked for have all their tables
+            has_many = len(comparison.record.measures) > _MOST_MEASURES and not has_all
             report = brief if has_many else report
             report = fit_screen((report, brief), screen) if screen.is_terminal else report
         output.write_report(report, form)

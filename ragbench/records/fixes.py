@@ -211,6 +211,11 @@ class Promise(Record):
         """True if the interval of the gain is above 0, and the run does not say otherwise."""
         return self.interval[0] > 0 and self.change.differs is not False
 
+    @property
+    def is_gain(self) -> bool:
+        """True if the gain is above 0 as it is printed, with one digit."""
+        return round(self.gain, 1) > 0
+
 
 class RemainingLoss(Record):
     """Questions that no change of the retriever rescues.

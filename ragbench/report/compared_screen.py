@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from ragbench.records.causes import RIGHT, CauseFlow
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
@@ -13,7 +14,7 @@ from ragbench.report.comparison import COLUMNS, describe_subject
 from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import nothing_told, outcome_of, verdict_of
-from ragbench.report.runs import changed_lines
+from ragbench.report.runs import changed_lines, flows_of_answers
 from ragbench.report.table import (
     Block,
     Paragraph,
@@ -29,32 +30,91 @@ from ragbench.report.table import (
 from ragbench.types.display import printable
 from ragbench.types.lookups import index_by_name
 
-# Sure differences, and queries of a cause that changed, that have a line.
-_MOST_LINES = 5
+# Shorter and shorter screens: rows of the table, sure differences, changes of the config, and
+# systems whose causes changed.
+_CUTS = (
+    *((99, 5, 5, 5), (12, 5, 3, 3), (8, 5, 3, 2), (8, 3, 2, 2), (5, 3, 2, 2), (5, 2, 2, 1)),
+    *((3, 2, 2, 1), (2, 1, 2, 1), (2, 1, 2, 0), (1, 1, 0, 0)),
+)
+# systems that are named as not shown to be worse than the best one
+_MOST_NAMES = 2
 
 
-# Shorter and shorter screens: rows of the table.
-_CUTS = (None, 12, 8, 5, 3)
-
-
-def screen_report(comparison: ComparedRuns, screen: Screen) -> TableReport:
-    """Return the sure differences, a table of one measure of each kind, and changed causes.
+def screen_report(
+    comparison: ComparedRuns, screen: Screen, *, has_all_measures: bool = False
+) -> TableReport:
+    """Return the best system, sure differences, a table of measures, and changed causes.
 
     Rows for programs are those of the whole report, which `--verbose` prints.
+
+    Args:
+        comparison: The comparison.
+        screen: The terminal.
+        has_all_measures: Show all measures in the table; else one of each kind.
     """
-    return fit_screen(map(partial(_report, comparison), _CUTS), screen)
+    chosen = _first_measures(comparison)
+    if has_all_measures:
+        chosen = tuple(family.measure for family in comparison.measures)
+    return fit_screen(map(partial(_report, comparison, chosen), _CUTS), screen)
 
 
-def _report(comparison: ComparedRuns, most: int | None) -> TableReport:
-    """Return a screen with a number of rows in the table; None for all."""
-    blocks: list[Block] = [Paragraph((describe_subject(comparison), *changed_lines(comparison)))]
-    blocks.append(Paragraph((*nothing_told(comparison.measures), *_sure_lines(comparison))))
-    if (table := _main_table(comparison)).rows:
-        blocks.append(replace(table, most=most, more="pairs: --verbose"))
-    blocks.append(Paragraph(tuple(_cause_lines(comparison)), is_apart=True))
+def best_sentence(comparison: ComparedRuns) -> str:
+    """Return the best of three or more systems, by the first measure of answers; '' without one.
+
+    Example: best by right: a (runs/new) with 0.359; not shown to be worse: b (runs/new)
+    """
+    for family in sorted(comparison.measures, key=_order):
+        scores = {}
+        for system in comparison.systems:
+            if family.measure in system.scores:
+                scores[system.name] = system.scores[family.measure]
+        if family.best is None or len(scores) < 3:
+            continue
+        rivals = [printable(name) for name in family.tied_with_best if name != family.best]
+        ending = "surely better than all others"
+        if rivals:
+            n_more = len(rivals) - _MOST_NAMES
+            names = [*rivals[:_MOST_NAMES], *([f"{n_more} more"] if n_more > 0 else [])]
+            ending = f"not shown to be worse: {fmt.listed(names)}"
+        mean = fmt.significant(scores[family.best].mean)
+        return (
+            f"best by {printable(family.measure)}: {printable(family.best)} with {mean}; {ending}"
+        )
+    return ""
+
+
+def _order(family: MeasureComparison) -> tuple[bool, bool]:
+    """Return a key that sorts `right` first, then other measures of answers."""
+    return family.measure != RIGHT, family.kind != "generation"
+
+
+def _report(
+    comparison: ComparedRuns, chosen: Sequence[str], cut: tuple[int, int, int, int]
+) -> TableReport:
+    """Return a screen with a number of rows, sure differences, changes and systems."""
+    n_rows, n_sure, n_changes, n_flows = cut
+    head = filter(None, (best_sentence(comparison), describe_subject(comparison)))
+    changes = _first(list(changed_lines(comparison)), n_changes, "more lines on changes")
+    blocks: list[Block] = [Paragraph((*head, *changes))]
+    blocks.append(Paragraph((*nothing_told(comparison.measures), *_sure_lines(comparison, n_sure))))
+    if (table := _main_table(comparison, chosen)).rows:
+        blocks.append(replace(table, most=n_rows, more="pairs: --verbose"))
+    lines = list[str]()
+    flows = list(flows_of_answers(comparison)) if len(comparison.runs) > 1 else []
+    for flow in flows[:n_flows]:
+        lines += _cause_lines(flow, comparison)
+    if n_more := len(flows[n_flows:]):
+        lines.append(f"causes of {fmt.counted(n_more, 'more systems')} changed: --verbose")
+    blocks.append(Paragraph(tuple(lines), is_apart=True))
     notes = fmt.labelled("note", map(printable, comparison.notes))
-    blocks.append(Paragraph((*_closing_lines(comparison), *notes)))
+    blocks.append(Paragraph((*_closing_lines(comparison, chosen), *notes)))
     return TableReport(tuple(blocks), data_table(COLUMNS, ()))
+
+
+def _first(lines: Sequence[str], most: int, noun: str) -> list[str]:
+    """Return the first lines, and a line with the number of the others."""
+    n_more = len(lines[most:])
+    return [*lines[:most], *([f"and {fmt.counted(n_more, noun)}: --verbose"] if n_more else [])]
 
 
 def _pairs(comparison: ComparedRuns) -> Iterator[tuple[MeasureComparison, Difference]]:
@@ -64,8 +124,8 @@ def _pairs(comparison: ComparedRuns) -> Iterator[tuple[MeasureComparison, Differ
             yield family, pair
 
 
-def _sure_lines(comparison: ComparedRuns) -> Iterator[str]:
-    """Yield a line for each sure difference, losses first, or one line if no difference is sure."""
+def _sure_lines(comparison: ComparedRuns, most: int) -> list[str]:
+    """Return lines on the first sure differences, losses first, or one line without any."""
     lines: dict[str, list[str]] = {"worse": [], "better": []}
     for family, pair in _pairs(comparison):
         verdict = verdict_of(pair, family.direction)
@@ -74,13 +134,11 @@ def _sure_lines(comparison: ComparedRuns) -> Iterator[str]:
             name, measure = printable(pair.system), printable(family.measure)
             lines[verdict].append(f"surely {verdict}: {name}, {measure} {difference} {ends}")
     of_all = [*lines["worse"], *lines["better"]]
-    yield from of_all[:_MOST_LINES] or ["no difference is sure"]
-    if len(of_all) > _MOST_LINES:
-        yield f"and {fmt.counted(len(of_all) - _MOST_LINES, 'more sure differences')}"
+    return _first(of_all, most, "more sure differences") or ["no difference is sure"]
 
 
-def _main_table(comparison: ComparedRuns) -> Table:
-    """Return the first measure of each kind, a row for each pair whose values differ."""
+def _main_table(comparison: ComparedRuns, chosen: Sequence[str]) -> Table:
+    """Return some measures, a row for each pair whose values differ."""
     systems = index_by_name(comparison.systems)
     means = ("before", "after") if len(comparison.sources) > 1 else ("baseline", "value")
     heads = (
@@ -88,12 +146,10 @@ def _main_table(comparison: ComparedRuns) -> Table:
         *(TableColumn(head, "number") for head in (*means, "difference")),
         TableColumn(""),
     )
-    first = _first_measures(comparison)
     rows = []
     for family, pair in _pairs(comparison):
         outcome, verdict = outcome_of(pair, family.direction), verdict_of(pair, family.direction)
-        is_shown = first.get(family.kind or "") == family.measure
-        if not is_shown or outcome == "identical":
+        if family.measure not in chosen or outcome == "identical":
             continue
         rows.append(
             (
@@ -125,27 +181,24 @@ def _failed_line(comparison: ComparedRuns) -> str:
     return f"failed: {', '.join(parts)}" if parts else ""
 
 
-def _first_measures(comparison: ComparedRuns) -> Mapping[str, str]:
-    """Return kind of score -> its measure in the table: `right`, else the first one."""
+def _first_measures(comparison: ComparedRuns) -> tuple[str, ...]:
+    """Return the measure of each kind of score that the table has: `right`, else the first one."""
     first: dict[str, str] = {}
     for family in comparison.measures:
-        if family.measure == "right":
+        if family.measure == RIGHT:
             first[family.kind or ""] = family.measure
         first.setdefault(family.kind or "", family.measure)
-    return first
+    return tuple(first.values())
 
 
-def _cause_lines(comparison: ComparedRuns) -> Iterator[str]:
-    """Yield a line for each system on answers that became right or wrong, with their queries."""
-    for flow in comparison.causes if len(comparison.runs) > 1 else ():
-        if not flow.moves:
-            continue
-        yield fmt.flow_lines(flow)[0]
-        queries = dict.fromkeys(query for move in flow.moves for query in move.queries)
-        yield f"  {fmt.listed_queries(list(queries), comparison.questions)}"
+def _cause_lines(flow: CauseFlow, comparison: ComparedRuns) -> Iterator[str]:
+    """Yield a line on answers of a system that became right or wrong, and their queries."""
+    yield fmt.flow_lines(flow)[0]
+    queries = dict.fromkeys(query for move in flow.moves for query in move.queries)
+    yield f"  {fmt.listed_queries(list(queries), comparison.questions)}"
 
 
-def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:
+def _closing_lines(comparison: ComparedRuns, chosen: Sequence[str]) -> Iterator[str]:
     """Yield the number of scores that the table leaves out, and the option that shows them."""
     if failed := _failed_line(comparison):
         yield failed
@@ -156,5 +209,6 @@ def _closing_lines(comparison: ComparedRuns) -> Iterator[str]:
             yield f"{outcome}: {n} of {len(pairs)} pairs of scores"
     if any(outcome == "not shown" for outcome in outcomes):
         yield "a difference without a word may be chance"
-    n_measures = len(comparison.measures) - len(set(_first_measures(comparison).values()))
-    yield f"{fmt.counted(n_measures, 'measures')} more, and the moved questions: --verbose"
+    n_measures = len(comparison.measures) - len({*chosen})
+    more = [f"{fmt.counted(n_measures, 'more measures')}"] if n_measures > 0 else []
+    yield f"more with --verbose: {fmt.listed([*more, 'the moved questions'])}"

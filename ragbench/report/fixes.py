@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 from ragbench.records.causes import Quantity, quantity
-from ragbench.records.fixes import FixList, PricedChange
+from ragbench.records.fixes import FixList, PricedChange, Promise
 from ragbench.report.base import AFTER_CORRECTION, Chapter
 from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
@@ -302,19 +302,31 @@ def _number(value: float) -> str:
     return f"{value:+.0f}" if abs(value) >= 0.95 else f"{value:+.1g}"
 
 
+def _size(gain: float) -> str:
+    """Return a gain above 0 as a number of questions without a sign."""
+    return _number(gain).removeprefix("+")
+
+
+def _correction(best: Promise) -> str:
+    """Return the reason why a gain is not sure, if only the correction stands between."""
+    return f" {AFTER_CORRECTION}" if best.interval[0] > 0 else ""
+
+
 def _promise(fixes: FixList) -> str:
     """Return the gain of the best change in one sentence, for any questions of the same kind."""
     best = fixes.best
     if best is None or best.change.net <= 0:
         return "no other ranking of this run finds more questions"
     name, of = printable(best.change.text), questions(fixes.of)
-    if not best.is_better:
-        low, high = (f"{round(end):+d}" for end in best.interval)
-        return (
-            f"no change is surely better; {name} has the largest promise: {low} to {high} of {of}"
-        )
-    n_more = f"about {round(best.gain)} more{text_words(best.change)}"
-    return f"{name} surely helps: of {of} questions it finds {n_more}"
+    text = text_words(best.change)
+    if best.is_better:
+        n_more = f"about {_size(best.gain)} more{text}"
+        return f"{name} surely helps: of {of} questions it finds {n_more}"
+    doubt = f"no change is surely better{_correction(best)}"
+    if not best.is_gain:
+        return f"{doubt}, and none promises more questions"
+    gain = f"{_gain(best.gain, best.interval)}, of {of}{text}"
+    return f"{doubt}; the largest promise is {name}: {gain}"
 
 
 def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
@@ -327,15 +339,18 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
     equals = f" ({counted(ties, 'more changes')} with as many)" if ties else ""
     if best.is_better:
         low, high = map(_number, best.untouched)
-        n_more = f"finds about {_number(best.gain)[1:]} more of {questions(fixes.of)} questions"
+        n_more = f"finds about {_size(best.gain)} more of {questions(fixes.of)} questions"
         text = text_words(best.change)
         yield f"next: {printable(best.change.text)}{equals}: surely better, {n_more}{text}"
         yield f"  on as many new questions that is from {low} to {high}"
         yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
+    doubt = f"no change is surely better{_correction(best)}"
+    if not best.is_gain:
+        yield f"{doubt}, and none promises more questions"
+        return
     promise = f"{printable(best.change.text)}{equals}"
     of = f"of {questions(fixes.of)} questions{text_words(best.change)}"
     gain = f"{_gain(best.gain, best.interval)}, {of}"
-    after = f" {AFTER_CORRECTION}" if best.interval[0] > 0 else ""
-    yield f"no change is surely better{after}; the largest promise is {promise}: {gain}"
+    yield f"{doubt}; the largest promise is {promise}: {gain}"
     yield f"  ragbench fix {printable(arguments)} --write best.yaml --best writes it all the same"

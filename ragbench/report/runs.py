@@ -141,7 +141,7 @@ def moved_causes(compared: ComparedRuns, *, is_folded: bool = False) -> list[str
     lines = []
     # systems of one run have their moves in the tables of the run
     flows = compared.causes if len(compared.runs) > 1 else ()
-    for flow in _flows_of_answers(compared) if flows and is_folded else flows:
+    for flow in flows_of_answers(compared) if flows and is_folded else flows:
         head, *moves = fmt.flow_lines(flow, compared.questions)
         lines += [f"causes, {head}"] if flow.moves else []
         if is_folded:
@@ -154,7 +154,7 @@ def moved_causes(compared: ComparedRuns, *, is_folded: bool = False) -> list[str
     return lines
 
 
-def _flows_of_answers(compared: ComparedRuns) -> Iterator[CauseFlow]:
+def flows_of_answers(compared: ComparedRuns) -> Iterator[CauseFlow]:
     """Yield the flows with moves, without those of retrievers whose pairs have some."""
     systems = {system.name: system for system in compared.systems}
     flows = []
@@ -279,9 +279,9 @@ def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
     """Return the table of the queries that moved most, each with the documents of both rankings.
 
     The cause of a query is `same` if it did not move; without compared causes, as within one run,
-    the table has no such column. A row for each rank follows the row of a query, unless no ranking
-    is stored. Gold is marked. The shorter ranking is filled up with empty texts; a missing or
-    empty one has a remark.
+    the table has no such column, and none of questions if no text is known. A row for each rank
+    follows the row of a query, unless no ranking is stored. Gold is marked. The shorter ranking is
+    filled up with empty texts; a missing or empty one has a remark.
     """
     # a score may move while its cause stays
     flows = []
@@ -294,14 +294,19 @@ def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
             for q in move.queries:
                 causes[q] = fmt.move_words(move)
     head, blank = (("cause",), ("",)) if flows else ((), ())
+    texts = {}
+    for query in moved.queries:
+        text = query.question or compared.questions.get(query.query_id, "")
+        if text:
+            texts[query.query_id] = printable(text)
     rows: list[tuple[str, ...]] = []
     for query in moved.queries:
         scores = map(fmt.significant, (query.baseline_score, query.score))
         difference = fmt.difference(query.difference, None)[0]
         cause = (causes.get(query.query_id, "same"),) if flows else ()
-        question = printable(query.question)
-        name = fmt.short_name(query.query_id, query.question)
-        rows.append((name, *scores, difference, *cause, question))
+        question = texts.get(query.query_id, "")
+        name = fmt.short_name(query.query_id, question)
+        rows.append((name, *scores, difference, *cause, *([question] if texts else [])))
         # of two baseline files no ranking is known
         if query.baseline_ranking is query.ranking is None:
             continue
@@ -310,9 +315,10 @@ def moved_table(moved: MovedQueries, compared: ComparedRuns) -> Table:
             _ranking_cells(query.ranking, query.gold),
         ]
         for rank, pair in enumerate(zip_longest(*sides, fillvalue=""), start=1):
-            rows.append((f"  {rank}", *map(printable, pair), "", *blank, ""))
+            rows.append((f"  {rank}", *map(printable, pair), "", *blank, *([""] if texts else [])))
     names = map(printable, (moved.baseline, moved.system))
-    return word_table(("query", *names, "difference", *head, "question"), rows, moved_head(moved))
+    heads = ("query", *names, "difference", *head, *(["question"] if texts else []))
+    return word_table(heads, rows, moved_head(moved))
 
 
 def _ranking_cells(ranking: Sequence[str] | None, gold: Sequence[int]) -> list[str]:

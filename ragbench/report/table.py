@@ -179,7 +179,8 @@ class Table:
         caption: Line above the table.
         notes: Lines below the table.
         most: Rows that a terminal shows; None shows all.
-        more: Remark of a terminal on rows beyond `most`, after their number.
+        more: Remark of a terminal on rows beyond `most`, after their number; a plural noun ends at
+            a colon: `systems: --verbose`.
         terminal: Block that a terminal draws in its place; None draws the table.
         keeps_rows: True if a row is one line in a pipe, for grep, although its columns break.
         has_queries: True if the first cell of each row is the id of a query, which the page links.

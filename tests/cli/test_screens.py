@@ -40,6 +40,8 @@ WORDS = [
     "lander",
     "dust",
 ]
+# Changes of `three` that make one of its systems worse
+WORSE = ("--set", "retrievers.a.stemmer=none", "--set", "generators.extractive.sentences=1")
 APP = """
 def answer(question):
     if len(question) % 3 == 0:
@@ -158,6 +160,7 @@ def folder(tmp_path_factory):
     for name in write_inputs(folder):
         run("run", f"{name}.yaml", "--quiet")
     run("run", "three.yaml", "--quiet", "--set", "output=old", "--set", "retrievers.a.b=0.9")
+    run("run", "three.yaml", "--quiet", "--set", "output=third", "--set", "seed=2", *WORSE)
     run("run", "one.yaml", "--quiet", "--set", "output=old", "--set", "dataset.path=new.jsonl")
     run("calibrate", "runs/two", "--draw", "40", "-o", "drawn.csv")
     with (folder / "drawn.csv").open(newline="", encoding="utf-8") as stream:
@@ -195,7 +198,10 @@ LINES = [
     *(f"fix runs/{name}" for name in ("two", "eight", "names")),
     *(f"compare runs/{name}" for name in ("two", "three", "eight", "names")),
     "run several.yaml", "plan several.yaml", "validate several.yaml",
-    "compare old/three runs/three", "gate three.yaml --base old/three",
+    "compare old/three runs/three", "compare old/three runs/three third/three",
+    "compare old/one runs/one -m right",
+    "compare runs/eight -m ndcg@10 -m found@5 -m right -m token_f1",
+    "gate three.yaml --base third/three", "gate three.yaml --base old/three",
     "gate one.yaml --base old/one", "gate two.yaml --base runs/two", "gate new.jsonl one.jsonl",
     "show runs/eight q01", "show runs/names q01", "show runs/one q3", "show runs/failed q02",
     "runs", "runs runs/three", "demo", "baseline runs/names -o b.json", "report runs/names",
@@ -248,6 +254,19 @@ def test_a_terminal_has_everything_with_verbose(on_terminal, line):
     brief, whole = (on_terminal(words, 80)[1] for words in (line, f"{line} --verbose"))
 
     assert len(whole.splitlines()) >= len(brief.splitlines())
+
+
+def test_three_runs_have_their_best_system_in_the_first_sentence(on_terminal):
+    first, *_ = on_terminal("compare old/three runs/three third/three", 120)[1].splitlines()
+
+    assert first.startswith("best by right: a/extractive (old/three) with 0.359; ")
+
+
+def test_a_review_ends_with_its_page(on_terminal, folder):
+    *_, last = on_terminal("gate three.yaml --base third/three", 80)[1].splitlines()
+
+    assert last.startswith("report: runs/three/")
+    assert (folder / last.removeprefix("report: ")).is_file()
 
 
 def test_a_decision_of_a_gate_is_json(on_terminal):

@@ -12,8 +12,9 @@ from tests.report.chromium import expect, hidden_width, load, looks, tab, unfold
 
 pytestmark = pytest.mark.slow  # seconds: a browser
 
-# blocks of the top in their order on a narrow page
+# blocks of the top in their order on a narrow page, and on a telephone
 BLOCKS = (".lead", ".losses", ".numbers", "#failing", "#changes", ".version")
+ON_TELEPHONE = (".lead", ".losses", "#failing", ".numbers", "#changes", ".version")
 TEXTS = "#results .lead p, #failing h3, #failing p, #changes li, .version"
 # texts in the colour of good news; words of causes stand beside their colours
 GREEN = """() => {
@@ -43,11 +44,11 @@ def brief(run, tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("width", [400, 800])
-def test_the_blocks_come_in_the_order_of_a_reader(run, visit, width):
+@pytest.mark.parametrize(("width", "blocks"), [(400, ON_TELEPHONE), (800, BLOCKS)])
+def test_the_blocks_come_in_the_order_of_a_reader(run, visit, width, blocks):
     page = visit(run / "report.html", viewport={"width": width, "height": 900})
 
-    tops = [page.locator(block).bounding_box()["y"] for block in BLOCKS]
+    tops = [page.locator(block).bounding_box()["y"] for block in blocks]
     folded = page.locator("details.kind").first.bounding_box()["y"]
     assert [*tops, folded] == sorted([*tops, folded])
     expect(page.locator("#failing li")).to_have_count(3)
@@ -116,11 +117,13 @@ def test_at_most_four_pictures_come_without_a_click(run, visit):
     expect(more.locator("figure:visible").nth(10)).to_be_visible()
 
 
-def test_the_first_lost_question_is_a_tap_away_on_a_telephone(run, visit):
+def test_the_first_lost_question_is_in_sight_on_a_telephone(run, visit):
     page = visit(run / "report.html", viewport={"width": 400, "height": 900})
     assert hidden_width(page) <= 0
 
     question = page.locator("#failing h3").first
+    box = question.bounding_box()
+    assert box["y"] + box["height"] <= 900
     page.get_by_role("link", name="questions that fail").click()
     expect(question).to_be_in_viewport(ratio=1)
     assert float(question.evaluate("e => parseFloat(getComputedStyle(e).fontSize)")) >= 14
@@ -156,6 +159,23 @@ def test_the_brief_page_is_accessible(brief, unguarded):
     unguarded.goto(brief.as_uri())
     for look in looks(unguarded):
         assert violations(unguarded) == [], look
+
+
+def test_choosers_of_columns_fit_a_telephone(tmp_path, visit):
+    rows = [
+        {"question": f"{n}?", "reference": "yes", "answer": "yes", "system": f"s{place}"}
+        for n in range(3)
+        for place in range(7)
+    ]
+    scores = ["exact_match", "contains", "token_f1", "rouge1", "rouge2", "rougeL", "bleu"]
+    config = {"metrics": {"generation": scores}, "output": str(tmp_path)}
+    path = rb.run_experiment(config, dataset=rows).path
+
+    page = visit(path / "report.html", viewport={"width": 400, "height": 900})
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+
+    expect(page.locator(".tools fieldset").first).to_be_visible()
+    assert hidden_width(page) <= 0
 
 
 def test_the_list_of_changes_has_no_commands(run, visit):

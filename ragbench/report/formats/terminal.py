@@ -21,7 +21,7 @@ from ragbench.report.table import (
     Table,
     TableReport,
 )
-from ragbench.types.display import display_width, wrap
+from ragbench.types.display import counted, display_width, wrap
 
 _STYLES = {
     "title": "\x1b[1m",
@@ -106,7 +106,9 @@ def _table_lines(table: Table, screen: Screen) -> Iterator[str]:
     yield from draw_table(table, screen)
     n_more = 0 if table.most is None else len(table.rows) - table.most
     if n_more > 0:
-        yield from _wrapped(f"  and {n_more} {table.more}", screen)
+        noun, colon, hint = table.more.partition(":")
+        text = f"{counted(n_more, noun)}{colon}{hint}" if colon else f"{n_more} {table.more}"
+        yield from _wrapped(f"  and {text}", screen)
     for line in table.notes:
         yield from _wrapped(line, screen)
 

@@ -50,9 +50,9 @@ from ragbench.types.display import printable
 from ragbench.types.lookups import index_by_name
 
 # What one sheet of A4 holds
-_SYSTEMS, _BARS, _QUESTIONS, _CHANGES, _DOUBTS, _GATES = 5, 3, 3, 3, 3, 4
-# Characters of a sentence, of a question, and of an answer
-_SENTENCE, _QUESTION, _ANSWER = 240, 160, 200
+_SYSTEMS, _BARS, _QUESTIONS, _CHANGES, _DOUBTS, _GATES = 5, 3, 3, 3, 3, 3
+# Characters of a sentence, of a question, of an answer, and of the reason of a gate
+_SENTENCE, _QUESTION, _ANSWER, _REASON = 240, 160, 200, 120
 # No interval is left out for want of room: the page wraps.
 _WIDE = Screen(width=1000)
 _START = "%Y%m%d-%H%M%S"  # beginning of the name of a run folder
@@ -192,7 +192,7 @@ class Front:
         outcome: That no question failed, and how many answers are not judged; may be empty.
         changes: At most three changes.
         verdict: Verdict of the gates.
-        gates: Gates that did not pass, at most four.
+        gates: Gates that did not pass, at most three.
         doubts: Reasons to distrust the numbers, at most three.
         further_doubts: All other reasons, and those that are cut, in full.
         version: Date of the run, and versions of what ran.
@@ -230,7 +230,10 @@ def build_front(
     systems = leading_systems(measure, summary) if measure else list(summary.systems)
     # where the systems of the sentence have no causes, others may have some
     losing = with_causes(systems) or with_causes(summary.systems)
-    gates = tuple(structs.replace(g, worst_queries=()) for g in page.gates if g.verdict != "pass")
+    gates = []
+    for gate in page.gates:
+        if gate.verdict != "pass":
+            gates.append(structs.replace(gate, worst_queries=(), why=_brief_reason(gate)))
     reasons = (*page.warnings, *page.doubts)
     doubts = [_cut(line, _SENTENCE) for line in reasons[:_DOUBTS]]
     questions, n_lost = ([], 0) if views is None else _lost_questions(views, (*systems, *losing))
@@ -246,12 +249,19 @@ def build_front(
         n_lost=n_lost,
         outcome=outcome,
         changes=tuple(_changes(losing[:1], fixes))[:_CHANGES],
-        gates=gates[:_GATES],
+        gates=tuple(gates[:_GATES]),
         doubts=tuple(doubts),
         # a reason that is cut stands below in full
         further_doubts=tuple(reason for reason in reasons if reason not in doubts),
         version=_version(summary, views),
     )
+
+
+def _brief_reason(gate: Decision) -> str:
+    """Return the means of a gate, else the first parts of its reason; all stands below."""
+    if gate.means is not None:
+        return " -> ".join(map(fmt.significant, gate.means))
+    return fmt.first_parts(gate.why, _REASON)
 
 
 # Verdict of all gates: the first of these that a gate has.
