@@ -113,9 +113,9 @@ def _run_one(
 ) -> Ran:
     """Run a config with one data set, print its tables, and return what CI gets of it."""
     from ragbench.data.runs.run_folder import read_manifest, to_json
+    from ragbench.experiment.pages import markdown_of
     from ragbench.experiment.runner import run_experiment
     from ragbench.report.formats.terminal import STYLES
-    from ragbench.report.results import render_markdown
 
     with output.running(quiet, secrets=settings.secrets, verbose=verbose) as progress:
         experiment = run_experiment(settings, choices=choices, progress=progress)
@@ -129,7 +129,7 @@ def _run_one(
         if noise := experiment.own_noise():
             output.echo(f"note: {noise}", err=True)
     # rendered only if GitHub wants a summary
-    page = partial(render_markdown, experiment.record, experiment.compared)
+    page = partial(markdown_of, experiment)
     return experiment.record, page, read_manifest(experiment.path).seconds
 
 

@@ -72,7 +72,7 @@ from ragbench.records.manifest import (
 )
 from ragbench.records.summary import Summary
 from ragbench.report.ci import render_junit
-from ragbench.report.page.html import write_page
+from ragbench.report.page.html import write_page, write_text
 from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, FloatArray, Query, ScoreColumn, ScoredDocument
@@ -185,7 +185,6 @@ def write_run(
         "manifest.json": to_json(codec.to_json(manifest)),
         "summary.json": to_json(codec.to_json(summary)),
         "comparisons.json": to_json(codec.to_json(results.comparisons)),
-        "report.md": render_markdown(summary, results.comparisons),
         "junit.xml": render_junit(summary, manifest.seconds),
         **_query_files(plan, results, clean),
     }
@@ -200,6 +199,8 @@ def write_run(
         views.keep_columns(_stored_columns(plan.ids, results.systems))
         fixes = list_fixes_of_page(views)
         write_page(folder / "report.html", summary, results.comparisons, views, fixes)
+        text = render_markdown(summary, results.comparisons, views.question)
+        write_text(folder / "report.md", text)
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)

@@ -75,7 +75,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     )
     decisions = decide_gates(plan.config.gates, run)
     row_of = index_positions(plan.ids)
-    gates = _with_questions(decisions, lambda query: plan.queries[row_of[query]].text)
+    gates = with_questions(decisions, lambda query: plan.queries[row_of[query]].text)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = f"{n_undecided} of {counted(len(gates), 'gates')} {ARE_UNDECIDED}"
     warnings = (
@@ -85,7 +85,7 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
     return structs.replace(summary, gates=tuple(gates), warnings=warnings)
 
 
-def _with_questions(
+def with_questions(
     decisions: Sequence[Decision], question_of: Callable[[str], str]
 ) -> list[Decision]:
     """Return the decisions with the question of each worst query, cut at 500 characters."""
@@ -150,7 +150,7 @@ def check_gates(
         folder = gated.scored.folder
         return "" if folder is None else views(folder).question(query)
 
-    return [to_json(decision) for decision in _with_questions(decisions, question_of)]
+    return [to_json(decision) for decision in with_questions(decisions, question_of)]
 
 
 def decide_source(

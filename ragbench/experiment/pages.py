@@ -25,6 +25,7 @@ from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
+from ragbench.experiment.gates import with_questions
 from ragbench.experiment.plan.queries import common_clusters, shared_cluster
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.files import naming_unwritable, write_file
@@ -100,7 +101,8 @@ def write_pages(
             elif path.suffix == ".html":
                 html.write_page(path, summary, comparisons, views, fixes)
             else:
-                html.write_text(path, render_markdown(summary, comparisons))
+                question_of = None if run is None else QueryViews(run, bare=True).question
+                html.write_text(path, render_markdown(summary, comparisons, question_of))
     return paths
 
 
@@ -115,13 +117,20 @@ def store_decisions(
         DataError: A file cannot be written.
     """
     clean = redactor(secrets)
-    gates = tuple(cleaned(decision, clean) for decision in decisions)
+    question_of = QueryViews(experiment.path, bare=True).question
+    gates = tuple(cleaned(gate, clean) for gate in with_questions(decisions, question_of))
     notes = (*experiment.record.notes, clean(f"gates were decided against the base {base}"))
     summary, folder = structs.replace(experiment.record, gates=gates, notes=notes), experiment.path
     seconds = read_manifest(folder).seconds
     write_file(folder / "summary.json", to_json(codec.to_json(summary)))
     write_file(folder / "junit.xml", render_junit(summary, seconds))
     write_pages([folder])
+
+
+def markdown_of(experiment: Experiment) -> str:
+    """Return the report.md of a run from its files."""
+    question_of = QueryViews(experiment.path, bare=True).question
+    return render_markdown(experiment.record, experiment.compared, question_of)
 
 
 def _page_paths(folder: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from msgspec import structs
@@ -112,13 +112,23 @@ def score_rows(summary: Summary, comparisons: Comparisons) -> Table:
     return data_table(COLUMNS, rows)
 
 
-def render_markdown(summary: Summary, comparisons: Comparisons) -> str:
-    """Return report.md: the main result first, then gates, tables and folded details."""
-    return render(page_report(summary, comparisons), "markdown")
+def render_markdown(
+    summary: Summary, comparisons: Comparisons, question_of: Callable[[str], str] | None = None
+) -> str:
+    """Return report.md: the main result first, then gates, tables and folded details.
+
+    Args:
+        summary: The run.
+        comparisons: The tests of the run, or of several runs.
+        question_of: Function that returns the text of a query; None leaves the texts out.
+    """
+    return render(page_report(summary, comparisons, question_of), "markdown")
 
 
-def page_report(summary: Summary, comparisons: Comparisons) -> TableReport:
-    """Return the whole report of a run, as report.md has it."""
+def page_report(
+    summary: Summary, comparisons: Comparisons, question_of: Callable[[str], str] | None = None
+) -> TableReport:
+    """Return the whole report of a run, as report.md has it; arguments as `render_markdown`."""
     page = lay_out(summary, comparisons)
     # a reviewer of a pull request looks for the gates first
     place = 1 if page.gates else 0
@@ -140,7 +150,7 @@ def page_report(summary: Summary, comparisons: Comparisons) -> TableReport:
     blocks += chapter_blocks(page.runs)
     for section in page.sections:
         blocks += _section_blocks(section)
-    blocks += _cause_blocks(summary, comparisons)
+    blocks += _cause_blocks(summary, comparisons, question_of)
     for chapter in (page.slices, *page.preferences, page.noise, page.audit):
         blocks += chapter_blocks(chapter)
     if page.legend:
@@ -179,16 +189,23 @@ def _section_blocks(section: Section) -> Iterator[Block]:
         yield scores
 
 
-def _cause_blocks(summary: Summary, comparisons: Comparisons) -> Iterator[Block]:
+def _cause_blocks(
+    summary: Summary, comparisons: Comparisons, question_of: Callable[[str], str] | None
+) -> Iterator[Block]:
     """Yield the table of causes, and the queries that moved from each baseline, folded."""
     tables = cause_tables(with_causes(summary.systems))
     if not tables:
         return
     yield Heading("where answers are lost")
     yield from tables
-    moves = tuple(line for flow in comparisons.causes for line in fmt.flow_lines(flow))
+    moves = list[str]()
+    for flow in comparisons.causes:
+        texts = {}
+        if question_of is not None:
+            texts = {query: question_of(query) for query in fmt.named_queries(flow)}
+        moves += fmt.flow_lines(flow, texts)
     if moves:
-        yield Fold("which queries moved", (SentenceList(moves),))
+        yield Fold("which queries moved", (SentenceList(tuple(moves)),))
 
 
 def render_terminal(

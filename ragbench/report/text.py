@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.records.causes import (
@@ -363,6 +363,12 @@ def moved_questions(moves: Sequence[CauseMove]) -> str:
         names.update(move.queries)
     is_part = any(move.count < len(move.queries) - 1e-9 for move in moves)
     return f"{len(names)}{' (in some repeats)' if is_part else ''}"
+
+
+def named_queries(flow: CauseFlow) -> Iterator[str]:
+    """Yield the queries that `flow_lines` names with their texts."""
+    for move in flow.moves:
+        yield from move.queries[:_LISTED_TEXTS]
 
 
 def flow_lines(flow: CauseFlow, questions: Mapping[str, str] | None = None) -> list[str]:

@@ -130,6 +130,8 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository, assert_
     page = repository / lines[-1].removeprefix("report: ")
     summary = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
     assert sorted(entry["verdict"] for entry in summary["gates"]) == ["fail", "pass"]
+    lost = [query for entry in summary["gates"] for query in entry.get("worst_queries", ())]
+    assert lost[0]["question"].startswith("what is word")
     assert summary["notes"][-1].startswith("gates were decided against the base main@")
     assert "The gate failed</b>: 1 failed, 1 passed" in page.read_text(encoding="utf-8")
     assert page.with_name("junit.xml").read_text(encoding="utf-8").count("<failure") == 1

@@ -386,7 +386,9 @@ def test_what_to_change_leads_to_its_questions(finished_quickstart, visit):
     expect(chapter).to_contain_text("minilm finds 63 of 70 at 5")
     assert "ragbench " not in chapter.inner_text(), "a reader may have no terminal"
     best = "fuse with bm25 (weighted 0.5 : 0.5)"
-    expect(chapter).to_contain_text(f"no change is surely better; {best} has the largest promise")
+    expect(chapter).to_contain_text(
+        f"no change is surely better; the largest promise is {best}: +1"
+    )
     row = chapter.get_by_role("table", name="changes").locator("tbody tr", has_text=best)
     expect(row.locator("th, td")).to_contain_text(
         [best, "+1 -0", "64 of 70", "no difference shown (+1, from -2 to +5)"]
