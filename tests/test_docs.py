@@ -296,6 +296,24 @@ def test_the_page_on_comparing_runs(
     assert names["found"].differences[0]["difference"] == 0.5
 
 
+UNRELEASED = re.compile(r"ragbench/ragbench@v1|/ragbench/v1/|pip install '?ragbench-eval")
+
+
+def test_what_is_not_released_stands_beside_what_to_write_today(repository):
+    # installing.md begins with it
+    pages = [repository / "README.md", *(repository / "docs").glob("*.md")]
+    places = 0
+    for page in pages:
+        if page.name == "installing.md":
+            continue
+        text = page.read_text(encoding="utf-8")
+        for match in UNRELEASED.finditer(text):
+            places += 1
+            after = text[match.end() :].partition("```")[2].lstrip()
+            assert "ntil the first release" in after.partition("\n\n")[0], (page.name, match[0])
+    assert places >= 5
+
+
 def test_linked_pages_exist(readme, repository):
     # absolute, since an index of packages shows the page as well
     home = r"https://(?:github\.com/ragbench/ragbench/blob|raw\.githubusercontent\.com/ragbench/ragbench)"

@@ -204,6 +204,8 @@ def test_each_link_to_a_query_of_a_large_run_leads_to_one(tmp_path):
     assert links <= on_page
     assert links >= {*named[:3], *named[-5:]}, "the front and the gate"
     assert "of another run" in page
+    losses = page.partition('class="losses"')[2].partition("</figure>")[0]
+    assert f"A number leads to its questions among the 2000 of {n} that this page has." in losses
 
 
 @pytest.mark.costly

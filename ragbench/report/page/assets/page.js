@@ -36,8 +36,8 @@
   /** The name of a query: the number of its row in a table without ids, which its owner can look up. */
   const nameOf = ({ row, id }) => (row ? `row ${row}` : id);
 
-  /** A text with its own direction, which does not change the direction of the text around it. */
-  const bdi = (text) => h("bdi", null, visible(text));
+  /** A text with its own direction, not that of the text around it; a line may break after each `/`. */
+  const bdi = (text) => h("bdi", null, visible(text).split("/").flatMap((part, i) => (i ? ["/", h("wbr"), part] : [part])));
 
   /** A cause in words: not_retrieved is "not retrieved". */
   const spaced = (cause) => visible(cause).replaceAll("_", " ");
