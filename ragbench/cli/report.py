@@ -254,7 +254,7 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
     from ragbench.data.runs.run_folder import read_comparisons
     from ragbench.data.runs.run_lines import CAUSES_FILE
     from ragbench.report.explanation import Explanation
-    from ragbench.report.lowest import read_lowest
+    from ragbench.report.lowest import read_lowest, wrong_questions
     from ragbench.report.noise import answer_texts
 
     views = QueryViews(run)
@@ -285,6 +285,7 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
         labels=labels,
         answers=answer_texts(bare),
         references=references,
+        wrong={entry.name: wrong_questions(views, entry) for entry in views.summary.systems},
     )
     return replace(result, lowest=read_lowest(views, result.judged_systems))
 

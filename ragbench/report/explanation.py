@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -74,6 +74,7 @@ class Explanation:
         cause: Selected cause; None for all.
         lowest: Answers with the lowest scores of the judge, the lowest first, of each system of
             `judged_systems`.
+        wrong: System -> its queries that are judged as wrong, if some have no known cause.
     """
 
     summary: Summary
@@ -86,6 +87,7 @@ class Explanation:
     answers: AnswerTexts | None = None
     references: Callable[[str], Sequence[str]] | None = None
     lowest: Sequence[LowestAnswer] = ()
+    wrong: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     @cached_property
     def judged_systems(self) -> Mapping[str, str]:

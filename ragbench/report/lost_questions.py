@@ -10,7 +10,7 @@ from itertools import starmap
 from ragbench.data.runs.query_view import in_turn
 from ragbench.records.causes import CauseRow
 from ragbench.report import text as fmt
-from ragbench.report.causes import count_unjudged, present_causes, unjudged_sentence
+from ragbench.report.causes import present_causes, unjudged_sentence
 from ragbench.report.explanation import Explanation, data_rows
 from ragbench.report.first_screen import READ_HEAD, next_commands
 from ragbench.report.formats import fit_screen
@@ -108,14 +108,14 @@ def _first_system(explanation: Explanation) -> str:
 
 def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
     """Return the lost questions of a system, one of each cause in turn, large causes first."""
-    unjudged = set()
-    for entry in explanation.systems:
-        if count_unjudged(entry) >= entry.causes.get("unknown", 0):
-            unjudged.add(entry.name)
     groups = []
     for system, cause, rows in explanation.groups():
-        if system == name and (cause != "unknown" or name not in unjudged):
-            groups.append(rows)
+        if system != name:
+            continue
+        if cause == "unknown":  # an answer without a verdict is no loss
+            wrong = explanation.wrong.get(name, ())
+            rows = [row for row in rows if row.query_id in wrong]
+        groups.append(rows)
     return in_turn(groups)
 
 

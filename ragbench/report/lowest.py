@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from ragbench.calibration.judged_run import read_scores
 from ragbench.data.runs.query_view import QueryViews
+from ragbench.records.causes import RIGHT
 from ragbench.records.summary import SystemSummary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter
-from ragbench.report.causes import judged_scores
+from ragbench.report.causes import count_unjudged, judged_scores
 from ragbench.report.table import word_table
 from ragbench.types.display import printable
 from ragbench.types.lookups import index_by_name
@@ -100,3 +101,13 @@ def lowest_chapter(views: QueryViews) -> Chapter | None:
         caption = f"{title}; {len(lowest)} of {score.n} answers are below the best score"
         tables.append(word_table(heads, rows, caption, has_queries=True))
     return Chapter("lowest answers by the judge", (), tuple(labels), tuple(tables))
+
+
+def wrong_questions(views: QueryViews, system: SystemSummary) -> set[str]:
+    """Return the queries whose answers are judged and not right, if some have no known cause."""
+    if count_unjudged(system) >= system.causes.get("unknown", 0):
+        return set()
+    values = views.columns.get(system.name, {}).get(RIGHT)
+    # NaN, which is no verdict, is not below 1
+    rows = [] if values is None else (values < 1).nonzero()[0].tolist()
+    return {views.ids[row] for row in rows}

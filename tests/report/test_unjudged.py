@@ -28,9 +28,10 @@ def silent(question):
     return {"answer": "a tall one" if question.endswith("mount 0?") else "no such thing"}
 
 
-def run_app(folder, app, **row):
-    """Run an app on 8 questions, each with these further fields."""
-    rows = [{"id": f"q{n}", "question": f"which moon has mount {n}?", **row} for n in range(8)]
+def run_app(folder, app, n_gold=8, **row):
+    """Run an app on 8 questions, the first `n_gold` with these further fields."""
+    rows = [{"id": f"q{n}", "question": f"which moon has mount {n}?"} for n in range(8)]
+    rows = [{**entry, **(row if n < n_gold else {})} for n, entry in enumerate(rows)]
     for n, question in enumerate(rows):
         question["relevant"] = [f"d{n}"]
     corpus = [{"id": name, "text": text} for name, text in DOCUMENTS.items()]
@@ -76,6 +77,15 @@ def test_wrong_answers_without_passages_fail(tmp_path):
 
     assert "3 of 7 questions that fail" in page
     assert "not judged" not in page
+
+
+def test_explain_lists_judged_answers_alone_if_some_are_not_judged(tmp_path):
+    run = run_app(tmp_path, silent, n_gold=4, reference="a tall one")
+    lost = run_command("explain", run).stdout.split("\n\n")[1]
+
+    assert "4 answers of mine are not judged" in lost
+    assert re.findall(r"^q(\d)", lost, re.MULTILINE) == ["1", "2", "3"]
+    assert "3 of 3 questions that fail" in (run / "report.html").read_text()
 
 
 def test_the_best_systems_and_the_baseline_have_numbers():

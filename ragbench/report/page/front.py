@@ -32,7 +32,6 @@ from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
 from ragbench.report.base import Layout
 from ragbench.report.causes import (
-    count_unjudged,
     judged_scores,
     present_causes,
     unjudged_sentence,
@@ -43,7 +42,7 @@ from ragbench.report.fixes import listed, text_words
 from ragbench.report.formats.base import Screen
 from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.layout import lay_out
-from ragbench.report.lowest import below_best, read_lowest
+from ragbench.report.lowest import below_best, read_lowest, wrong_questions
 from ragbench.report.pictures import CAUSE_COLOURS
 from ragbench.report.table import TableCell
 from ragbench.types.display import printable
@@ -401,7 +400,7 @@ def _by_cause(views: QueryViews, system: SystemSummary) -> tuple[list[LostQuesti
     if not present_causes([system]):
         return [], 0
     groups: dict[AnswerCause, list[CauseRow]] = {}
-    wrong = _wrong_questions(views, system)
+    wrong = wrong_questions(views, system)
     for row in views.causes.get(system.name, {}).values():
         # an answer of unknown cause may have been judged as wrong, or not at all
         if row.cause not in NOT_LOST and (row.cause != "unknown" or row.query_id in wrong):
@@ -411,16 +410,6 @@ def _by_cause(views: QueryViews, system: SystemSummary) -> tuple[list[LostQuesti
     unknown = groups.pop("unknown", [])
     rows = [*in_turn(groups.values()), *unknown]
     return [_lost_question(views, row) for row in rows[:_QUESTIONS]], n_lost
-
-
-def _wrong_questions(views: QueryViews, system: SystemSummary) -> set[str]:
-    """Return the queries whose answers are judged and not right, if some have no known cause."""
-    if count_unjudged(system) >= system.causes.get("unknown", 0):
-        return set()
-    values = views.columns.get(system.name, {}).get(RIGHT)
-    # NaN, which is no verdict, is not below 1
-    rows = [] if values is None else (values < 1).nonzero()[0].tolist()
-    return {views.ids[row] for row in rows}
 
 
 def _lost_question(views: QueryViews, row: CauseRow) -> LostQuestion:
