@@ -242,7 +242,9 @@ def test_the_gate_of_a_pull_request_prints_what_the_page_shows(repository, tmp_p
     assert change in page
     assert done.returncode == 1
     assert done.stdout.startswith(first)
-    assert done.stdout.endswith(last)
+    text, _, report = done.stdout.rpartition("report: ")
+    assert text.endswith(last)
+    assert (tmp_path / report.strip()).is_file()
 
 
 @pytest.mark.costly
