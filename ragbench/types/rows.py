@@ -185,15 +185,15 @@ class HitBlock:
         )
 
 
-# Rows whose numbers fit into 16 bits: a table of slots then stays in the caches, 4 MB at most.
-_MOST_IN_TABLE = 1 << 16
-_SLOTS_PER_ROW = 16
+# Rows up to which a table of slots, of 16 MB at most, takes less time than a sort.
+_MOST_IN_TABLE = 1 << 18
+_MOST_IN_16_BITS = 1 << 16  # their table has more slots and still stays in the caches
 
 
 def repeated_rows(keys: HashArray) -> IntArray:
     """Return the rows that share their key with another row, ascending; usually none.
 
-    Rows count from 0; no keys give an empty array. It takes n log n steps for more than 65,536
+    Rows count from 0; no keys give an empty array. It takes n log n steps for more than 262,144
     keys. Keys that differ in their highest bits, as hashes do, take the least time.
 
     Example:
@@ -208,11 +208,12 @@ def repeated_rows(keys: HashArray) -> IntArray:
 
 def _rows_of_shared_slots(keys: HashArray) -> IntArray:
     """Return the rows that share the highest bits of their key with another row, ascending."""
-    # a tenth of the time of a sort: few rows share a slot, and they alone are sorted
-    bits = (len(keys) * _SLOTS_PER_ROW).bit_length()
+    # a quarter of the time of a sort: few rows share a slot, and they alone are sorted
+    is_short = len(keys) <= _MOST_IN_16_BITS
+    bits = (len(keys) * (16 if is_short else 8)).bit_length()
     slots = (keys >> np.uint64(64 - bits)).view(np.int64)
-    rows = np.arange(len(keys), dtype=np.uint16)
-    row_in_slot = np.empty(1 << bits, np.uint16)
+    rows = np.arange(len(keys), dtype=np.uint16 if is_short else np.int32)
+    row_in_slot = np.empty(1 << bits, rows.dtype)
     row_in_slot[slots] = rows  # the last row of each slot stays
     last = row_in_slot[slots]
     is_shared = last != rows
