@@ -26,6 +26,25 @@ def test_imports_point_down(repository):
     assert done.returncode == 0, done.stdout
 
 
+LARGE_PACKAGES = (
+    "bert_score|datasets|faiss|fastapi|mlflow|nltk|pandas|polars|pyarrow|ray|rouge_score|scipy"
+    "|sentence_transformers|sklearn|torch|transformers"
+)
+
+
+def test_modules_of_tests_import_large_packages_when_they_use_them(repository):
+    # each worker collects all modules, and would import them: tests/lazy.py
+    modules = []
+    for file in repository.glob("tests/**/*.py"):
+        head = re.split(r"^(?:def|class|@)", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[
+            0
+        ]
+        if re.search(rf"^(?:import|from) (?:{LARGE_PACKAGES})\b", head, re.MULTILINE):
+            modules.append(file.relative_to(repository).as_posix())
+
+    assert modules == []
+
+
 @pytest.fixture(scope="module")
 def reports(repository):
     """Places of each kind in all files: to parse the package takes seconds."""

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import ragbench as rb
@@ -11,6 +10,9 @@ from ragbench.calibration.judged_run import JudgedScore
 from ragbench.calibration.sheet import LabelScale
 from ragbench.errors import OptionError
 from ragbench.score.judge.rubric import load_rubric
+from tests.lazy import Lazy
+
+pd = Lazy("pandas")
 
 # score of the judge -> labels of people, 1 for pass; two thirds of the answers score 0.5
 ROWS = []

@@ -2,12 +2,14 @@
 
 import json
 
-import pandas as pd
 import pytest
-from sklearn.metrics import cohen_kappa_score
 
 import ragbench as rb
 from ragbench.errors import DataError, OptionError
+from tests.lazy import Lazy
+
+pd = Lazy("pandas")
+sklearn = Lazy("sklearn.metrics")
 
 TRUTH = [n % 3 != 0 for n in range(30)]
 ROWS = [
@@ -48,7 +50,15 @@ def _forms(frame):
     }
 
 
-@pytest.mark.parametrize("form", _forms(pd.DataFrame(ROWS)))
+FORMS = ["a column", "a mapping of ids", "a list", "a series with the index of the frame"]
+FORMS += ["a series of ids", "an array"]
+
+
+def test_all_forms_are_tested(frame):
+    assert [*_forms(frame)] == FORMS
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_labels_in_each_form_give_the_same_certificate(result, frame, form):
     calibration = rb.calibrate(result, _forms(frame)[form])
 
@@ -57,7 +67,9 @@ def test_labels_in_each_form_give_the_same_certificate(result, frame, form):
     people = [row["human"] for row in ROWS]
     assert rubric.labels.n == 30
     assert rubric.agreement["raw"].value == pytest.approx(28 / 30)
-    assert rubric.agreement["kappa"].value == pytest.approx(cohen_kappa_score(people, judge))
+    assert rubric.agreement["kappa"].value == pytest.approx(
+        sklearn.cohen_kappa_score(people, judge)
+    )
     assert [of.query_id for of in calibration.disagreements] == ["q4", "q9"]
     assert calibration.disagreements[0].reason == "it is good"
 

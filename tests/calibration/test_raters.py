@@ -2,12 +2,14 @@
 
 import json
 
-import pandas as pd
 import pytest
-from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 import ragbench as rb
 from ragbench.errors import DataError, OptionError
+from tests.lazy import Lazy
+
+pd = Lazy("pandas")
+sklearn = Lazy("sklearn.metrics")
 
 N = 30
 ROWS = [
@@ -55,14 +57,22 @@ def _forms(frame):
     }
 
 
-@pytest.mark.parametrize("form", _forms(pd.DataFrame(ROWS)))
+FORMS = ["a column per rater", "the index of the scored frame", "all columns of the table"]
+FORMS += ["a row per rater", "rows"]
+
+
+def test_all_forms_are_tested(frame):
+    assert [*_forms(frame)] == FORMS
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_labels_of_two_raters_in_each_form(frame, result, form):
     rubric = rb.calibrate(result, _forms(frame)[form]).certificate.rubrics["polite"]
 
     assert sorted(rubric.labels.raters) == ["anna", "ben"]
-    assert rubric.ceiling["raw"].value == pytest.approx(accuracy_score(ANNA, BEN))
-    assert rubric.ceiling["kappa"].value == pytest.approx(cohen_kappa_score(ANNA, BEN))
-    kappas = [cohen_kappa_score(people, JUDGE) for people in (ANNA, BEN)]
+    assert rubric.ceiling["raw"].value == pytest.approx(sklearn.accuracy_score(ANNA, BEN))
+    assert rubric.ceiling["kappa"].value == pytest.approx(sklearn.cohen_kappa_score(ANNA, BEN))
+    kappas = [sklearn.cohen_kappa_score(people, JUDGE) for people in (ANNA, BEN)]
     assert rubric.agreement["kappa"].value == pytest.approx(sum(kappas) / 2)
 
 
@@ -72,7 +82,7 @@ def test_raters_may_be_columns_of_the_scored_table(frame):
     rubric = rb.calibrate(result, ["anna", "ben"]).certificate.rubrics["polite"]
 
     assert list(rubric.labels.raters) == ["anna", "ben"]
-    assert rubric.ceiling["raw"].value == pytest.approx(accuracy_score(ANNA, BEN))
+    assert rubric.ceiling["raw"].value == pytest.approx(sklearn.accuracy_score(ANNA, BEN))
 
 
 def test_the_sentence_on_two_raters(result, frame, assert_message):
@@ -95,18 +105,19 @@ def test_raters_may_label_parts_and_have_groups(result):
 
 
 @pytest.mark.parametrize(
-    "table",
+    ("columns", "index"),
     [
-        pd.DataFrame({"id": ["q1", "q1"], "anna": [1, 0]}),
-        pd.DataFrame({"id": ["q1", "q1"], "rater": ["a", "a"], "label": ["no", "yes"]}),
-        pd.DataFrame({"id": ["q1"], "anna": ["well put"]}),
-        pd.DataFrame({"question": ["none?"], "anna": ["yes"]}),
-        pd.DataFrame({"id": ["q1"]}),
-        pd.DataFrame({"anna": ["yes"]}, index=["row 99"]),
+        ({"id": ["q1", "q1"], "anna": [1, 0]}, None),
+        ({"id": ["q1", "q1"], "rater": ["a", "a"], "label": ["no", "yes"]}, None),
+        ({"id": ["q1"], "anna": ["well put"]}, None),
+        ({"question": ["none?"], "anna": ["yes"]}, None),
+        ({"id": ["q1"]}, None),
+        ({"anna": ["yes"]}, ["row 99"]),
     ],
     ids=["repeated", "repeated by a rater", "no label", "no such question", "no rater", "index"],
 )
-def test_tables_that_do_not_fit_are_refused(result, table, assert_message):
+def test_tables_that_do_not_fit_are_refused(result, columns, index, assert_message):
+    table = pd.DataFrame(columns, index)
     with pytest.raises((DataError, OptionError)) as caught:
         rb.calibrate(result, table)
 
@@ -130,7 +141,7 @@ def test_a_file_with_a_column_of_raters(frame, tmp_path, calibrate):
     assert code == 0, problem
     rubric = json.loads(text)["rubrics"]["polite"]
     assert sorted(rubric["labels"]["raters"]) == ["anna", "ben"]
-    assert rubric["ceiling"]["raw"]["value"] == pytest.approx(accuracy_score(ANNA, BEN))
+    assert rubric["ceiling"]["raw"]["value"] == pytest.approx(sklearn.accuracy_score(ANNA, BEN))
     # the same labels for the run in Python
     again = rb.calibrate(run, _forms(frame)["a column per rater"])
     assert again.to_dict()["rubrics"]["polite"]["ceiling"] == rubric["ceiling"]

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, cohen_kappa_score
 
 from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.disagreements import find_disagreements
@@ -15,6 +14,9 @@ from ragbench.report.formats import render
 from ragbench.report.judge_sentences import COLUMNS, disagreement_rows
 from ragbench.report.page.review import write_disagreement_page
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
+from tests.lazy import Lazy
+
+sklearn = Lazy("sklearn.metrics")
 
 KEYS = [("one", f"q{n:02}") for n in range(60)]
 SCALE = LabelScale(0, 1)
@@ -52,8 +54,10 @@ def test_a_judge_that_passes_eight_bad_answers_and_fails_one_good_one(assert_mes
     assert rubric.bias.difference == pytest.approx(7 / 60)
     assert rubric.bias.lenient
     people, judge = ([of[key] for key in KEYS] for of in (PEOPLE, score_of(run).scores))
-    assert rubric.agreement["raw"].value == pytest.approx(accuracy_score(people, judge))
-    assert rubric.agreement["kappa"].value == pytest.approx(cohen_kappa_score(people, judge))
+    assert rubric.agreement["raw"].value == pytest.approx(sklearn.accuracy_score(people, judge))
+    assert rubric.agreement["kappa"].value == pytest.approx(
+        sklearn.cohen_kappa_score(people, judge)
+    )
     text = render(certificate_report(certificate))
     assert_message(_sentences(certificate))
     table = text.partition("judge and people\n")[2].partition("\n\n")[0]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -12,33 +13,39 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.testing import ChatServer
 from tests.commands import run_command
+from tests.lazy import Lazy
 
-pd = pytest.importorskip("pandas")
+pd = Lazy("pandas")
 
-FRAME = pd.DataFrame(
-    {
-        "question": ["where one?", "where two?", "where three?"],
-        "bot": ["Paris", "Rome", "Oslo"],
-        "reference": ["Paris", "Bonn", "Oslo"],
-        "tenant": pd.Categorical(["a", "b", "b"]),
-        "asked": pd.to_datetime(["2026-01-05", "2026-01-06", "2026-01-12"]),
-        "cause": [7, 8, 9],
-    },
-    index=[31, 12, 77],
-)
 COLUMNS = {"answer": "bot"}
+
+
+@cache
+def scored_frame():
+    """Return three rows of an app, with an index that is not in order."""
+    return pd.DataFrame(
+        {
+            "question": ["where one?", "where two?", "where three?"],
+            "bot": ["Paris", "Rome", "Oslo"],
+            "reference": ["Paris", "Bonn", "Oslo"],
+            "tenant": pd.Categorical(["a", "b", "b"]),
+            "asked": pd.to_datetime(["2026-01-05", "2026-01-06", "2026-01-12"]),
+            "cause": [7, 8, 9],
+        },
+        index=[31, 12, 77],
+    )
 
 
 @pytest.fixture
 def result():
-    return rb.evaluate(FRAME, ["exact_match"], columns=COLUMNS, slices=["tenant"])
+    return rb.evaluate(scored_frame(), ["exact_match"], columns=COLUMNS, slices=["tenant"])
 
 
 def test_scores_join_the_frame_by_its_index(result):
     scores = result.to_pandas()
 
     assert [*scores.columns] == ["exact_match"]
-    assert FRAME.join(scores)["exact_match"].tolist() == [1.0, 0.0, 1.0]
+    assert scored_frame().join(scores)["exact_match"].tolist() == [1.0, 0.0, 1.0]
 
 
 def test_texts_keep_every_column_with_its_type(result):
@@ -47,8 +54,8 @@ def test_texts_keep_every_column_with_its_type(result):
     parts = ["query_id", "question", "contexts", "answer", "reference"]
     further = ["tenant", "asked", "table.cause"]
     assert [*frame.columns] == [*parts, *further, "exact_match", "cause"]
-    assert frame["tenant"].dtype == FRAME["tenant"].dtype
-    assert frame["asked"].equals(FRAME["asked"])
+    assert frame["tenant"].dtype == scored_frame()["tenant"].dtype
+    assert frame["asked"].equals(scored_frame()["asked"])
     assert frame.groupby("tenant", observed=True)["exact_match"].mean().tolist() == [1.0, 0.5]
     assert frame["query_id"].tolist() == [*result.query_ids]
 
@@ -84,14 +91,14 @@ def test_rows_and_files_have_their_further_columns(tmp_path):
 
 
 def test_several_index_levels_stay_levels():
-    frame = FRAME.set_index(["tenant", "cause"])
+    frame = scored_frame().set_index(["tenant", "cause"])
     scores = rb.evaluate(frame, ["exact_match"], columns=COLUMNS).to_pandas()
 
     assert scores.index.equals(frame.index)
 
 
 def test_slices_have_their_own_means_and_intervals(result, assert_message):
-    alone = rb.evaluate(FRAME.iloc[1:], ["exact_match"], columns=COLUMNS)
+    alone = rb.evaluate(scored_frame().iloc[1:], ["exact_match"], columns=COLUMNS)
 
     summary = result.slices["tenant"]["b"]["exact_match"]
     assert (summary.mean, summary.n) == (0.5, 2)
@@ -99,7 +106,7 @@ def test_slices_have_their_own_means_and_intervals(result, assert_message):
     assert_message(repr(result))
     assert "<caption>by tenant</caption>" in result._repr_html_()
     by_week = rb.evaluate(
-        FRAME.astype({"asked": str}),
+        scored_frame().astype({"asked": str}),
         ["exact_match"],
         columns=COLUMNS,
         slices=["week(metadata.asked)"],
@@ -107,13 +114,13 @@ def test_slices_have_their_own_means_and_intervals(result, assert_message):
     assert [*by_week.slices["week(metadata.asked)"]] == ["2026-W02", "2026-W03"]
     for wrong in (["tenent"], "tenant", ["week(asked)"]):
         with pytest.raises(rb.RagbenchError) as error:
-            rb.evaluate(FRAME, ["exact_match"], columns=COLUMNS, slices=wrong)
+            rb.evaluate(scored_frame(), ["exact_match"], columns=COLUMNS, slices=wrong)
         assert_message(error.value)
 
 
 def test_the_worst_rows_come_first(result, assert_message):
     assert result.worst(2)["answer"].tolist() == ["Rome", "Paris"]
-    ter = rb.evaluate(FRAME, ["ter"], columns=COLUMNS)
+    ter = rb.evaluate(scored_frame(), ["ter"], columns=COLUMNS)
     assert ter.worst(1)["answer"].tolist() == ["Rome"], "a lower edit rate is better"
     for options in ({"n": 0}, {"score": "exakt"}):
         with pytest.raises(rb.OptionError) as error:
@@ -134,7 +141,7 @@ def test_csv_has_the_rows_of_the_frame(result, tmp_path):
 
 def test_an_experiment_keeps_index_and_columns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    frame = FRAME.rename(columns={"bot": "answer"})
+    frame = scored_frame().rename(columns={"bot": "answer"})
     experiment = rb.run_experiment(
         {"name": "nb", "metrics": {"generation": ["exact_match"]}}, dataset=frame
     )
@@ -150,7 +157,7 @@ def test_an_experiment_keeps_index_and_columns(tmp_path, monkeypatch):
 
 
 def test_results_are_compared_under_their_names(result, assert_message):
-    other = rb.evaluate(FRAME.assign(bot="Paris"), ["exact_match"], columns=COLUMNS)
+    other = rb.evaluate(scored_frame().assign(bot="Paris"), ["exact_match"], columns=COLUMNS)
     comparison = rb.compare({"v1": result, "v2": other})
 
     [difference] = comparison.differences
@@ -205,7 +212,7 @@ def first_grade(retrieved, judged):
 
 def test_metrics_may_be_functions(assert_message):
     metrics = [rb.token_f1, half, is_short, rb.bleu]
-    result = rb.evaluate(FRAME, metrics, columns=COLUMNS)
+    result = rb.evaluate(scored_frame(), metrics, columns=COLUMNS)
 
     assert [*result.mean] == ["token_f1", "half", "is_short", "bleu"]
     assert result.mean["half"] == 0.5
@@ -223,7 +230,7 @@ def test_metrics_may_be_functions(assert_message):
 
     for wrong in (right, judge, lambda prediction: 1.0, rb.rouge):
         with pytest.raises(rb.OptionError) as error:
-            rb.evaluate(FRAME, [wrong], columns=COLUMNS)
+            rb.evaluate(scored_frame(), [wrong], columns=COLUMNS)
         assert_message(error.value)
     with pytest.raises(rb.OptionError) as error:
         rb.evaluate_texts(["a"], ["b"], [first_grade])
@@ -236,7 +243,7 @@ def test_unlike_functions_of_one_name_are_not_compared():
 
     signatures = []
     for function in (half, globals()["half"]):
-        result = rb.evaluate(FRAME, [function], columns=COLUMNS)
+        result = rb.evaluate(scored_frame(), [function], columns=COLUMNS)
         signatures.append(result.signature["half"])
     assert signatures[0] != signatures[1]
 
@@ -248,7 +255,7 @@ def test_metrics_may_name_a_rubric_of_the_judge():
     }
     with ChatServer(json.dumps({"reasoning": "x", "level": 4})) as server:
         judge = rb.Judge("m", [rubric], base_url=server.url)
-        result = rb.evaluate(FRAME, ["polite", "rougeL"], judge=judge, columns=COLUMNS)
+        result = rb.evaluate(scored_frame(), ["polite", "rougeL"], judge=judge, columns=COLUMNS)
 
     assert [*result.mean] == ["rougeL", "polite"]
     assert not math.isnan(result.mean["polite"])
@@ -266,7 +273,7 @@ def test_a_saved_result_is_loaded_as_it_was(result, tmp_path):
         frame, expected.astype({"tenant": str}), check_index_type=False, check_dtype=False
     )
     assert frame["asked"].dt.day.tolist() == [5, 6, 12]
-    assert FRAME.join(loaded.to_pandas())["exact_match"].tolist() == [1.0, 0.0, 1.0]
+    assert scored_frame().join(loaded.to_pandas())["exact_match"].tolist() == [1.0, 0.0, 1.0]
     [entry] = rb.compare(path, result).differences
     assert (entry["difference"], entry["n"]) == (0.0, 3)
 
@@ -292,7 +299,9 @@ def test_saved_verdicts_and_runs(tmp_path):
 
 
 def test_what_cannot_be_saved_or_loaded_is_named(result, tmp_path, assert_message):
-    odd = rb.evaluate(FRAME.assign(thing=[object(), 1, 2]), ["exact_match"], columns=COLUMNS)
+    odd = rb.evaluate(
+        scored_frame().assign(thing=[object(), 1, 2]), ["exact_match"], columns=COLUMNS
+    )
     with pytest.raises(rb.DataError) as error:
         odd.save(tmp_path / "odd.json")
     assert_message(error.value)
@@ -311,20 +320,22 @@ def test_what_cannot_be_saved_or_loaded_is_named(result, tmp_path, assert_messag
 
 @pytest.mark.parametrize("word", ["None", "nan", "<NA>", "null"])
 def test_missing_values_that_became_texts_are_told(word, assert_message):
-    frame = FRAME.assign(bot=["Paris", word, word])
+    frame = scored_frame().assign(bot=["Paris", word, word])
     with pytest.warns(UserWarning, match="counts as a text") as caught:
         result = rb.evaluate(frame, ["exact_match"], columns=COLUMNS)
 
     assert_message(caught[0].message)
     assert result.summary["exact_match"].n == 3
     with pytest.warns(UserWarning, match="missing_answer") as caught:
-        rb.evaluate(FRAME.assign(bot=["Paris", None, None]), ["exact_match"], columns=COLUMNS)
+        rb.evaluate(
+            scored_frame().assign(bot=["Paris", None, None]), ["exact_match"], columns=COLUMNS
+        )
     assert len(caught) == 1
 
 
 def test_a_missing_answer_fails_and_does_not_leave_the_mean(tmp_path):
-    whole = FRAME.assign(bot=["Paris", "Rome", "Oslo"])
-    part = FRAME.assign(bot=["Paris", None, None])
+    whole = scored_frame().assign(bot=["Paris", "Rome", "Oslo"])
+    part = scored_frame().assign(bot=["Paris", None, None])
     with pytest.warns(UserWarning, match="missing_answer"):
         result = rb.evaluate(part, ["exact_match", "rouge1"], columns=COLUMNS)
 
@@ -342,7 +353,7 @@ def test_a_missing_answer_fails_and_does_not_leave_the_mean(tmp_path):
 def test_a_function_of_one_reference_gets_each_of_them(name):
     space = {}
     exec(f"def same(answer, {name}): return answer == {name}", space)
-    frame = FRAME.assign(reference=[["Lyon", "Paris"], ["Bonn"], ["Oslo"]])
+    frame = scored_frame().assign(reference=[["Lyon", "Paris"], ["Bonn"], ["Oslo"]])
 
     result = rb.evaluate(frame, [space["same"], "exact_match"], columns=COLUMNS)
 
@@ -358,7 +369,7 @@ def test_numbers_of_numpy_are_numbers():
     def is_long(prediction):
         return np.bool_(len(prediction) > 4)
 
-    result = rb.evaluate(FRAME, [half_of, is_long], columns=COLUMNS)
+    result = rb.evaluate(scored_frame(), [half_of, is_long], columns=COLUMNS)
     assert result["half_of"] == [0.5] * 3
     assert result["is_long"] == [1.0, 0.0, 0.0]
 
@@ -392,9 +403,9 @@ def test_unpaired_rankings_have_the_queries_of_their_own(tmp_path):
 
 def test_repeated_labels_and_columns_are_told(assert_message):
     with pytest.warns(UserWarning, match="labels of the index repeat"):
-        rb.evaluate(FRAME.set_axis([1, 1, 2]), ["exact_match"], columns=COLUMNS)
-    twice = FRAME.join(FRAME[["tenant"]].rename(columns={"tenant": "x"}))
-    twice.columns = [*FRAME.columns, "tenant"]
+        rb.evaluate(scored_frame().set_axis([1, 1, 2]), ["exact_match"], columns=COLUMNS)
+    twice = scored_frame().join(scored_frame()[["tenant"]].rename(columns={"tenant": "x"}))
+    twice.columns = [*scored_frame().columns, "tenant"]
     with pytest.raises(rb.DataError) as error:
         rb.evaluate(twice, ["exact_match"], columns=COLUMNS)
     assert_message(error.value)
@@ -406,9 +417,9 @@ def test_wrong_arguments_are_named(result, tmp_path, assert_message):
         lambda: result.to_csv(io.StringIO()),
         lambda: rb.fuse({"a": {"q": ["d"]}, "b": {"q": ["d"]}}, weights=[1, 2]),
         lambda: rb.fuse([{"q": ["d"]}, {"q": ["d"]}]),
-        lambda: rb.evaluate(FRAME, [rb.hit_rate], columns=COLUMNS),
+        lambda: rb.evaluate(scored_frame(), [rb.hit_rate], columns=COLUMNS),
         lambda: rb.evaluate(
-            FRAME.assign(cost=[1.0, math.inf, 2.0]), ["exact_match"], columns=COLUMNS
+            scored_frame().assign(cost=[1.0, math.inf, 2.0]), ["exact_match"], columns=COLUMNS
         ).save(tmp_path / "x"),
     ]
     for call in calls:

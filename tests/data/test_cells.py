@@ -4,7 +4,6 @@ import json
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +11,12 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.data.files.collection import corpus_of, read_corpus
 from ragbench.data.loaders.python import collection_of
+from tests.lazy import Lazy
 
-polars = pytest.importorskip("polars")
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
+pd = Lazy("pandas")
+polars = Lazy("polars")
+pyarrow = Lazy("pyarrow")
+parquet = Lazy("pyarrow.parquet")
 
 
 def numpy_print(ids):

@@ -3,7 +3,6 @@
 import sqlite3
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +12,9 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.generate.python import as_app, as_generator
 from ragbench.retrieve.python import as_retriever, read_hits
 from ragbench.types import Query
+from tests.lazy import Lazy
+
+pd = Lazy("pandas")
 
 ORDER = {"when": ["c1", "c2"], "what": ["c2", "c1"], "may": ["c3", "c4"], "is": ["c4", "c1"]}
 QUESTIONS = dict(zip(ORDER, ["c1", "c2", "c3", "c4"], strict=True))

@@ -112,7 +112,10 @@ def _is_english_refusal(reply):
     return reply.set == "build" and reply.language == "en" and is_sentence and refuses(reply.text)
 
 
-REFUSALS = st.sampled_from([reply.text for reply in REPLIES if _is_english_refusal(reply)])
+# each worker imports this module, and one draws from the 300 replies that the rule has read
+REFUSALS = st.deferred(
+    lambda: st.sampled_from([reply.text for reply in REPLIES if _is_english_refusal(reply)])
+)
 
 
 @given(

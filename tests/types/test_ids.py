@@ -4,7 +4,6 @@ from decimal import Decimal
 from uuid import UUID
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,9 @@ from hypothesis import strategies as st
 import ragbench as rb
 from ragbench.data.loaders.python import collection_of
 from ragbench.types.ids import id_text, whole_text
+from tests.lazy import Lazy
+
+pd = Lazy("pandas")
 
 NUMBERS = st.integers(-(2**53) + 1, 2**53 - 1)
 # Spellings of one integer; a float holds all integers below 2**53.
