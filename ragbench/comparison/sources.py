@@ -194,11 +194,9 @@ def _scored_rankings(
 
 
 def _without_missing(source: ScoredSystems) -> ScoredSystems:
-    """Return a source without the judged queries that its only system lacks and does not score.
-
-    A source that scores them 0 stays as it is: the scores do not tell which they are.
-    """
+    """Return a source without the judged queries that its only system lacks and does not score."""
     [system] = source.systems.values()
+    # a source that scores them 0 stays as it is: the scores do not tell which they are
     if all(of.signature.part("missing") != "skip" for of in system.columns.values()):
         return source
     columns, is_missing = {}, np.zeros(len(source.query_ids), bool)

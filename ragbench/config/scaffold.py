@@ -349,10 +349,7 @@ def _guess_gold(columns: _PartColumns, free: Sequence[str], contents: ColumnCont
 
 
 def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]:
-    """Return a note on the columns that hold no part, each with its first value.
-
-    Empty columns, and those that `ragbench questions` adds to its tables, are none of them.
-    """
+    """Return a note on the filled columns of a user that hold no part, each with a value."""
     from ragbench.questions.base import is_of_questions
 
     further = []

@@ -88,11 +88,9 @@ def moved_queries(
 
 
 def _moved_lines(evidence: LookEvidence, pairs: PairedScores, sign: int) -> list[str]:
-    """Return the lines of the queries that gained, or lost for `sign` -1.
-
-    The largest change comes first. It counts by the share of the looks that repeat it.
-    """
+    """Return lines of the queries that gained, or lost for `sign` -1, the largest change first."""
     gains = sign * np.nan_to_num(pairs.gains)
+    # a change counts by the share of the looks that repeat it
     weighted = {}
     for row in np.flatnonzero(gains > 0).tolist():
         n_same, n_looks = evidence.repeats(pairs.query_ids[row], sign)

@@ -215,10 +215,7 @@ class BatchChat(ChatModel):
     async def _invoke(
         self, name: str, lost: Callable[[], Awaitable[Any]] | None = None, **arguments: Any
     ) -> Any:
-        """Return the result of a method of the client, after at most 8 tries.
-
-        After a failed try, `lost` may still find its result on the server; None if it does not.
-        """
+        """Return the result of a method; `lost` looks for it on the server after a failed try."""
         wait_s = _FIRST_POLL_S
         for tries_left in reversed(range(_TRIES)):
             try:

@@ -97,11 +97,10 @@ class OpenAIChat(ChatModel):
             Address.parse(str(client.base_url))
             self._owns_client = isinstance(client, openai.AsyncOpenAI)
             url = str(client.base_url)
-            http = (
-                _http_client(keep_alive, url)
-                if self._owns_client
-                else _bounded_copy(client._client, url)
-            )
+            if self._owns_client:
+                http = _http_client(keep_alive, url)
+            else:
+                http = _bounded_copy(client._client, url)
             options = {"max_retries": 0, "timeout": time_limit, "http_client": http}
             self._client = self._client.with_options(**options)
         _load_network_code()

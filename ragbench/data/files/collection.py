@@ -164,12 +164,9 @@ def large_document_notes(documents: Iterable[Document] | None) -> list[str]:
     """
     notes = []
     for document in documents or ():
-        # a character has four bytes at most
-        size = (
-            len(document.text.encode("utf-8", "surrogatepass"))
-            if 4 * len(document.text) > _LARGE
-            else 0
-        )
+        if 4 * len(document.text) <= _LARGE:  # a character has four bytes at most
+            continue
+        size = len(document.text.encode("utf-8", "surrogatepass"))
         if size > _LARGE:
             notes.append(
                 f"document '{document.id}' has {size / 1e6:,.0f} MB and is indexed as one text; "

@@ -339,13 +339,15 @@ class ParsedRow:
             reference_spans.append(
                 "in no document" if span is None else f"{span.document} {span.start}-{span.end}"
             )
+        contexts, retrieved = None, None
+        if self.contexts is not None:
+            contexts = [document.text for document in self.contexts]
+            retrieved = [document.id for document in (*self.contexts, *self.further)]
         values: dict[str, Any] = {
             "id": self.query.id,
             "question": self.query.text,
-            "contexts": None if self.contexts is None else [d.text for d in self.contexts],
-            "retrieved": None
-            if self.contexts is None
-            else [d.id for d in (*self.contexts, *self.further)],
+            "contexts": contexts,
+            "retrieved": retrieved,
             "answer": self.answer,
             "reference": self.reference,
             "queries": self.queries,

@@ -537,11 +537,9 @@ def _quoted_blocks(path: Path) -> Iterator[_Block]:
                 for cell in row[2:]:
                     _numbers([cell])
             except ValueError as error:
-                problem = (
-                    f"row: {error}"
-                    if len(row) == len(head)
-                    else f"row: {counted(len(row), 'cells')}"
-                )
+                problem = f"row: {error}"
+                if len(row) != len(head):
+                    problem = f"row: {counted(len(row), 'cells')}"
                 raise DataError(problem, file=path, line=line, allowed=_ROW_ALLOWED) from error
             if len(row) != len(head):
                 problem = f"row: {counted(len(row), 'cells')}"

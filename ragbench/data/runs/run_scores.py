@@ -238,17 +238,17 @@ def baseline_of(scores: ScoredSystems) -> BaselineFile:
     systems = {}
     for system in sorted(scored, key=lambda system: system.name):
         systems[system.name] = _system(system, rows, ids)
+    fingerprints = {}
+    if prints:
+        for query, cells in run_lines.fingerprint_rows(ids, prints):
+            fingerprints[query] = tuple(cells)
     return BaselineFile(
         name=scores.name,
         baseline=scores.baseline,
         data=dict(sorted(scores.data.items())),
         queries=len(ids),
         query_parts=tuple(parts),
-        query_fingerprints={
-            query: tuple(row) for query, row in run_lines.fingerprint_rows(ids, prints)
-        }
-        if prints
-        else {},
+        query_fingerprints=fingerprints,
         systems=systems,
     )
 

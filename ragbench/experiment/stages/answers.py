@@ -152,11 +152,9 @@ def _answer(generator: Generator, ask: GeneratorRequest) -> Prediction | None:
     except MissingPrediction:
         return None
     prediction = read_answer(answer)
-    return (
-        structs.replace(prediction, contexts=ask.contexts)
-        if prediction.contexts is None
-        else prediction
-    )
+    if prediction.contexts is None:
+        return structs.replace(prediction, contexts=ask.contexts)
+    return prediction
 
 
 def _with_cause(outcome: Outcome[Prediction | None]) -> Outcome[Prediction]:

@@ -138,10 +138,7 @@ def _render(
     firsts: Collection[str] = (),
     brief: bool = False,
 ) -> str:
-    """Return a page as HTML, with its security policy.
-
-    `firsts` are the names of the pictures that are shown without a click.
-    """
+    """Return a page as HTML; the pictures named in `firsts` are shown without a click."""
     titles = []
     for picture in drawn:
         if picture.name.partition("-")[0] in _VIEWED:
@@ -202,11 +199,8 @@ def _with_questions(
 
 
 def _first_pictures(page: Layout, summary: Summary, comparisons: Comparisons) -> set[str]:
-    """Return the names of at most three pictures: the scores and differences of main measures.
-
-    The page of several runs has its trends instead.
-    """
-    if page.runs is not None:
+    """Return the names of at most three pictures: the scores and differences of main measures."""
+    if page.runs is not None:  # its trends come first
         return set()
     names = []
     for measure in (section.main for section in page.sections):

@@ -64,14 +64,14 @@ def _measure(name: str) -> Callable[[Callable[P, float]], Callable[P, Value]]:
                 return Value(0.0 if judged else value)
             return Value(value)
 
-        checked_run = checked(name, run)
+        checked_run: Callable[..., Value] = checked(name, run)
         has_cutoff = "k" in inspect.signature(function).parameters
 
         @functools.wraps(function)
         def measure(*args: P.args, **options: P.kwargs) -> Value:
             # `ndcg(hits, gold, 10)` is how people call it; options are checked by name
             if len(args) == 3 and has_cutoff and "k" not in options:
-                return checked_run(*args[:2], **(options | {"k": args[2]}))  # type: ignore[arg-type]
+                return checked_run(*args[:2], **(options | {"k": args[2]}))
             if len(args) > 2:
                 allowed = "two arguments by position, options by name: rel=1"
                 raise OptionError(name, "", Phrase(f"{len(args)} arguments"), allowed)
