@@ -210,9 +210,11 @@ def _chunks(request: Mapping[str, Any], answer: Answer) -> Iterator[dict[str, An
 
 def _usage(request: Mapping[str, Any], answer: Answer) -> dict[str, int]:
     """Return prompt, completion and total tokens: words and punctuation marks are counted."""
-    prompts = (str(message.get("content")) for message in request.get("messages", ()))
-    counted = sum(len(_TOKEN.findall(prompt)) for prompt in prompts)
-    sent = counted if answer.prompt_tokens is None else answer.prompt_tokens
+    sent = answer.prompt_tokens
+    if sent is None:
+        sent = 0
+        for message in request.get("messages", ()):
+            sent += len(_TOKEN.findall(str(message.get("content"))))
     received = len(_TOKEN.findall(answer.text))
     return {
         "prompt_tokens": sent,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from ragbench.data.files.rows import Entry, read_jsonl
@@ -269,15 +268,23 @@ def _scores(
         _, entry, first = group[0]
         if name not in signatures:
             raise entry.error(f"score '{name}' is not in summary.json")
+        scores, unscored, reasons = {}, {}, {}
+        for key, _, row in group:
+            if row.score is None:
+                unscored[key] = row.cause
+            else:
+                scores[key] = float(row.score)
+            if row.reasoning:
+                reasons[key] = row.reasoning
         yield JudgedScore(
             name=name,
             rubric=find_rubric(first.rubric, signatures[name], rubrics),
             judge=first.judge,
             model=first.model,
             signature=signatures[name],
-            scores={key: float(row.score) for key, _, row in group if row.score is not None},
-            unscored={key: row.cause for key, _, row in group if row.score is None},
-            reasons={key: row.reasoning for key, _, row in group if row.reasoning},
+            scores=scores,
+            unscored=unscored,
+            reasons=reasons,
         )
 
 
@@ -334,8 +341,11 @@ def _rubrics_in(folder: Path) -> list[Rubric]:
     judge = _entry(_entry(read_config(folder), "metrics"), "judge")
     # one judge is a block, several are a mapping of blocks
     blocks = [judge, *judge.values()] if isinstance(judge, dict) else []
-    lists = [_entry(block, "rubrics") for block in blocks]
-    entries = [*chain.from_iterable(names for names in lists if isinstance(names, list))]
+    entries = []
+    for block in blocks:
+        names = _entry(block, "rubrics")
+        if isinstance(names, list):
+            entries += names
     texts = []
     for entry in entries:
         if isinstance(entry, str):

@@ -170,8 +170,10 @@ def _print_plan(
 ) -> None:
     """Print the most calls, tokens and cost that questions of all kinds can take."""
     prices = options.load_prices()
-    bounds = (maker.bound(kind, number, prices) for kind, number in counts.items())
-    (_, calls), (_, tokens), usd = astuple(sum(bounds, llm.Estimate()))
+    bound = llm.Estimate()
+    for kind, number in counts.items():
+        bound += maker.bound(kind, number, prices)
+    (_, calls), (_, tokens), usd = astuple(bound)
     price = "of unknown price" if usd is None else f"{usd[1]:.2g} USD"
     output.echo(f"at most {calls:,.0f} calls, {tokens:,.0f} tokens, {price}")
     if usd is None:

@@ -304,8 +304,11 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     runs = tuple(_runs_since_base(matching))
     flows = () if matching.unpaired else tuple(_flows(compared, matching))
     question_of, questions = _questions(matching), {}
-    moves = chain.from_iterable(flow.moves for flow in flows)
-    for query in dict.fromkeys(chain.from_iterable(move.queries for move in moves)):
+    queries: dict[str, None] = {}
+    for flow in flows:
+        for move in flow.moves:
+            queries.update(dict.fromkeys(move.queries))
+    for query in queries:
         if text := question_of(query):
             questions[query] = text
     return structs.replace(compared, runs=runs, causes=flows, questions=questions)
@@ -344,9 +347,12 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
         """Return query -> causes of the repetitions of a compared system."""
         return causes[row.source].get(row.scores.name, {})
 
-    comparisons = chain.from_iterable(family.comparisons for family in compared.measures)
+    pairs: dict[tuple[str, str], None] = {}
+    for family in compared.measures:
+        for comparison in family.comparisons:
+            pairs[comparison.system, comparison.baseline] = None
     # several measures compare the same two systems: their queries move once
-    for system, baseline in dict.fromkeys((c.system, c.baseline) for c in comparisons):
+    for system, baseline in pairs:
         old, new = causes_of(rows[baseline]), causes_of(rows[system])
         ids = []
         for query in matching.sources[0].query_ids:

@@ -263,8 +263,11 @@ def bounds_of(column: ScoreColumn) -> tuple[float, float]:
         high = _corpus_high(column)
         return (0.0, high) if column.direction == "higher" else (high, 0.0)
     ends = (column.low, column.high) if column.direction == "higher" else (column.high, column.low)
-    at_ends = (with_failed_at(column, end) for end in ends)
-    worst, best = (aggregate(values[~np.isnan(values)], column.aggregate) for values in at_ends)
+    bounds = []
+    for end in ends:
+        values = with_failed_at(column, end)
+        bounds.append(aggregate(values[~np.isnan(values)], column.aggregate))
+    worst, best = bounds
     return (worst, best)
 
 

@@ -397,8 +397,9 @@ def read_all(
         name, source = source_pairs[i]
         read[i] = read_scored(source, name=name, qrels=judged, measures=by, missing=missing)
         for system in read[i].systems.values():
-            scores = (name for name, kind in system.kinds.items() if kind == "retrieval")
-            rankings_scores |= dict.fromkeys(scores)
+            for name, kind in system.kinds.items():
+                if kind == "retrieval":
+                    rankings_scores[name] = None
     return [read[i] for i in range(len(source_pairs))]
 
 

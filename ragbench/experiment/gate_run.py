@@ -433,8 +433,11 @@ def _unsure(decided: Sequence[tuple[Gate, Decision]], rows: Sequence[Row]) -> Un
 
 def _gated_scores(gates: Sequence[Gate], comparable: Sequence[str]) -> list[str]:
     """Return the comparable scores that gates refer to, without repeats."""
-    scores = (find_score(gate.score, comparable) for gate in gates if gate.score)
-    return list(dict.fromkeys(filter(None, scores)))
+    scores: dict[str, None] = {}
+    for gate in gates:
+        if gate.score and (score := find_score(gate.score, comparable)):
+            scores[score] = None
+    return list(scores)
 
 
 def _right_answer_lines(rows: Sequence[Row], label: Callable[[str], str]) -> Iterator[str]:

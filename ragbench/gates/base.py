@@ -127,8 +127,11 @@ class GateNames:
             return ScoreFacts(LEAK_READ, "generation", "lower", 0.0, 1.0, "mean")
         # the first kind that knows the name counts
         kinds: tuple[Kind, ...] = ("retrieval", "generation", "judge")
-        possible = (score_facts(name, kind) for kind in kinds if kind in self.open_kinds)
-        return next((score for score in possible if score is not None), None)
+        for kind in kinds:
+            facts = score_facts(name, kind) if kind in self.open_kinds else None
+            if facts is not None:
+                return facts
+        return None
 
 
 def score_facts(source: str | Path | Mapping[str, Any], kind: Kind) -> ScoreFacts | None:

@@ -71,8 +71,10 @@ def find_field(body: object, name: str) -> str:
         value = body.get(name)
         if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
             return str(value)
-    values = (find_field(part, name) for part in _parts(body))
-    return next(filter(None, values), "")
+    for part in _parts(body):
+        if value := find_field(part, name):
+            return value
+    return ""
 
 
 def is_web_page(body: str) -> bool:

@@ -113,8 +113,9 @@ def read_usage(metadata: Mapping[str, Any]) -> Usage:
 
     Unknown tokens are None; unknown reasoning and cached tokens are 0.
     """
-    parts = (metadata.get(f"{kind}_token_details") for kind in ("input", "output"))
-    sent, received = (part if isinstance(part, Mapping) else {} for part in parts)
+    sent, received = metadata.get("input_token_details"), metadata.get("output_token_details")
+    sent = sent if isinstance(sent, Mapping) else {}
+    received = received if isinstance(received, Mapping) else {}
     return usage_of_counts(
         metadata.get("input_tokens"),
         metadata.get("output_tokens"),

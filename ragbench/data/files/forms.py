@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -461,8 +460,10 @@ def _kilt(values: Values) -> Content:
     for output in outputs:
         if output.get("answer"):
             answers.append(output["answer"])
-    sources = chain.from_iterable(output.get("provenance") or () for output in outputs)
-    pages = [page["wikipedia_id"] for page in sources]
+    pages = []
+    for output in outputs:
+        for page in output.get("provenance") or ():
+            pages.append(page["wikipedia_id"])
     row = _without(values, "output")
     return [{**row, "reference": _unique(answers), "relevant": _unique(pages)}], []
 

@@ -549,8 +549,11 @@ def _as_grade(item: Any) -> Any:
 
 def _flag_of(value: Mapping[str, Any]) -> int | None:
     """Return the grade that a flag of a gold document is, such as `is_relevant`; None without."""
-    flags = (value[key] for key in _FLAG_KEYS if isinstance(value.get(key), int))
-    return next(map(int, flags), None)
+    for key in _FLAG_KEYS:
+        flag = value.get(key)
+        if isinstance(flag, int):
+            return int(flag)
+    return None
 
 
 def read_grade(entry: Entry, column: str, value: object) -> int:

@@ -352,8 +352,10 @@ class QueryViews:
         The text common to all systems counts for each of them. A text that is not stored is None.
         """
         texts = self.texts_of(query)
-        rows = (texts(system.name, document) for system in self.summary.systems)
-        return next(filter(None, rows), None)
+        for system in self.summary.systems:
+            if row := texts(system.name, document):
+                return row
+        return None
 
     def label(self, query: str) -> str:
         """Return the name of a query for a reader: `row 13` of a table without ids, else its id.
@@ -426,8 +428,10 @@ class QueryViews:
             paths = (self.folder / "judgements" / kind).glob("*.jsonl")
             # each judge has a file of its own, and only the files name the judges
             self._judges[kind] = sorted(path.stem for path in paths)
-        lines = (self._lines_of(f"judgements/{kind}", judge) for judge in self._judges[kind])
-        return tuple(row for index in lines for row in index.read(manifest.VerdictRow, query))
+        rows: list[manifest.VerdictRow] = []
+        for judge in self._judges[kind]:
+            rows += self._lines_of(f"judgements/{kind}", judge).read(manifest.VerdictRow, query)
+        return tuple(rows)
 
     def ranking(self, system: str, query: str, number: int | None = None) -> StoredRanking | None:
         """Return the ranking of a system or its retriever for a query; None without one.
@@ -543,8 +547,10 @@ class QueryViews:
             if name in columns:
                 cells[name] = float(columns[name][row])
         # rows with a sample are about one of several answers, not about the query
-        of_system = (row for row in unscored if row.system == system.name)
-        of_query = [row for row in of_system if row.sample is None]
+        unscored_by = {}
+        for cause_row in unscored:
+            if cause_row.system == system.name and cause_row.sample is None:
+                unscored_by[cause_row.measure] = cause_row
         scores = {}
         for name, cell in cells.items():
             scores[name] = None if isnan(cell) else cell
@@ -561,7 +567,7 @@ class QueryViews:
             ),
             scores=scores,
             ranking_ms=self.ranking_ms(system).get(query),
-            unscored={row.measure: row for row in of_query},
+            unscored=unscored_by,
         )
 
 

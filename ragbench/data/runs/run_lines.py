@@ -177,9 +177,13 @@ class Texts:
         if name not in self._read:  # systems retrieve much the same documents
             self._read[name] = self._lines.read(TextRow, name)
         rows = self._read[name]
-        of_system = (r for r in rows if (r.system, r.query_id) == (system, self._query))
-        common = (r for r in rows if r.system is None)
-        return next(of_system, None) or next(common, None)
+        common = None
+        for row in rows:
+            if (row.system, row.query_id) == (system, self._query):
+                return row
+            if row.system is None and common is None:
+                common = row
+        return common
 
 
 def read_answers(lines: Lines, query: str) -> Iterator[AnswerRow]:
@@ -279,8 +283,11 @@ def format_causes(
 def _cause_columns(
     system: str, query_ids: Sequence[str], lost: Sequence[Loss]
 ) -> list[str | Sequence[str]]:
-    unsupported = ["yes" if cause.unsupported else "" for cause in lost]
-    causes, reasons = [cause.cause for cause in lost], [cause.why for cause in lost]
+    causes, reasons, unsupported = [], [], []
+    for cause in lost:
+        causes.append(cause.cause)
+        reasons.append(cause.why)
+        unsupported.append("yes" if cause.unsupported else "")
     return [system, query_ids, causes, reasons, unsupported]
 
 

@@ -294,10 +294,11 @@ def _blocks(config: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     shared = set()
     for key in other:
         shared.update(_prefixes(key))
-    names = (
-        next(p for p in _prefixes(key) if p not in shared) for key in config if key not in shared
-    )
-    return list(dict.fromkeys(names))
+    names: dict[str, None] = {}
+    for key in config:
+        if key not in shared:
+            names[next(prefix for prefix in _prefixes(key) if prefix not in shared)] = None
+    return list(names)
 
 
 def _prefixes(key: str) -> list[str]:

@@ -124,8 +124,9 @@ def _main_language(texts: Sequence[str]) -> str | None:
 @lru_cache(maxsize=20_000)
 def _language(text: str) -> str | None:
     """Return the language of a text, or its script if that is not Latin; None if unclear."""
-    names = (unicodedata.name(letter, "") for letter in filter(str.isalpha, text))
-    scripts = Counter(name.partition(" ")[0] for name in names)
+    scripts: Counter[str] = Counter()
+    for letter in filter(str.isalpha, text):
+        scripts[unicodedata.name(letter, "").partition(" ")[0]] += 1
     if not scripts:
         return None
     script, n_letters = scripts.most_common(1)[0]

@@ -176,8 +176,10 @@ class _SystemAnswers:
         if self.ranking is not None or self.gold.qrels is None:
             return False
         judged = {*self.gold.qrels.documents}
-        contexts = (self.contexts(row) or () for row in range(len(self.gold.plan.ids)))
-        names = {passage.id for passage in chain.from_iterable(contexts)}
+        names = set()
+        for row in range(len(self.gold.plan.ids)):
+            for passage in self.contexts(row) or ():
+                names.add(passage.id)
         corpus = self.gold.plan.corpus
         return bool(names) and not any(name in judged or name in corpus for name in names)
 

@@ -343,10 +343,9 @@ def refusal_notes(plan: Plan, results: Results) -> list[str]:
         generator, answers = system.generator, results.answers.get(system.name)
         # generators that ask no model refuse nothing: their answers are not read again
         if generator is not None and answers is not None and plan.generators[generator].asks:
-            values = (outcome.value for outcome in answers.outcomes)
-            refused[f"generator {generator}"].update(
-                *(value.left_out for value in values if value is not None)
-            )
+            for outcome in answers.outcomes:
+                if outcome.value is not None:
+                    refused[f"generator {generator}"].update(outcome.value.left_out)
     notes = []
     for component, names in refused.items():
         if names:
@@ -475,8 +474,11 @@ def control_notes(rows: Sequence[comparison.ControlDifference], confidence: floa
     for row in rows:
         firsts.setdefault(row.generator, row.score)
     notes = []
-    scores = ((generator, s) for generator, first in firsts.items() for s in (first, CANARY))
-    for generator, score in dict.fromkeys(scores):
+    scores: dict[tuple[str, str], None] = {}
+    for generator, first in firsts.items():
+        scores[generator, first] = None
+        scores[generator, CANARY] = None
+    for generator, score in scores:
         score_rows = []
         for row in rows:
             if (row.generator, row.score) == (generator, score):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import chain, islice
+from itertools import chain
 
 import numpy as np
 from msgspec import structs
@@ -129,8 +129,13 @@ def passages_of(
     """
     if outcome.value is None:
         return None
-    documents = (document_of(hit, corpus) for hit in outcome.value.documents)
-    return list(islice((document for document in documents if document is not None), passages))
+    documents: list[Document] = []
+    for hit in outcome.value.documents:
+        if len(documents) == passages:
+            break
+        if (document := document_of(hit, corpus)) is not None:
+            documents.append(document)
+    return documents
 
 
 def _short_list_warnings(
@@ -140,8 +145,10 @@ def _short_list_warnings(
     top_k: int,
 ) -> list[str]:
     """Return a warning if the longest list of hits is shorter than `top_k` and the corpus."""
-    rankings = (outcome.value.documents for outcome in outcomes if outcome.value is not None)
-    longest = max(map(len, rankings), default=0)
+    longest = 0
+    for outcome in outcomes:
+        if outcome.value is not None:
+            longest = max(longest, len(outcome.value.documents))
     # a corpus that has no more documents is no limit of the retriever
     if not 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
         return []

@@ -537,8 +537,11 @@ def _longest(outcomes: HitOutcomes) -> int:
     """Return the number of hits of the query that has most; 0 without any."""
     if isinstance(outcomes, FileRankings):
         return outcomes.longest()
-    values = (outcome.value for outcome in outcomes)
-    return max((len(value.documents) for value in values if value is not None), default=0)
+    longest = 0
+    for outcome in outcomes:
+        if outcome.value is not None:
+            longest = max(longest, len(outcome.value.documents))
+    return longest
 
 
 def _index(name: str, retriever: Retriever, corpus: Sequence[Document], advance: Advance) -> None:

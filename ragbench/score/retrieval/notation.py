@@ -328,8 +328,10 @@ def _load(name: str, text: str) -> Callable[..., FloatArray]:
     """Return the function of the measure with a canonical or `python:` name."""
     registered = name in MEASURES.table or name.startswith(PYTHON)
     if not registered and name not in MEASURES.names():
-        specs = ((entry, base.spec_of(MEASURES.load(entry))) for entry in MEASURES.names())
-        forms = (f"{entry}@{s.at}" if s and s.cutoff == "required" else entry for entry, s in specs)
+        forms = []
+        for entry in MEASURES.names():
+            spec = base.spec_of(MEASURES.load(entry))
+            forms.append(f"{entry}@{spec.at}" if spec and spec.cutoff == "required" else entry)
         raise OptionError("measure", "", text, ", ".join(forms), nearest_measure(text))
     kernel: Callable[..., FloatArray] = MEASURES.load(name)
     return kernel
