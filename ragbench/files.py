@@ -103,12 +103,12 @@ def remove_left_over(folder: Path, name: str = "") -> None:
     With a `name`, only the temporary files for writing `folder/name` are removed. A folder that is
     missing or not readable stays as it is.
     """
-    matches = map(_TEMPORARY.fullmatch, names_in(folder))
-    stems = set()
-    for match in matches:
+    left_over = set()
+    for entry in names_in(folder):
+        match = _TEMPORARY.fullmatch(entry)
         if match and name in ("", match["name"]):
-            stems.add(match["stem"])
-    for temporary in sorted(folder / f"{stem}.tmp" for stem in stems):
+            left_over.add(folder / f"{match['stem']}.tmp")
+    for temporary in sorted(left_over):
         lock = _lock_of(temporary)
         with suppress(OSError), ExitStack() as stack:  # it is being written, or cannot be removed
             # a temporary file gets its name after its lock file, and loses it before: one without

@@ -65,7 +65,7 @@ from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
 from ragbench.types import Collection
 from ragbench.types.display import counted
-from ragbench.types.lookups import index_by_id, index_by_name
+from ragbench.types.lookups import group_by, index_by_id, index_by_name
 
 Result = TypeVar("Result", JudgeCertificate, PairCertificate, ProbeReport)
 
@@ -394,17 +394,14 @@ def _probe_judges(
 ) -> tuple[dict[str, dict[str, ProbeResult]], list[str]]:
     """Judge a sample of answers again; return score -> probe -> result, and a note per judge."""
     run, seed = _with_questions(request.run), request.seed
-    judge_names = {score.judge for score in scores}
+    of_judges = group_by(scores, lambda score: score.judge)
+    judge_names = set(of_judges)
     config = load_saved(run.folder / "config.yaml", judge_names)
     judges = config.metrics.judges or {}
     check_trust(config, judge_names, request.trusted)
     results: dict[str, dict[str, ProbeResult]] = {}
     notes = []
-    for name in dict.fromkeys(score.judge for score in scores):
-        judge_scores = []
-        for score in scores:
-            if score.judge == name:
-                judge_scores.append(score)
+    for name, judge_scores in of_judges.items():
         keys = sample_answers(judge_scores, request.sample, seed)
         planned = build_judge(judges[name])
         # the same texts that the judge read in the run
@@ -421,7 +418,8 @@ def _probe_judges(
                 progress=partial(_progress_bar, name),
             )
             usage = judge_totals(planned)
-        results |= {score.name: {POSITION: by_rubric[score.rubric.name]} for score in judge_scores}
+        for score in judge_scores:
+            results[score.name] = {POSITION: by_rubric[score.rubric.name]}
         note = f"judge {name} judged {counted(len(keys), 'answers')} again, seed {seed}"
         if usage.models:
             note += f"; {usage.calls} calls, {usage.stored} replies from the store"

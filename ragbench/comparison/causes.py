@@ -68,9 +68,10 @@ class SystemCauses:
         """
         counter = Counter[AnswerCause]()
         for losses, rows in zip(self.repeats, is_open, strict=True):
-            marked = zip(losses, rows, strict=True)
-            counter.update(loss.cause for loss, row_is_open in marked if row_is_open)
-        return {c: self._queries(n) for c, n in counter.items() if c != "failed"}
+            for loss, row_is_open in zip(losses, rows, strict=True):
+                if row_is_open and loss.cause != "failed":
+                    counter[loss.cause] += 1
+        return {cause: self._queries(n) for cause, n in counter.items()}
 
     def _queries(self, n_repetitions: int) -> Quantity:
         return quantity(Fraction(n_repetitions, len(self.repeats)))

@@ -252,12 +252,11 @@ def _combined(
 ) -> tuple[float | None, Ends | None]:
     """Return the macro mean of estimates and its interval; None where one part lacks it."""
     # A mean of the other parts would hide the collection where the system has no value.
-    mean, lower, upper = stats.macro_mean(
-        [
-            (nan_if_none(value), nan_if_none(low), nan_if_none(high))
-            for value, (low, high) in ((value, ends or (None, None)) for value, ends in parts)
-        ]
-    )
+    estimates = []
+    for value, ends in parts:
+        low, high = ends or (None, None)
+        estimates.append((nan_if_none(value), nan_if_none(low), nan_if_none(high)))
+    mean, lower, upper = stats.macro_mean(estimates)
     limits = finite(lower), finite(upper)
     return finite(mean), None if None in limits else limits
 

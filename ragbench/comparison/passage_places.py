@@ -39,8 +39,8 @@ def document_resolver(corpus: Sequence[Document]) -> Callable[[ScoredDocument], 
         steps = text.replace("\\", "/").split("/")
         # a path may begin anywhere above the corpus; only a text with an ending is surely a path
         starts = range(len(steps) if PurePosixPath(steps[-1]).suffix else 1)
-        for ids in (names.resolve("/".join(steps[start:])) for start in starts):
-            if ids:
+        for start in starts:
+            if ids := names.resolve("/".join(steps[start:])):
                 # an ambiguous name ends the search: a shorter end of the path is less certain still
                 return ids[0] if len(ids) == 1 else None
         return None

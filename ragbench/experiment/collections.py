@@ -233,21 +233,25 @@ def _missing_measures(
 ) -> Iterator[str]:
     """Yield a note for each measure without a system that has it on all collections."""
     common = {measure.measure for measure in measures}
-    for name in dict.fromkeys(name for c in collections for name, _ in c.scores):
-        if name not in common:
-            yield f"{name} is left out: no system has it on every collection"
+    rare: dict[str, None] = {}
+    for collection in collections:
+        for name, _ in collection.scores:
+            if name not in common:
+                rare[name] = None
+    for name in rare:
+        yield f"{name} is left out: no system has it on every collection"
 
 
 def _partial_systems(collections: Sequence[CollectionScores]) -> Iterator[str]:
     """Yield a note for each system that some collections lack, such as a combination of a sweep."""
-    for system in dict.fromkeys(name for c in collections for name in c.scored.systems):
+    collections_of: dict[str, list[str]] = {}
+    for collection in collections:
+        for system in collection.scored.systems:
+            collections_of.setdefault(system, []).append(collection.name)
+    for system, names in collections_of.items():
         # a macro mean over fewer collections is not comparable with one over all of them
-        having = []
-        for collection in collections:
-            if system in collection.scored.systems:
-                having.append(collection.name)
-        if len(having) < len(collections):
-            yield f"{system} is left out: it ran on {', '.join(having)} alone"
+        if len(names) < len(collections):
+            yield f"{system} is left out: it ran on {', '.join(names)} alone"
 
 
 def read_collections(folder: Path) -> CollectionsSummary:

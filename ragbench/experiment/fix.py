@@ -415,8 +415,9 @@ class RunReader:
 
     def _check_causes(self, rankings: StoredRankings) -> None:
         """Raise DataError unless as many questions are found as `causes.csv` has as found."""
-        for name in (s.name for s in self.summary.systems if s.type == "retriever"):
-            if name not in rankings.runs:
+        for system in self.summary.systems:
+            name = system.name
+            if system.type != "retriever" or name not in rankings.runs:
                 continue
             causes = {}
             for query, row in self.causes.get(name, {}).items():

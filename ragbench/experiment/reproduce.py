@@ -287,8 +287,9 @@ def _environment(
             yield f"{name} is {current}; {used} is used, as recorded"
     # a config.yaml that was edited after the run may use further variables
     config_text = (folder / "config.yaml").read_text(encoding="utf-8")
-    for name in dict.fromkeys(name for name in names_in(config_text) if name not in recorded):
-        yield f"{name} was not recorded; its value of now is used, or its default"
+    for name in dict.fromkeys(names_in(config_text)):
+        if name not in recorded:
+            yield f"{name} was not recorded; its value of now is used, or its default"
     for path, text in texts_of(config.resolved):
         if MASK in text:
             yield f"{dotted(path)} held a secret, which no file keeps; {MASK} stands for it"

@@ -14,7 +14,7 @@ from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.records.manifest import Choices
 from ragbench.records.summary import FoldChoice, SelectedSystem
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import group_by, index_by_name
 
 # Blocks that the run of a choice does not have.
 _LEFT_OUT = ("generators", "apps", "controls", "gates", "audit", "causes", "budget")
@@ -176,11 +176,7 @@ def sweep_notes(config: ExperimentConfig, folds: Sequence[FoldChoice]) -> Iterat
 
 def _fold_notes(choices: Sequence[FoldChoice]) -> Iterator[str]:
     """Yield a note for each sweep with folds: the combination of each fold."""
-    for sweep in dict.fromkeys(choice.sweep for choice in choices):
-        of_sweep = []
-        for choice in choices:
-            if choice.sweep == sweep:
-                of_sweep.append(choice)
+    for sweep, of_sweep in group_by(choices, lambda choice: choice.sweep).items():
         places: dict[str, list[str]] = {}
         for choice in of_sweep:
             name = choice.system.removeprefix(f"{sweep}-")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.registry.family import nearest
+from ragbench.types.lookups import select_in_order
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform as dataclass_transform
@@ -366,7 +367,7 @@ def _fields(
             if name not in names:
                 new_names.append(name)
         names = dict.fromkeys([*new_names, *names])
-    for field in (by_name[name] for name in names if name in by_name):
+    for field in select_in_order(by_name, names).values():
         default = REQUIRED if field.default is dataclasses.MISSING else field.default
         yield field.name, hints[field.name], default
 

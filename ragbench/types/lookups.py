@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 _Key = TypeVar("_Key")
@@ -36,6 +36,14 @@ def index_by_id(items: Iterable[_IdItem]) -> dict[str, _IdItem]:
 def index_positions(keys: Iterable[_Key]) -> dict[_Key, int]:
     """Return the position of each key, from 0; of equal keys the last position counts."""
     return {key: position for position, key in enumerate(keys)}
+
+
+def group_by(items: Iterable[_Value], key_of: Callable[[_Value], _Key]) -> dict[_Key, list[_Value]]:
+    """Return the items by their key, in the order of first occurrence."""
+    groups: dict[_Key, list[_Value]] = {}
+    for item in items:
+        groups.setdefault(key_of(item), []).append(item)
+    return groups
 
 
 def select_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict[_Key, _Value]:

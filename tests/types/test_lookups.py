@@ -29,3 +29,9 @@ def test_parts_keep_the_order_of_the_mapping():
 def test_the_first_key_that_the_mapping_has():
     assert lookups.find_key({"id": None, "doc": "d1"}, ("docid", "doc", "id")) == "doc"
     assert lookups.find_key({"id": "d1"}, ("docid",)) is None
+
+
+def test_groups_are_in_the_order_of_first_occurrence():
+    groups = lookups.group_by(["bm25-1", "dense-1", "bm25-2"], lambda name: name.partition("-")[0])
+
+    assert list(groups.items()) == [("bm25", ["bm25-1", "bm25-2"]), ("dense", ["dense-1"])]

@@ -456,12 +456,10 @@ def _with_aliases(values: Values) -> Content:
 def _kilt(values: Values) -> Content:
     """Return a row of KILT with its answers and the pages behind them."""
     outputs = _listed(values["output"])
-    answers = []
+    answers, pages = [], []
     for output in outputs:
         if output.get("answer"):
             answers.append(output["answer"])
-    pages = []
-    for output in outputs:
         for page in output.get("provenance") or ():
             pages.append(page["wikipedia_id"])
     row = _without(values, "output")

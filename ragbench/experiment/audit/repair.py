@@ -203,8 +203,10 @@ class _StaleTable:
         # old document -> documents that have its quotes now; a span without a quote stays
         moves = defaultdict[str, dict[str, None]](dict)
         # such a span still needs its document in `relevant` if the quotes beside it move away
-        for name in (span.document for span in old_spans if span.quote is None):
-            moves[self._ids.resolve(row, self._spans, name)][name] = None
+        for old in old_spans:
+            if old.quote is None:
+                name = self._ids.resolve(row, self._spans, old.document)
+                moves[name][old.document] = None
         for label, anchor in group:
             if anchor.span is not None:
                 name = self._ids.resolve(row, self._spans, label.quote.document)

@@ -280,10 +280,12 @@ def _unknown_data(recorded: Sequence[str] = ()) -> Collection:
 
 def _build_generators(inputs: PlanInputs, systems: Sequence[System]) -> dict[str, Generator]:
     """Create the generators of the pairs by name, in the order of the pairs; {} without pairs."""
-    generators = {}
-    for name in dict.fromkeys(str(s.generator) for s in systems if s.type == "pair"):
-        component, live = inputs.parts("generator", name)
-        generators[name] = build("generator", name, component, live, calls=inputs.calls)
+    generators: dict[str, Generator] = {}
+    for system in systems:
+        name = str(system.generator)
+        if system.type == "pair" and name not in generators:
+            component, live = inputs.parts("generator", name)
+            generators[name] = build("generator", name, component, live, calls=inputs.calls)
     return generators
 
 

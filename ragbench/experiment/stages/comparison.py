@@ -37,7 +37,7 @@ from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
 from ragbench.types import Qrels, ScoreColumn
 from ragbench.types.display import list_counts
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import group_by, index_by_name
 from ragbench.types.records import reasoning_notes
 
 # Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
@@ -403,8 +403,7 @@ def source_notes(rows: Sequence[comparison.OverSource]) -> list[str]:
     A retriever without a difference or an interval has no note.
     """
     notes = []
-    for name in dict.fromkeys(row.system for row in rows):
-        row = next(row for row in rows if row.system == name)
+    for name, (row, *_) in group_by(rows, lambda row: row.system).items():
         low, high = row.interval
         if row.difference is None or low is None or high is None:
             continue
