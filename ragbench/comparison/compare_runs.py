@@ -168,10 +168,6 @@ def compare_sources(
     # the retriever of a row is its source: that of the base is 0, see `_as_experiment`
     baseline = "0" if several else base.baseline
     is_paired = not matching.unpaired
-    user_systems = []
-    for row in rows:
-        if _is_users(row, matching):
-            user_systems.append(row.label)
     comparisons = compare_systems(
         systems,
         baseline,
@@ -182,7 +178,7 @@ def compare_sources(
         unpaired=matching.unpaired,
         # `match_sources` compared the queries themselves
         tolerated=QUERY_PARTS,
-        user_systems=user_systems,
+        user_systems=[row.label for row in rows if _is_users(row, matching)],
     )
     measures = comparisons.measures
     if is_paired:
@@ -190,23 +186,7 @@ def compare_sources(
     facts = {key: getattr(comparisons, key) for key in asdict(method)}
     names = unique_names([source.source for source in matching.sources])
     sizes = [len(source.query_ids) for source in matching.sources]
-    compared = []
-    for row in rows:
-        scores = {}
-        for name, column in row.scores.columns.items():
-            scores[name] = summarize(column, confidence=method.confidence, clusters=clusters)
-        compared.append(
-            ComparedSystem(
-                name=row.label,
-                letter=row.letter,
-                system=row.scores.name,
-                source=matching.sources[row.source].source,
-                retriever=row.scores.retriever,
-                generator=row.scores.generator,
-                scores=scores,
-                causes=_cause_counts(row, matching) if matching.unpaired else {},
-            )
-        )
+    compared = [_summarize_row(row, matching, method, clusters) for row in rows]
     return ComparedRuns(
         baseline=base.source if several else base.baseline,
         **facts | ({} if is_paired else {"test": "unpaired", "resamples": None}),
@@ -223,6 +203,25 @@ def compare_sources(
             *_notes_on_few(measures),
             *doubtful_intervals(measures),
         ),
+    )
+
+
+def _summarize_row(
+    row: ComparedRow, matching: Matching, method: Method, clusters: Sequence[str] | None
+) -> ComparedSystem:
+    """Return the scores of a row, and the causes of its lost answers if queries are unpaired."""
+    scores = {}
+    for name, column in row.scores.columns.items():
+        scores[name] = summarize(column, confidence=method.confidence, clusters=clusters)
+    return ComparedSystem(
+        name=row.label,
+        letter=row.letter,
+        system=row.scores.name,
+        source=matching.sources[row.source].source,
+        retriever=row.scores.retriever,
+        generator=row.scores.generator,
+        scores=scores,
+        causes=_cause_counts(row, matching) if matching.unpaired else {},
     )
 
 
