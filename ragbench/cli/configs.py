@@ -82,8 +82,7 @@ def init(
     parts = _parse_columns(columns)
     config = scaffold_records(file, records, corpus, parts) if records else scaffold_beir(file)
     text, notes, verb = config
-    for note in notes:
-        output.echo(f"note: {note}", err=True)
+    output.write_notes(notes)
     if records and verb == "run":
         _check_scored(text, file)
     write_file(file, text)

@@ -632,10 +632,13 @@ def echo_wrapped(line: str, indent: str = "") -> None:
 
 def write_notes(notes: Sequence[str]) -> None:
     """Write a line `note: ...` on stderr for each note, in order; nothing without notes."""
-    from ragbench.types.display import printable
+    from ragbench.types.display import printable, wrap
 
     for note in notes:
-        echo(f"note: {printable(note)}", err=True)
+        line = f"note: {printable(note)}"
+        if sys.stderr.isatty():
+            line = "\n".join(wrap(line, terminal_width(), "  "))
+        echo(line, err=True)
 
 
 def report_gates(

@@ -171,14 +171,14 @@ def _mean(score: SystemScore, n_common: int) -> TableCell:
 
 def _failed_line(comparison: ComparedRuns) -> str:
     """Return the failed items of each system, in its measure with most; '' if none failed."""
-    parts = []
+    failures = []
     for system in comparison.systems:
         scores = system.scores.values()
         worst = max(scores, key=lambda score: score.n_failed, default=None)
         if worst is not None and worst.n_failed:
-            causes = fmt.causes(worst.failed.items())
-            parts.append(f"{worst.n_failed} of {printable(system.name)}{causes}")
-    return f"failed: {', '.join(parts)}" if parts else ""
+            words = f"{printable(system.name)}{fmt.causes(worst.failed.items())}"
+            failures.append((worst.n_failed, words))
+    return fmt.failed_line(failures)
 
 
 def _first_measures(comparison: ComparedRuns) -> tuple[str, ...]:

@@ -46,8 +46,8 @@ _MOST_LOSSES = 3
 _MOST_LINES = 14
 # characters of the line of a gate, and of a failure
 _LONGEST_GATE, _LONGEST_FAILURE = 160, 120
-# gates, kinds of failures, and systems with failed items that have words of their own
-_MOST_GATES, _MOST_KINDS, _MOST_SYSTEMS = 3, 3, 4
+# gates, and kinds of failures, that have lines of their own
+_MOST_GATES, _MOST_KINDS = 3, 3
 # columns of a terminal that is not made wider or narrower
 _USUAL_WIDTH = 80
 
@@ -438,12 +438,8 @@ def _failed_line(page: Layout, table: Table | None) -> str:
             most = worst[system][0].n_failed if system in worst else 0
             if score is not None and score.n_failed > most:
                 worst[system] = (score, measure.title)
-    parts = []
-    for system, (score, title) in sorted(worst.items(), key=lambda entry: -entry[1][0].n_failed):
+    failures = []
+    for system, (score, title) in worst.items():
         by = "" if title in heads else f" by {title}"
-        parts.append(f"{score.n_failed} of {system}{by}{fmt.causes(score.failed.items())}")
-    if len(parts) > _MOST_SYSTEMS:
-        n_more = sum(score.n_failed for score, _ in worst.values())
-        parts = [*parts[: _MOST_SYSTEMS - 1], "..."]
-        return f"failed: {n_more} of {len(worst)} systems: {', '.join(parts)}"
-    return f"failed: {', '.join(parts)}" if parts else ""
+        failures.append((score.n_failed, f"{system}{by}{fmt.causes(score.failed.items())}"))
+    return fmt.failed_line(failures)

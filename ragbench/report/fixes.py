@@ -43,6 +43,8 @@ _FUSIONS = 3  # that are listed, the best ones
 _LISTED = 10  # ids in a cell
 _MOST_NAMES = 3  # changes in the title of a group
 _ROWS = 200  # questions of a group on the page
+# a change may find more questions, and its gain vanishes on questions that did not choose it
+_NO_GAIN = "no other ranking of this run promises more questions"
 
 
 def fix_screen(fixes: FixList, arguments: str, screen: Screen) -> TableReport:
@@ -322,9 +324,9 @@ def _promise(fixes: FixList) -> str:
     if best.is_better:
         n_more = f"about {_size(best.gain)} more{text}"
         return f"{name} surely helps: of {of} questions it finds {n_more}"
-    doubt = f"no change is surely better{_correction(best)}"
     if not best.is_gain:
-        return f"{doubt}, and none promises more questions"
+        return _NO_GAIN
+    doubt = f"no change is surely better{_correction(best)}"
     gain = f"{_gain(best.gain, best.interval)}, of {of}{text}"
     return f"{doubt}; the largest promise is {name}: {gain}"
 
@@ -345,10 +347,10 @@ def _next_steps(fixes: FixList, arguments: str) -> Iterator[str]:
         yield f"  on as many new questions that is from {low} to {high}"
         yield f"  ragbench fix {printable(arguments)} --write best.yaml && ragbench run best.yaml"
         return
-    doubt = f"no change is surely better{_correction(best)}"
     if not best.is_gain:
-        yield f"{doubt}, and none promises more questions"
+        yield _NO_GAIN
         return
+    doubt = f"no change is surely better{_correction(best)}"
     promise = f"{printable(best.change.text)}{equals}"
     of = f"of {questions(fixes.of)} questions{text_words(best.change)}"
     gain = f"{_gain(best.gain, best.interval)}, {of}"

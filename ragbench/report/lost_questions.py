@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import starmap
+from itertools import chain, starmap
 
 from ragbench.data.runs.query_view import in_turn
 from ragbench.records.causes import CauseRow
@@ -27,7 +27,7 @@ from ragbench.report.table import (
 from ragbench.types.display import cut, printable
 
 # Shorter and shorter screens: numbers of lost questions and of systems.
-_CUTS = ((4, None), (3, None), (2, None), (2, 8), (1, 8), (1, 4), (1, 2))
+_CUTS = ((4, None), (3, None), (2, None), (3, 6), (2, 8), (2, 4), (1, 4), (1, 2))
 
 
 def screen_report(explanation: Explanation, run: str, screen: Screen) -> TableReport:
@@ -107,16 +107,18 @@ def _first_system(explanation: Explanation) -> str:
 
 
 def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
-    """Return the lost questions of a system, one of each cause in turn, large causes first."""
-    groups = []
+    """Return the lost questions of a system, one of each cause in turn, unknown causes last."""
+    groups, unknown = [], list[CauseRow]()
     for system, cause, rows in explanation.groups():
         if system != name:
             continue
         if cause == "unknown":  # an answer without a verdict is no loss
             wrong = explanation.wrong.get(name, ())
-            rows = [row for row in rows if row.query_id in wrong]
-        groups.append(rows)
-    return in_turn(groups)
+            unknown += [row for row in rows if row.query_id in wrong]
+        else:
+            groups.append(rows)
+    # nothing is known about a question of unknown cause
+    return chain(in_turn(groups), unknown)
 
 
 def _outcome(explanation: Explanation, name: str) -> Iterator[str]:

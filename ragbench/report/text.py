@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ragbench.records.score import SystemScore
 
 MISSING = "-"
+_MOST_FAILED = 4  # systems with failed items that a line names
 _BARS = "▁▂▃▄▅▆▇█"
 _PLAIN_FROM, _PLAIN_BELOW = -4, 6  # powers of ten that are written without an exponent
 _SMALLEST_P = 0.0001
@@ -164,6 +165,28 @@ def not_applicable(score: SystemScore) -> str:
     if len(counts) == 1:
         return f"{text} ({printable(next(iter(counts)))})"
     return text + causes(counts.items())
+
+
+def failed_line(failures: Iterable[tuple[int, str]]) -> str:
+    """Return a line with the failed items of systems, the most first; '' without any.
+
+    Of more than four systems, three are named.
+
+    Args:
+        failures: Number of failed items of each system, and its name with the causes.
+
+    Example:
+        >>> failed_line([(2, "a (error 2)"), (9, "b (timeout 9)")])
+        'failed: 9 of b (timeout 9), 2 of a (error 2)'
+    """
+    # a sort keeps the order of equals
+    ordered = sorted(failures, key=lambda failure: -failure[0])
+    parts = [f"{n} of {words}" for n, words in ordered]
+    if len(parts) > _MOST_FAILED:
+        n_all = sum(n for n, _ in ordered)
+        start = ", ".join(parts[: _MOST_FAILED - 1])
+        return f"failed: {n_all} of {len(parts)} systems: {start}, ..."
+    return f"failed: {', '.join(parts)}" if parts else ""
 
 
 def listed(words: Sequence[str], word: str = "and") -> str:

@@ -50,11 +50,11 @@ def fixes(gain, interval, differs=None):
         ),
         (
             fixes(0.04, (-3.0, 3.0)),
-            "no change is surely better, and none promises more questions",
+            "no other ranking of this run promises more questions",
         ),
         (
             fixes(-1.0, (-3.0, 3.0)),
-            "no change is surely better, and none promises more questions",
+            "no other ranking of this run promises more questions",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ragbench.records.causes import CauseFlow, CauseMove
 from ragbench.report.text import (
     difference,
+    failed_line,
     flow_lines,
     listed,
     percent,
@@ -131,3 +132,16 @@ def test_a_hash_stands_nowhere_without_its_question():
     [_, line] = flow_lines(flow, {HASH: "Which moon is hot?", "q2": "Which is icy?"})
 
     assert line.endswith(": 'Which moon is hot?', q2 'Which is icy?'")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "line"),
+    [
+        ((), ""),
+        ((1, 2), "failed: 2 of s1, 1 of s0"),
+        ((1, 1, 1, 1), "failed: 1 of s0, 1 of s1, 1 of s2, 1 of s3"),
+        ((1, 2, 3, 4, 5), "failed: 15 of 5 systems: 5 of s4, 4 of s3, 3 of s2, ..."),
+    ],
+)
+def test_failures_of_many_systems_are_one_number(numbers, line):
+    assert failed_line((n, f"s{place}") for place, n in enumerate(numbers)) == line

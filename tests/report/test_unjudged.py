@@ -28,6 +28,13 @@ def silent(question):
     return {"answer": "a tall one" if question.endswith("mount 0?") else "no such thing"}
 
 
+def broken(question):
+    """Return an answer without passages, and fail on the last question."""
+    if question.endswith("mount 7?"):
+        raise ValueError("no answer")
+    return silent(question)
+
+
 def run_app(folder, app, n_gold=8, **row):
     """Run an app on 8 questions, the first `n_gold` with these further fields."""
     rows = [{"id": f"q{n}", "question": f"which moon has mount {n}?"} for n in range(8)]
@@ -45,6 +52,7 @@ def run_app(folder, app, n_gold=8, **row):
             "dataset": {"type": "records", "path": path, "corpus": documents},
             "apps": {"mine": {"type": f"python:{__name__}:{app.__name__}"}},
             "output": str(folder / "runs"),
+            "max_failed": 0.5,
         }
     ).path
 
@@ -86,6 +94,13 @@ def test_explain_lists_judged_answers_alone_if_some_are_not_judged(tmp_path):
     assert "4 answers of mine are not judged" in lost
     assert re.findall(r"^q(\d)", lost, re.MULTILINE) == ["1", "2", "3"]
     assert "3 of 3 questions that fail" in (run / "report.html").read_text()
+
+
+def test_questions_of_unknown_cause_come_last(tmp_path):
+    run = run_app(tmp_path, broken, reference="a tall one")
+    lost = run_command("explain", run).stdout.split("\n\n")[1]
+
+    assert re.findall(r"^q(\d)", lost, re.MULTILINE) == ["7", "1", "2", "3"]
 
 
 def test_the_best_systems_and_the_baseline_have_numbers():
