@@ -414,7 +414,9 @@ def test_a_run_that_fails_is_not_tried_for_each_gate(session, experiment, tmp_pa
 
 
 @pytest.mark.slow
-def test_workers_share_a_run(process, warm, experiment, tmp_path):
+def test_workers_share_a_run(process, warm, experiment, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     python = tmp_path / "python"
     warm.write_python(python)  # three processes would import all of it
     gates = [{"measure": "recall@10", "system": "bm25", "min": i / 100} for i in range(6)]
@@ -426,6 +428,7 @@ def test_workers_share_a_run(process, warm, experiment, tmp_path):
     assert code == 0, output
     assert "6 passed" in output
     assert len(runs(tmp_path)) == 1
+    assert [*(tmp_path / "temporary").glob("ragbench-*")] == [], "the shared folder is removed"
 
 
 def test_loads_pytest_alone():

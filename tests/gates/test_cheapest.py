@@ -243,3 +243,10 @@ def test_a_system_that_was_not_run_or_scored(assert_message):
 
     failed = four(mid={"causes": np.full(N, Cause.TIMEOUT, np.uint8)})
     assert_message(decide(failed, "mid").why)
+
+
+@pytest.mark.parametrize(("name", "keys"), [(None, ["system"]), ("mid", [])])
+def test_a_gate_without_a_system_is_a_problem(name, keys):
+    problems = Cheapest(cheapest_within=0.03, system=name).check_condition(None)
+
+    assert [problem.found for problem in problems] == [f"missing key '{key}'" for key in keys]

@@ -1,7 +1,10 @@
-"""Token counts of servers: reasoning inside or beside the output, cached tokens, totals."""
+"""Token counts of servers, with reasoning, cached tokens and totals; a data set as it is shown."""
+
+import re
 
 import pytest
 
+from ragbench.types import Collection, Qrels, Query
 from ragbench.types.records import Usage, usage_of_counts
 from ragbench.types.tables import html_table
 
@@ -43,3 +46,12 @@ def test_controls_that_reorder_text_are_escapes_in_a_cell():
 
     for code in ("202a", "202e", "2066", "2069"):
         assert f"<td>\\u{code}</td>" in html
+
+
+def test_a_collection_shows_the_sizes_of_its_parts():
+    queries = [Query("q1", "Which moon?"), Query("q2", "Which ring?")]
+    qrels = Qrels.from_dict({"q1": {"d1": 1}})
+
+    shown = repr(Collection(queries=queries, qrels=qrels, answers={"q1": ["Io"]}))
+
+    assert re.findall(r"\d+", shown) == ["2", "1", "1"]
