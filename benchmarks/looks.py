@@ -1,6 +1,6 @@
 """Does a gate print the true difference, also after further looks at a loss that is not sure?
 
-    python benchmarks/looks.py [--trials 400]
+    python benchmarks/looks.py [--trials 1000]
 
 An app gets nine of ten questions right. A change loses a share of all answers, spread over all
 questions alike or taken from some of them. Besides, each evaluation turns a share of the answers to
@@ -138,5 +138,5 @@ def main(trials: int) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="what a gate prints after further looks")
-    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--trials", type=int, default=1_000)
     sys.exit(main(parser.parse_args().trials))
