@@ -204,8 +204,8 @@ def assert_not_worse(
 
     Args:
         now: An experiment, a run folder, or a result of `ragbench.evaluate_run`.
-        baseline: The same, or a baseline file (`*.json`); `--ragbench-baseline` replaces a file or
-            None.
+        baseline: Any of these, or a baseline file (`*.json`); `--ragbench-baseline` replaces a file
+            or None.
         measures: Measure -> the largest drop of its mean that passes.
         system: The system to compare; None compares all systems of both sides.
 

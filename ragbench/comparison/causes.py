@@ -38,7 +38,7 @@ class SystemCauses:
 
     Attributes:
         losses: Cause and reason of each query in its first repetition, in the order of the queries.
-        further: The same of the other repetitions.
+        further: Causes and reasons in each further repetition.
     """
 
     losses: Sequence[Loss]

@@ -400,7 +400,7 @@ class SameQueries:
     Attributes:
         n_common: Number of queries that all sources have.
         differing: Part -> common queries in which it differs between any two sources.
-        lines: The same in words, a line for each part and pair of sources that differ in it.
+        lines: Differences in words, a line for each part and pair of sources that differ in it.
         unknown: Sources whose question texts are not known, although those of others are.
         compared: Parts of signatures that were compared query by query, so that fingerprints of
             all queries together may differ.

@@ -300,7 +300,7 @@ class Results:
         readings: System -> the text that it reads; empty if all read about as much.
         causes: System -> the cause of each query.
         hits: Ranking of passages -> the stored hits of each query, with the gold that they meet.
-        further_hits: The same of its rankings after the first one, by their number.
+        further_hits: Ranking of passages -> number of a further ranking -> its hits.
         work: Stage -> number of items, of stored items, and seconds.
         kept_failures: Cause -> number of items that failed in an earlier run and were not made
             again.

@@ -213,8 +213,8 @@ def read_lenient(text: str, start: int) -> tuple[Any, int, bool]:
 
     Raises:
         Broken: The value is malformed, or an outermost list is cut off, and begins with a key.
-        Unreadable: The same without such a key, as with `{see above}` in prose; a citation such as
-            `[1]` is a list and no error.
+        Unreadable: The malformed value begins with another text, such as `{see above}` in prose; a
+            citation such as `[1]` is a list and no error.
 
     Example:
         >>> read_lenient("{'supported': True, 'level': 4,}", 0)

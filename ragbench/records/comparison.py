@@ -433,7 +433,7 @@ class MovedQuery(Record):
     """A query whose score moved.
 
     Attributes:
-        query_id: Its id.
+        query_id: Id of the query.
         score: Score of the system.
         baseline_score: Score of the baseline.
         difference: Score minus baseline score.
@@ -442,7 +442,7 @@ class MovedQuery(Record):
         baseline_ranking: First documents of the baseline; None without rankings.
         gold: Ranks of the gold among the documents of `ranking`: documents of which a retrieved
             passage meets gold.
-        baseline_gold: The same in `baseline_ranking`.
+        baseline_gold: Ranks of the gold in `baseline_ranking`.
     """
 
     query_id: str

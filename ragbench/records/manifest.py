@@ -51,7 +51,7 @@ class StageWork(Record):
 
     Attributes:
         items: Number of items.
-        stored: Number of these that were stored already.
+        stored: Number of items that were stored already.
     """
 
     items: int

@@ -28,7 +28,7 @@ class Overrepresentation(NamedTuple):
         marked: Number of marked items in each group, shape (m,).
         expected: Number that chance would give: size of the group x share of marked items.
         p_values: One-sided exact p-values: probability of so many marked items, or more.
-        adjusted: The same, adjusted for the family of all groups.
+        adjusted: P-values, adjusted for the family of all groups.
     """
 
     marked: IntArray

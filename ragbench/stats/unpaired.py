@@ -156,7 +156,7 @@ def barnard_p_value(hits: int, n: int, baseline_hits: int, m: int) -> float:
 
     Args:
         hits: Hits of the system.
-        n: Its queries.
+        n: Queries of the system.
         baseline_hits: Hits of the baseline.
         m: Queries of the baseline.
 

@@ -327,7 +327,7 @@ class JudgedAnswers:
 
     Attributes:
         verdicts: Verdicts in the order of the slots; None where one is pending.
-        results: The same as score columns, rows, usage and models; None if one is pending.
+        results: Verdicts as score columns and rows, with usage and models; None if one is pending.
     """
 
     verdicts: Sequence[Verdict | None]

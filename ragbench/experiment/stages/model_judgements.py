@@ -125,7 +125,7 @@ class Judgements:
     Attributes:
         qrels: Judgements of people and of a model; None without any.
         gold: Gold of the queries by these judgements, and the ranks at which rankings meet it.
-        filled: The same judgements with the counts of a model's; None if no model judges.
+        filled: These judgements with the number of grades by a model; None if no model judges.
         ungraded: Pairs of query and passage whose verdict is pending.
     """
 

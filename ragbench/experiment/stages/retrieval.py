@@ -438,7 +438,7 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         name: Name of the retriever or app.
         number: Number of the repetition, from 0.
         hits: Stage with the hits of each query.
-        retrieve: The same stage, if it retrieves; None for an app or a recorded system.
+        retrieve: `hits`, if it is the stage of a retriever; None for an app or a recorded system.
     """
 
     def __init__(

@@ -188,7 +188,7 @@ class Front:
         numbers: Two main measures of at most five systems; None without scores.
         questions: At most three lost questions.
         n_lost: Number of questions that the system lost.
-        outcome: That no question failed, and how many answers are not judged; may be empty.
+        outcome: Sentence that no question failed, or that answers are not judged; may be empty.
         changes: At most three changes.
         verdict: Verdict of the gates.
         gates: Gates that did not pass, at most three.
