@@ -12,6 +12,7 @@ from ragbench.data.runs.run_list import read_config
 from ragbench.errors import DataError
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.used_files import are_unchanged, project_root
+from ragbench.files import cache_folder
 
 
 def kept_token(plan: Plan) -> str | None:
@@ -37,7 +38,8 @@ def kept_token(plan: Plan) -> str | None:
         # the config has another `repeat`; the keys of all items contain its other options
         config_file = config.path.resolve()
         used = {name: digest for name, digest in used.items() if root / name != config_file}
-    return manifest.token or None if are_unchanged(root, used) else None
+    excluded = [Path(config.output), cache_folder(config.cache)]
+    return manifest.token or None if are_unchanged(root, used, excluded) else None
 
 
 def _is_repeated_more(config: ExperimentConfig, old: Mapping[str, Any]) -> Iterator[bool]:

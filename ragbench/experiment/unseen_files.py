@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 
 from ragbench.experiment.used_files import is_foreign
 
-# Endings of files that Python opens, or people alone read, unless a text names the file
-_OPENED_IN_PYTHON = frozenset(
-    {".py", ".pyi", ".txt", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".md", ".rst"}
-)
+# Endings of files that Python opens, unless a text names the file
+_OPENED_IN_PYTHON = frozenset({".py", ".pyi", ".toml", ".cfg", ".ini"})
+# Endings of texts, which mostly Python opens, or people alone read
+_TEXTS = frozenset({".txt", ".yaml", ".yml", ".md", ".rst"})
 # Endings of files whose texts name other files; in code the names stand in quotes
 _CODE = frozenset({".py"})
 _NAMING = _CODE | {".toml", ".cfg", ".ini", ".yaml", ".yml", ".json"}
@@ -56,8 +56,15 @@ class UsedNames:
         # a program may ask whether a file of any kind is there
         if suffix in _OPENED_IN_PYTHON and not is_moved:
             return False
+        # a compiled reader loads a folder of which Python opens nothing
+        if suffix in _TEXTS and not is_moved:
+            return self._are_named(*path.parent.parts) and not self._opens_below(path.parent)
         # the folder of an index, and all files of one kind
         return self._are_named(*path.parent.parts) or self._is_ending(suffix)
+
+    def _opens_below(self, folder: PurePosixPath) -> bool:
+        """Return True if a run opened a file of a folder, or of one below it, in Python."""
+        return any(not n.endswith("/") and n.startswith(f"{folder}/") for n in self.used)
 
     def _is_listed(self, path: PurePosixPath) -> bool:
         """Return True if a run listed the folder in which a file, or its new folder, appeared."""

@@ -84,16 +84,24 @@ class UsedFiles:
     def digests(self, root: Path, excluded: Sequence[Path] = ()) -> dict[str, str]:
         """Return path -> hash of the files of the project in a folder; sorted.
 
-        Files in the folders `excluded`, of installed packages, of ragbench, and in folders whose
-        name starts with a dot are no files of the project.
+        A listed folder, with a final `/`, has a hash of the names in it. Files in the folders
+        `excluded`, of installed packages, of ragbench, and in folders whose name starts with a dot
+        are no files of the project.
         """
-        hashes = {}
+        hashes, start = {}, root.resolve()
+        outside = [_PACKAGE, *(folder.resolve() for folder in excluded)]
+        for folder in sorted(map(os.path.realpath, self.listed)):
+            path = Path(folder)
+            if path.is_relative_to(start) and not any(map(path.is_relative_to, outside)):
+                name = path.relative_to(start).as_posix()
+                if path.is_dir() and not is_foreign(name):
+                    hashes[f"{name}/"] = _digest_of_names(path, outside)
         for name, file in self._files_of_project(root, excluded):
             # a file may be gone, or be a folder or a device
             with suppress(OSError):
                 if file.is_file():
                     hashes[name] = _digest(file)
-        return hashes
+        return dict(sorted(hashes.items()))
 
     def calls_others(self, root: Path) -> bool:
         """Return True if a module of the project imports a client or starts processes."""
@@ -135,12 +143,27 @@ def is_foreign(name: str) -> bool:
     return any(part in _FOREIGN or part.startswith(".") for part in Path(name).parts)
 
 
-def are_unchanged(root: Path, digests: Mapping[str, str]) -> bool:
-    """Return True if all files of a folder have the digests of `UsedFiles.digests` still."""
+def are_unchanged(root: Path, digests: Mapping[str, str], excluded: Sequence[Path] = ()) -> bool:
+    """Return True if all files and folders have the digests of `UsedFiles.digests` still."""
+    outside = [_PACKAGE, *(folder.resolve() for folder in excluded)]
     try:
-        return all(_digest(root / name) == digest for name, digest in digests.items())
+        for name, digest in digests.items():
+            path = root / name
+            current = _digest_of_names(path, outside) if name.endswith("/") else _digest(path)
+            if current != digest:
+                return False
     except OSError:
         return False  # a file is gone
+    return True
+
+
+def _digest_of_names(folder: Path, outside: Sequence[Path]) -> str:
+    """Return the hash of the names in a folder, without those that are no part of the project."""
+    names = []
+    for path in folder.resolve().iterdir():
+        if not is_foreign(path.name) and path not in outside:
+            names.append(path.name)
+    return hashlib.sha256("\0".join(sorted(names)).encode()).hexdigest()[:_DIGITS]
 
 
 def named_digests(config: ExperimentConfig, root: Path) -> dict[str, str]:

@@ -181,7 +181,8 @@ YAML = "dataset: {type: records, path: qa.csv}\n"
         pytest.param("vocab.txt", "old", "new", True, id="compiled readers open text"),
         pytest.param("store/guide.md", "old", "new", True, id="compiled readers open documents"),
         pytest.param("notes.txt", "old", "new", False, id="text that nothing names"),
-        pytest.param("store/notes.txt", "old", "new", False, id="Python opens text of a folder"),
+        pytest.param("store/notes.txt", "old", "new", True, id="a reader of a named folder"),
+        pytest.param("switches/old.txt", "old", "new", False, id="Python opens text of a folder"),
         pytest.param("switches/no-beta.txt", None, "", True, id="a switch in a named folder"),
         pytest.param("switches/no-beta.yaml", "", None, True, id="a removed switch"),
         pytest.param("store/p.parquet", "old", "new", True, id="compiled readers open data"),
@@ -212,7 +213,7 @@ def test_changes_that_a_run_may_notice_unseen(tmp_path, name, old, new, is_unsee
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
 
-    names = UsedNames(*roots, {"app.py", "gate.yaml", "plugins/"})
+    names = UsedNames(*roots, {"app.py", "gate.yaml", "plugins/", "switches/a.txt"})
 
     assert names.may_use(name) == is_unseen
 

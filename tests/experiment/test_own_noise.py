@@ -11,6 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli import group
+from ragbench.data.runs.run_folder import read_manifest
 from ragbench.experiment.compare import compare
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.used_files import watch_files
@@ -227,3 +228,24 @@ def test_a_gate_on_runs_excuses_the_noise_that_it_names(forgetful, code, verdict
     is_named = any("its own noise" in line for line in review["lines"])
     assert is_named == (verdict == "pass")
     assert any("unless" in line for line in review["lines"]) == ("subprocess" in code)
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_a_new_file_in_a_listed_folder_is_a_change(project, is_added):
+    folder = project.parent
+    (folder / "notes").mkdir()
+    (folder / "notes" / "a.txt").write_text("a")
+    app = "import os\n\n\ndef app(question):\n    return ' '.join(os.listdir('notes'))\n"
+    (folder / "noisy.py").write_text(app)
+    run_experiment(project)
+    if is_added:
+        (folder / "notes" / "b.txt").write_text("b")
+
+    # further repetitions keep the results of the first one, unless something changed
+    config = yaml.safe_load(project.read_text())
+    config["apps"]["mine"]["repeat"] = 2
+    project.write_text(yaml.safe_dump(config))
+    work = read_manifest(run_experiment(project).path).work["answer mine"]
+
+    assert work.items > 0
+    assert work.stored == (0 if is_added else work.items // 2)
