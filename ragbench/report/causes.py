@@ -55,7 +55,8 @@ def count_unjudged(system: SystemSummary) -> Quantity:
 
 def unjudged_sentence(system: SystemSummary) -> str:
     """Return a sentence on the answers of a system without a verdict; '' if it has none."""
-    n = count_unjudged(system)
+    # a refusal has a cause, and without gold nothing tells whether it is right
+    n = sum(system.unjudged.values()) if RIGHT in system.scores else count_unjudged(system)
     if not n or system.type == "retriever":
         return ""
     has_judge = any(score.kind == "judge" for score in system.scores.values())
