@@ -478,9 +478,10 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
     for entry in _left_out(plan, results):
         if entry[1]:
             left_out.append(entry)
+    usd = round(budget.spent_usd, 6) if budget.is_cost_known else None
     return records.Spending(
         limits=omit_none(asdict(limits)),
-        spent=records.CostTotal(usd=round(budget.spent_usd, 6), tokens=budget.spent_tokens),
+        spent=records.CostTotal(usd=usd, tokens=budget.spent_tokens),
         reached=bool(left_out),
         missing={name: n_missing for name, n_missing, _ in left_out},
         to_finish=total_cost(usage for *_, usage in left_out),

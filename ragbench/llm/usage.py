@@ -487,7 +487,8 @@ class Budget:
         minutes: Wall time from now on. Running calls may finish after it.
 
     Attributes:
-        spent_usd: US dollars spent so far.
+        spent_usd: US dollars spent so far, as far as known.
+        is_cost_known: False once a call was made whose model has no known price.
         spent_tokens: Tokens used so far.
         refused: Number of calls that were not sent.
 
@@ -509,6 +510,7 @@ class Budget:
         # A monotonic clock: changes of the system time neither shorten nor prolong the budget.
         self._until = None if minutes is None else time.monotonic() + 60 * minutes
         self.spent_usd, self.spent_tokens = 0.0, 0
+        self.is_cost_known = True
         self.refused = 0
         self._reserved_usd, self._reserved_tokens, self._running = 0.0, 0, 0
         self._lock = threading.Lock()
@@ -576,6 +578,8 @@ class Budget:
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         used = (usage.input_tokens or 0) + (usage.output_tokens or 0)
         usd = reservation.usd if usage.usd is None else usage.usd
+        if usage.usd is None and not reservation.usd:
+            self.is_cost_known = False
         self._settle(reservation, used if is_known else max(used, reservation.tokens), usd)
 
     def release(self, reservation: Reservation) -> None:

@@ -73,6 +73,7 @@ def test_tokens_are_not_exceeded_and_what_is_left_out_is_said(many, server):
     assert experiment.exit_code == 3
     # calls under way reserve their largest size, so that much of the limit may stay unspent
     assert 0.3 * limit < budget["spent"]["tokens"] <= limit
+    assert budget["spent"]["usd"] is None, "a model without a price has an unknown cost, not 0"
     assert budget["reached"]
     n_missing = sum(budget["missing"].values())
     assert budget["to_finish"]["tokens"] == pytest.approx(n_missing * a_call, rel=0.2)
