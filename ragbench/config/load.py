@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ragbench.comparison.cause_rules import CauseRules
 from ragbench.config import schema
@@ -43,6 +43,7 @@ from ragbench.config.yaml_reader import read_file
 from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
+from ragbench.records.score import Kind
 from ragbench.registry import Family, declared_options, looking_in
 from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
 from ragbench.types.lookups import omit_none, select_keys
@@ -352,6 +353,7 @@ class TreeCheck:
 
     def __init__(self, tree: Node, report: Report, path: Path | None, around: Surroundings) -> None:
         self.tree, self.report, self.path = tree, report, path
+        self.has_all_scores = True
         self.live = around
         self.swept = {block: self._expand(block) for block in ("retrievers", "generators", "apps")}
         # names of live objects come last, as they stand in no file
@@ -381,7 +383,10 @@ class TreeCheck:
         self._check_names()
         self._require_a_system()
         # before causes and gates, which name its scores
+        n_problems = len(self.report)
         metrics = check_metrics(self.tree.get("metrics"), self.context)
+        # a score that could not be read may be the one that a gate names
+        self.has_all_scores = len(self.report) == n_problems
         self._check_deciding_measures(metrics.retrieval.top_k)
         statistics = check_statistics(self._item("statistics"), self.context)
         causes = check_causes(self._item("causes"), metrics, self.context)
@@ -625,6 +630,8 @@ class TreeCheck:
             sweeps=self.context.members,
             may_have_others=brings_systems(self._item("dataset").text("type")),
         )
+        if not self.has_all_scores:
+            names = replace(names, open_kinds=frozenset(get_args(Kind)))
         return check_gates(node, names, self.context)
 
     def _item(self, name: str) -> Node:

@@ -4,6 +4,7 @@ import pytest
 
 from ragbench.config.gates import gate_kinds
 from ragbench.config.load import load_config
+from ragbench.errors import ConfigError
 from ragbench.gates.drop import NotWorse
 
 HEAD = """\
@@ -185,3 +186,26 @@ def test_pairs_of_generators_that_the_caller_adds(config_folder):
     }
 
     assert load_config(config, live_generators=["mine"]).gates[0].systems == ("bm25/mine",)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        "{judge: {type: openai, model: m, rubrics: [faithfulness, absent.yaml]}}",
+        "{judge: {type: openai, model: m, rubrics: [faithfulness], temperature: hot}}",
+        "{retrieval: {measures: [faithfulnes@5]}}",
+    ],
+)
+def test_a_gate_is_not_blamed_for_a_score_that_cannot_be_read(tmp_path, metrics):
+    path = tmp_path / "exp.yaml"
+    path.write_text(
+        "dataset: {type: records, path: rows.jsonl}\n"
+        f"metrics: {metrics}\n"
+        "gates: [{failed: faithfulness, max: 0.01}]\n"
+    )
+    (tmp_path / "rows.jsonl").write_text('{"question": "a?", "answer": "b", "reference": "b"}\n')
+
+    with pytest.raises(ConfigError) as refused:
+        load_config(path)
+
+    assert [problem.path.split(".")[0] for problem in refused.value.problems] == ["metrics"]
