@@ -141,11 +141,11 @@ def place_rankings(
         all_queries: True places the hits of queries without gold as well.
     """
     placer = _Placer(documents)
-    rows = [row for row, spans in enumerate(gold) if spans or all_queries]
     passages = []
-    for row in rows:
-        for hit in rankings[row]:
-            passages.append((row, hit))
+    for row, gold_spans in enumerate(gold):
+        if gold_spans or all_queries:
+            for hit in rankings[row]:
+                passages.append((row, hit))
     # all texts at once: each search of its own would read the whole corpus
     placer.index(hit for _, hit in passages)
     spans: list[list[Span | None]] = [[] for _ in rankings]

@@ -182,10 +182,11 @@ def gold_names(
     They are its gold documents; of a document with gold spans, the spans that a ranking can meet.
     The best grade comes first.
     """
-    rows = (ranking.row for ranking in rankings if ranking.row is not None)
-    needs = next((row.needs for row in rows if row.needs and row.needs != (ANSWER,)), None)
-    if needs is None:
-        needs = tuple(sorted(name for name, grade in judged.items() if grade > 0))
+    needs: Sequence[str] = sorted(name for name, grade in judged.items() if grade > 0)
+    for ranking in rankings:
+        if ranking.row is not None and ranking.row.needs not in ((), (ANSWER,)):
+            needs = ranking.row.needs
+            break
     grades = dict(judged)
     for name, span in product(needs, spans):
         if is_named_first(span, name):

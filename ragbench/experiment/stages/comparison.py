@@ -377,9 +377,9 @@ def compare_over_sources(
     None.
     """
     by_name = index_by_name(systems)
-    sources = {name: plan.retrievers[name].sources for name in plan.scored_retrievers}
     rows = []
-    for name, names in sources.items():
+    for name in plan.scored_retrievers:
+        names = plan.retrievers[name].sources
         if len(names) != 1 or names[0] not in by_name:
             continue
         for measure, difference in differences_from(by_name[names[0]], by_name[name], method):

@@ -499,8 +499,12 @@ def count_alike(
     for stage in stages:
         by_judge.setdefault(stage.name, []).append(stage)
     for name, of_judge in by_judge.items():
-        judged = [outputs[stage].results for stage in of_judge]
-        rubrics = mixed_rubrics(r.weightings for r in judged if r is not None)
+        weightings = []
+        for stage in of_judge:
+            judged = outputs[stage].results
+            if judged is not None:
+                weightings.append(judged.weightings)
+        rubrics = mixed_rubrics(weightings)
         for stage in of_judge if rubrics else ():
             stage.count_levels(outputs, results, rubrics)
         if rubrics:
