@@ -1,5 +1,6 @@
 """Absurd replies: each fails its own item, or counts as unknown; all other items go on."""
 
+import contextlib
 import json
 import re
 
@@ -161,13 +162,15 @@ def test_one_fatal_status_after_an_answer_fails_its_item_alone(
 
 def test_the_pauses_of_a_server_that_is_gone_count_towards_the_time_limit():
     # Bug: the call took 22.6 s and 7 tries, whatever the time limit
-    with ChatServer() as server:
-        address = server.url
     # on a busy machine the time may end within a try instead of before the next one
-    message = r"tried \d times: no time left of 0.1 s|no answer within 0.1 s"
-    failed = pytest.raises(CallFailure, match=message)
-    with engine_before(address, limits=Limits(timeout=0.1)) as engine, failed as caught:
-        engine.ask(asking())
+    message = r"tried \d times: no time left of 1 s|no answer within 1 s"
+    running = contextlib.ExitStack()
+    server = running.enter_context(ChatServer())
+    with running, engine_before(server.url, limits=Limits(timeout=1)) as engine:
+        engine.ask(asking("before"))
+        running.close()
+        with pytest.raises(CallFailure, match=message) as caught:
+            engine.ask(asking())
 
     waits_s = [0.005 * 2**n for n in range(len(caught.value.attempts) - 1)]
-    assert sum(waits_s) / 2 < 0.1  # at their shortest
+    assert sum(waits_s) / 2 < 1  # at their shortest

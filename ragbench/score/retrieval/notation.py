@@ -343,9 +343,9 @@ _NICKNAMES = {"hit": "hit_rate", "hits": "hit_rate", "prec": "precision", "rec":
 # Number words, as in `map@ten`.
 _NUMBERS = {"one": "1", "three": "3", "five": "5", "ten": "10", "twenty": "20", "hundred": "100"}
 
-# What ends a misspelt name: a number, behind the words and signs that join it to the name.
+# What ends a misspelt name: a number, behind the signs that join it to the name.
 _LAST_NUMBER = re.compile(rf"(.*?(?<![\d.]))(\d+|{'|'.join(_NUMBERS)})", re.IGNORECASE)
-_JOINT = re.compile(r"[\s_-]*(?:at|cut|top)?[\s_-]*$", re.IGNORECASE)
+_JOINT = " \t\n_-"
 
 
 def nearest_measure(text: str) -> str | None:
@@ -382,10 +382,19 @@ def _split_numbers(name: str) -> list[tuple[str, str | None]]:
         return splits
     head, number = match.groups()
     if not number.isdigit():
-        return [*splits, (_JOINT.sub("", head), number)]
+        return [*splits, (_without_joint(head), number)]
     for digits in range(len(number) - 1, -1, -1):
-        splits.append((_JOINT.sub("", head + number[:digits]), number[digits:]))
+        splits.append((_without_joint(head + number[:digits]), number[digits:]))
     return splits
+
+
+def _without_joint(name: str) -> str:
+    """Return a name without the signs, and the word `at`, `cut` or `top`, that end it."""
+    name = name.rstrip(_JOINT)
+    for word in ("at", "cut", "top"):
+        if name.casefold().endswith(word):
+            return name[: -len(word)].rstrip(_JOINT)
+    return name
 
 
 def _known_measure(name: str) -> str | None:
