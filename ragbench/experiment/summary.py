@@ -512,8 +512,8 @@ def run_cost(plan: Plan, payments: Mapping[str, Fraction]) -> records.RunCost | 
         for model, entry in models.items():
             if entry:
                 unpriced[model] = entry
-    is_known = None not in by.values()
-    usd = round(float(sum(payments.values(), Fraction())), 6) if is_known else None
+    is_priced = None not in by.values()
+    usd = round(float(sum(payments.values(), Fraction())), 6) if is_priced else None
     return records.RunCost(usd=usd, by=by, unpriced=unpriced)
 
 

@@ -15,6 +15,7 @@ from msgspec import structs
 from ragbench.comparison.matching import QueryChanges, list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
+from ragbench.data.runs.run_list import OTHER
 from ragbench.records import codec
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Comparisons
@@ -505,7 +506,9 @@ def _review_lines(review: GateReview) -> Iterator[str]:
         for question in review.best:
             yield f"better: {question}"
     for run in review.compared.runs[1:]:
-        if run.changed:
+        # another file without another answer, such as a comment in code, is no news
+        is_news = not review.is_same or any(not text.startswith(OTHER) for text in run.changed)
+        if run.changed and is_news:
             yield f"changed since {base}: {changed_text(run)}"
     for word, ids in review.changes.groups.items():
         if word != "new":  # the news have the scores of new questions

@@ -32,6 +32,8 @@ from ragbench.types.json_fields import Record
 CONFIG_FILE = "config.yaml"
 # a folder with any of these is a run: one that was damaged is listed with its problem
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
+# begins a difference of two runs in data or in a file, as `changes` words it
+OTHER = "other "
 # keys of a config that change no number
 _UNSCORED_KEYS = ("output", "name", "cache")
 
@@ -278,14 +280,14 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
     parts = dict.fromkeys([*old_data, *new_data])
     for part in parts:
         if old_data.get(part) != new_data.get(part):
-            texts.append(f"other {part}")
+            texts.append(f"{OTHER}{part}")
     data_files = set()
     if old_data != new_data:  # the fingerprints say what differs in the files of the data set
         data_files = {Path(v).name for k, v in new.items() if k.startswith("dataset")}
     new_files = current.manifest.files
     for name, digest in previous.manifest.files.items():
         if new_files.get(name, digest) != digest and Path(name).name not in data_files:
-            texts.append(f"other {name}")
+            texts.append(f"{OTHER}{name}")
     return tuple(texts)
 
 
