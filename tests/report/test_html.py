@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings
 
+from ragbench.records.gate import ARE_UNDECIDED
 from ragbench.report.text import significant
 from ragbench.types.display import printable
 from tests.report.example import comparison, score, system
@@ -197,8 +198,11 @@ def test_the_first_sentences_have_the_verdict_of_the_gates(example, verdicts, se
     summary, comparisons = example
     gates = [{"gate": f"map >= 0.{n}", "verdict": v, "why": ""} for n, v in enumerate(verdicts)]
 
-    page = render_html({**summary, "gates": gates}, comparisons)
+    warnings = [*summary["warnings"], f"1 of 3 gates {ARE_UNDECIDED}"]
+    page = render_html({**summary, "gates": gates, "warnings": warnings}, comparisons)
 
+    doubts = page.partition('aria-label="doubtful numbers"')[2].partition("</section>")[0]
+    assert (summary["warnings"][0] in doubts, ARE_UNDECIDED in doubts) == (True, False)
     lead = page.partition('<div class="lead">')[2].partition("</div>")[0]
     assert "The gate" in lead if verdicts else "The gate" not in page
     assert sentence in lead

@@ -26,7 +26,7 @@ from ragbench.records.causes import (
 )
 from ragbench.records.comparison import Comparisons
 from ragbench.records.fixes import FixList, PricedChange
-from ragbench.records.gate import Decision
+from ragbench.records.gate import ARE_UNDECIDED, Decision
 from ragbench.records.manifest import Manifest, PredictionRow
 from ragbench.records.summary import Summary, SystemSummary
 from ragbench.report import text as fmt
@@ -233,7 +233,10 @@ def build_front(
     for gate in page.gates:
         if gate.verdict != "pass":
             gates.append(structs.replace(gate, worst_queries=(), why=_brief_reason(gate)))
-    reasons = (*page.warnings, *page.doubts)
+    reasons = []
+    for reason in (*page.warnings, *page.doubts):
+        if not reason.endswith(ARE_UNDECIDED):  # the sentence on the gates says so
+            reasons.append(reason)
     doubts = [_cut(line, _SENTENCE) for line in reasons[:_DOUBTS]]
     questions, n_lost = ([], 0) if views is None else _lost_questions(views, (*systems, *losing))
     outcome = "" if views is None else _outcome(losing, n_lost)
