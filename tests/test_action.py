@@ -255,10 +255,11 @@ def test_an_expired_key_names_its_variable_once(tmp_path, origin, ragbench, serv
         done = runner.run("Compare with the base")
 
     assert done.returncode == 7, done.stderr
-    reason, same, verdicts = done.stdout.splitlines()
+    reason, same, verdicts, page = done.stdout.splitlines()
     assert_message(reason)
     assert same.startswith("nothing changed")
     assert verdicts.startswith("gates: none decided")
+    assert page.startswith("report: ")
 
 
 def test_a_renamed_document_is_named(tmp_path, origin, ragbench, server, assert_message):

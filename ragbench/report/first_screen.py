@@ -48,6 +48,8 @@ _MOST_LINES = 14
 _LONGEST_GATE, _LONGEST_FAILURE = 160, 120
 # gates, and kinds of failures, that have lines of their own
 _MOST_GATES, _MOST_KINDS = 3, 3
+# kinds of failures that are shown whole if there are no more
+_MOST_WHOLE = 2
 # columns of a terminal that is not made wider or narrower
 _USUAL_WIDTH = 80
 
@@ -206,9 +208,11 @@ def fold_failures(failures: Sequence[str], most: int = _MOST_KINDS) -> Iterator[
         kinds.setdefault(re.sub(r"\d+", "0", reason), []).append(failure)
     # a sort keeps the order of equals
     ordered = sorted(kinds.values(), key=lambda alike: -len(alike))
+    # the end of a reason says what to do
+    longest = _LONGEST_FAILURE if len(ordered) > _MOST_WHOLE else sys.maxsize
     for first, *alike in ordered[:most]:
         also = f" (and {fmt.counted(len(alike), 'systems')} alike)" if alike else ""
-        yield f"{FIRST_TO_FAIL}{shorten_line(first, _LONGEST_FAILURE)}{also}"
+        yield f"{FIRST_TO_FAIL}{shorten_line(first, longest)}{also}"
     if rare_kinds := ordered[most:]:
         n_systems = fmt.counted(sum(map(len, rare_kinds)), "systems")
         yield f"{fmt.counted(len(rare_kinds), 'other reasons')} in {n_systems}: --verbose"
