@@ -13,13 +13,16 @@ from ragbench.records.manifest import FailedPrediction, Manifest
 from ragbench.types.display import counted, printable
 
 _LISTED = 5  # differing questions that the sentence names
+# no record of a run has these
+_DOUBT = "unless a server, a package, a database or the environment changed"
 
 
 def own_noise(base: Path | None, head: Path | None) -> str:
     """Return the sentence on results that differ though config, code and data are the same.
 
-    Such as `nothing changed in config, code or data: these 12 differences are your app's own
-    noise`. The text is empty where something changed, nothing differs, or a side is no run folder.
+    Such as `nothing changed that ragbench can see: these 12 differences are your app's own noise`,
+    and what else may be their cause. The text is empty where something changed, nothing differs,
+    or a side is no run folder.
 
     Raises:
         DataError: A run folder cannot be read.
@@ -37,16 +40,14 @@ def own_noise(base: Path | None, head: Path | None) -> str:
     queries = list(differing_queries(base, head))
     if not queries:
         return ""
-    where = "that ragbench can see" if new.manifest.unseen else "in config, code or data"
     these = "this difference is" if len(queries) == 1 else f"these {len(queries)} differences are"
     labels = map(QueryViews(head).label, queries[:_LISTED])
     names = ", ".join(map(printable, labels))
     if len(queries) > _LISTED:
         names += f" and {counted(len(queries) - _LISTED, 'others')}"
     # many of them change no score, and are in no count of worse and better questions
-    doubt = ", unless a server or program that it asks changed" if new.manifest.unseen else ""
     noise = f"your app's own noise ({names}), in hits or answers"
-    return f"nothing changed {where}: {these} {noise}{doubt}"
+    return f"nothing changed that ragbench can see: {these} {noise}, {_DOUBT}"
 
 
 def is_same_code(old: Manifest, new: Manifest) -> bool:

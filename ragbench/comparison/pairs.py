@@ -248,10 +248,7 @@ class PairedScores:
         large for the range of the score raises OptionError.
         """
         options = self._options(differences, method)
-        interval = stats.difference_interval(
-            **options, resamples=method.resamples, seed=method.seed
-        )
-        return self._within_reach(interval)
+        return stats.difference_interval(**options, resamples=method.resamples, seed=method.seed)
 
     def excludes_zero(self, differences: FloatArray, method: Method) -> bool:
         """Return True if `interval` excludes 0, in a tenth of its time; OptionError as there."""
@@ -261,16 +258,7 @@ class PairedScores:
     def gain_interval(self, gains: FloatArray, method: Method) -> stats.DifferenceInterval:
         """Return mean and interval of gains of queries, as `interval` does for differences."""
         options = self._options(gains, method, of_gains=True)
-        interval = stats.difference_interval(
-            **options, resamples=method.resamples, seed=method.seed
-        )
-        return self._within_reach(interval)
-
-    def _within_reach(self, interval: stats.DifferenceInterval) -> stats.DifferenceInterval:
-        """Return an interval that ends at the largest loss and gain that ideal rankings allow."""
-        # scores of which lower is better have no such limit
-        loss, gain = (column.reachable - column.low for column in (self.baseline, self.system))
-        return replace(interval, lower=max(interval.lower, -loss), upper=min(interval.upper, gain))
+        return stats.difference_interval(**options, resamples=method.resamples, seed=method.seed)
 
     def detectable(self, differences: FloatArray, method: Method, level: float) -> float:
         """Return the smallest difference that such queries show in 4 of 5 cases.

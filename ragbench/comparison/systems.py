@@ -204,7 +204,6 @@ def summarize(
         aggregate=column.aggregate,
         range=_finite_pair((column.low, column.high)),
         signature=str(column.signature),
-        reachable=finite(column.reachable),
     )
 
 
@@ -235,8 +234,7 @@ def _interval(
     if column.aggregate == "corpus":  # the values of single queries are not bounded, the number is
         return (max(interval.lower, 0.0), min(interval.upper, _corpus_high(column)))
     # equal texts have a BLEU of 1 + 4e-16, as sacrebleu rounds: the interval still holds the mean
-    upper = min(interval.upper, column.reachable)
-    return (min(interval.lower, interval.mean), max(upper, interval.mean))
+    return (min(interval.lower, interval.mean), max(interval.upper, interval.mean))
 
 
 def has_upper_limit(column: ScoreColumn) -> bool:

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.own_noise import is_same_code
 from ragbench.config.components import varies
 from ragbench.config.schema import ExperimentConfig
-from ragbench.data.runs.run_folder import read_manifest
 from ragbench.data.runs.run_list import CONFIG_FILE, read_config
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.experiment.reproduce import texts_of
@@ -47,22 +45,6 @@ class Unchanged(NamedTuple):
 
 
 NONE_UNCHANGED = Unchanged()
-
-
-def unchanged_in_runs(head: ScoredSystems, base: ScoredSystems) -> Unchanged:
-    """Return the systems of two runs that use nothing that changed, by the records of the runs.
-
-    None does if code, packages, environment or data differ, if a part asks a server or another
-    process, which may have changed since, or if a side is no run folder.
-    """
-    if base.folder is None or head.folder is None:
-        return NONE_UNCHANGED
-    old, new = read_manifest(base.folder), read_manifest(head.folder)
-    if not new.used or old.unseen or new.unseen or old.data != new.data:
-        return NONE_UNCHANGED
-    if not is_same_code(old, new):
-        return NONE_UNCHANGED
-    return Unchanged(unchanged_systems(head, base, (), ()))
 
 
 def unchanged_systems(

@@ -49,7 +49,6 @@ from ragbench.experiment.gate_noise import (
     judge_may_vary,
     may_vary,
     noise_line,
-    unchanged_in_runs,
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
@@ -192,9 +191,9 @@ def _unchanged(
     opened: UsedFiles,
 ) -> Unchanged:
     """Return the systems that use no file of the difference."""
-    # without Git the files of the difference are not known, and the records of both runs tell
+    # without Git, packages and environment may have changed since the base ran
     if gate_base.changed is None:
-        return unchanged_in_runs(head, base)
+        return NONE_UNCHANGED
     ((root, tree),) = gate_base.places.items()
     changed = gate_base.changed
     if config.path is not None:  # its blocks are compared instead

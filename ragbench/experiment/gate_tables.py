@@ -20,7 +20,6 @@ from ragbench.data.files.trec_files import read_qrels
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, OptionError
-from ragbench.experiment.gate_noise import unchanged_in_runs
 from ragbench.experiment.gate_run import comparable_scores, first_scores, review_scored
 from ragbench.experiment.gates import without_controls
 from ragbench.gates.base import Gate
@@ -111,7 +110,6 @@ def gate_tables(
         {},
         summary,
         questions=texts,
-        unchanged=unchanged_in_runs(head, base),
     )
     return replace(review, facts=[*lost, *review.facts]), list(dict.fromkeys(notes))
 

@@ -126,7 +126,7 @@ class Experiment:
     def own_noise(self) -> str:
         """Return a sentence on results that differ from the previous run, though nothing changed.
 
-        Such as `nothing changed in config, code or data: these 12 differences are your app's own
+        Such as `nothing changed that ragbench can see: these 12 differences are your app's own
         noise`. The text is empty where something changed, nothing differs, or no run came before.
 
         Raises:

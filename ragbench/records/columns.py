@@ -31,7 +31,6 @@ class ColumnRow(Record):
         aggregate: Rule by which values of items become one number.
         range: Smallest and largest value of an item.
         signature: Everything that the score depends on, as text.
-        reachable: Largest value of an item by an ideal ranking, if it is below the range.
         values: Value of each item; null without one.
         causes: Word of a cause -> rows of the items that have it, ascending.
         details: Row -> error message; a row is a key of JSON, a text.
@@ -46,7 +45,6 @@ class ColumnRow(Record):
     values: tuple[float | None, ...]
     causes: Mapping[str, tuple[int, ...]] = optional({})
     details: Mapping[str, Prose] = optional({})
-    reachable: float | None = optional()
 
 
 def bounded(number: float | None) -> float | None:
@@ -77,7 +75,6 @@ def column_row(column: ScoreColumn) -> ColumnRow:
         values=tuple(values),
         causes=rows_of,
         details=details,
-        reachable=bounded(column.reachable),
     )
 
 
@@ -136,5 +133,4 @@ def column_of(
         head.mean if head.aggregate == "corpus" else None,
         details={} if details is None else details,
         answer_causes=answer_causes,
-        reachable=inf if head.reachable is None else head.reachable,
     )

@@ -61,13 +61,6 @@ class SystemScore(Record):
     aggregate: Annotated[Aggregate, Meaning("How the values of queries become one number.")]
     range: Annotated[Range, Meaning("Smallest and largest value of a query.")]
     signature: Annotated[str, Meaning("Everything that the score depends on, as text.")]
-    reachable: Annotated[
-        float | None,
-        Meaning(
-            "Largest value of a query by an ideal ranking, if it is below the range: "
-            "`precision@10` with at most 3 relevant documents has 0.3."
-        ),
-    ] = optional()
     baseline: Annotated[
         str | None,
         Meaning(
@@ -134,7 +127,6 @@ class BaselineScore(Record):
         aggregate: Rule by which values of queries become one number.
         range: Smallest and largest value of a query.
         signature: Everything that the score depends on, as text.
-        reachable: Largest value of a query by an ideal ranking, if it is below the range.
     """
 
     mean: float | None
@@ -144,7 +136,6 @@ class BaselineScore(Record):
     aggregate: Aggregate
     range: Range
     signature: str
-    reachable: float | None = optional()
 
 
 class PairCounts(Record):

@@ -58,8 +58,6 @@ class ScoreColumn:
         details: Error message by row; rows without one are absent.
         answer_causes: Shape (n, samples): cause of each answer, if the value of an item is the mean
             over several answers; None if each item is one answer.
-        reachable: Largest value that an ideal ranking of these items has; inf if it is not known.
-            Intervals end there.
     """
 
     name: str
@@ -73,7 +71,6 @@ class ScoreColumn:
     total: float | None = None
     details: Mapping[int, str] = field(default_factory=dict)
     answer_causes: CauseArray | None = field(default=None, repr=False)
-    reachable: float = math.inf
 
     @property
     def mean(self) -> float:

@@ -50,8 +50,8 @@ def run(config):
 
 
 SENTENCE = (
-    "nothing changed in config, code or data: this difference is your app's own noise (q2), in hits"
-    " or answers"
+    "nothing changed that ragbench can see: this difference is your app's own noise (q2), in hits"
+    " or answers, unless a server, a package, a database or the environment changed"
 )
 
 
@@ -152,7 +152,7 @@ def test_a_gate_notes_noise_unless_a_file_changed_that_the_code_names(project, f
     result = CliRunner().invoke(group, ["gate", str(project), "--base", "HEAD"])
 
     assert "gates: 1 pass" in result.stdout
-    assert ("nothing changed in config, code or data" in result.stdout) == is_noted
+    assert ("nothing changed that ragbench can see" in result.stdout) == is_noted
 
 
 def test_files_that_are_read_are_noted_and_written_ones_are_not(tmp_path):
@@ -200,19 +200,12 @@ def forgetful(tmp_path, tmp_path_factory, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("code", "verdict"),
-    [
-        pytest.param(FORGETFUL, "pass", id="equal code"),
-        pytest.param("# new\n" + FORGETFUL, "fail", id="other code"),
-        # what another process does is not seen, and may have changed
-        pytest.param("import subprocess\n" + FORGETFUL, "fail", id="unseen code"),
-    ],
+    "code", [FORGETFUL, "# new\n" + FORGETFUL], ids=["equal code", "other code"]
 )
 @pytest.mark.parametrize("has_config", [True, False], ids=["config", "two runs"])
-def test_a_gate_on_runs_excuses_the_noise_that_it_names(forgetful, code, verdict, has_config):
+def test_a_gate_on_runs_decides_by_the_scores(forgetful, code, has_config):
+    # Bug: a loss of all questions by an environment variable, a package or a database passed
     module = forgetful.parent / "forgetful.py"
-    if "subprocess" in code:
-        module.write_text(code)
     first = run_experiment(forgetful)
     module.write_text(code)
     sys.modules.pop("forgetful", None)
@@ -224,10 +217,10 @@ def test_a_gate_on_runs_excuses_the_noise_that_it_names(forgetful, code, verdict
     result = CliRunner().invoke(group, [*command, "--json"])
 
     review = json.loads(result.stdout)
-    assert review["verdict"] == verdict
-    is_named = any("its own noise" in line for line in review["lines"])
-    assert is_named == (verdict == "pass")
-    assert any("unless" in line for line in review["lines"]) == ("subprocess" in code)
+    assert review["verdict"] == "fail"
+    doubts = [line for line in review["lines"] if "own noise" in line]
+    assert len(doubts) == (code == FORGETFUL)
+    assert all("unless" in line for line in doubts)
 
 
 @pytest.mark.parametrize("is_added", [True, False])

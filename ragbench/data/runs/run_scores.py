@@ -299,7 +299,6 @@ def _head(column: ScoreColumn, kind: Kind) -> BaselineScore:
         aggregate=column.aggregate,
         range=(bounded(column.low), bounded(column.high)),
         signature=str(column.signature),
-        reachable=bounded(column.reachable),
     )
 
 

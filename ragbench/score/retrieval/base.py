@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
 import numpy as np
@@ -117,24 +117,6 @@ class RankedGrades:
     def max_grade(self) -> int:
         """The largest grade in the qrels; 1 where there is none above it."""
         return max(1, int(self.judged_grades.max(initial=1)))
-
-    def ideal(self, rel: int) -> RankedGrades:
-        """Return rankings of the documents of grade `rel` or better alone, the best first."""
-        is_relevant = self.judged_grades >= rel
-        counts = np.bincount(self.judged_query[is_relevant], minlength=self.n_queries)
-        rank = self.judged_rank[is_relevant]
-        return replace(
-            self,
-            query=self.judged_query[is_relevant],
-            rank=rank,
-            grades=self.judged_grades[is_relevant],
-            starts=np.concatenate(([0], np.cumsum(counts))),
-            n_retrieved=counts,
-            ties=TieGroups(rank, rank),
-            missing=frozenset(),
-            averaged=False,
-            rows=np.zeros(0, np.int64),
-        )
 
     def weigh(
         self, weight: Callable[[IntArray], FloatArray], k: int | IntArray | None = None

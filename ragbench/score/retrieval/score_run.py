@@ -5,7 +5,6 @@ Measures read records, each created once from the ranking and the judgements.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal
@@ -340,27 +339,9 @@ def score_ranked(evidence: Evidence, measures: Sequence[Measure], rules: Rules) 
         if n_zeros:
             without_grade[str(options.get("rel", 1))] = n_zeros
         parts = {**options, **rules.signature_parts(measure), **prints}
-        column = column_of(measure, values, causes, **parts)
-        columns.append(replace(column, reachable=largest_value(measure, ranked)))
+        columns.append(column_of(measure, values, causes, **parts))
     counts = structs.replace(_counts(evidence, rules), without_grade=without_grade)
     return ScoredRun(columns, ranked.query_ids, counts, steps=evidence.steps)
-
-
-def largest_value(measure: Measure, ranked: base.RankedGrades) -> float:
-    """Return the largest value of a query by an ideal ranking; inf where that is not below `high`.
-
-    Only measures with a cut-off are asked: `precision@10` is at most 0.3 if no query has more than
-    3 relevant documents.
-    """
-    spec = measure.spec
-    if measure.k is None or spec.reads != "grades" or not measure.is_built_in:
-        return math.inf
-    if (spec.direction, spec.aggregate) != ("higher", "mean") or not math.isfinite(spec.high):
-        return math.inf
-    ideal = ranked.ideal(int(measure.options.get("rel", 1)))
-    values, _ = _scored(measure, ideal, ideal.n_queries)
-    largest = float(np.nanmax(values, initial=spec.low))
-    return largest if largest < spec.high - ROUNDING else math.inf
 
 
 def column_of(

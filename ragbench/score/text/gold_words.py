@@ -131,8 +131,7 @@ class Share(NamedTuple):
         is_short: True if the gold answer has at most `SHORT` content words.
         lacks_number: True if a short gold answer has a number that the text lacks.
         contradicts: True if the text begins with the contrary of a gold answer, as no and yes; or
-            if it has the numbers of a short one with other words: 5 April 2020 for 5 March 2020;
-            or another amount for an amount that the question names, too: 12 metres for 4 metres.
+            if it has the numbers of a short one with other words: 5 April 2020 for 5 March 2020.
     """
 
     n_shared: int
@@ -285,9 +284,6 @@ class GoldWords:
         counted = content if gold.is_of_question else content - self._question
         if is_short and shared.numbers and gold.content.stems and not shared.stems:
             contradicts |= bool(counted.stems)
-        # `4 metres` for "How far did the 4 men walk?": the number is in the question by chance
-        if gold.amount is not None and not any(map(gold.amount.equals, content.numbers)):
-            contradicts |= bool(counted.numbers)
         sizes = shared.size, gold.content.size
         return Share(*sizes, whole, counted.size, is_short, lacks_number, contradicts)
 
@@ -325,7 +321,6 @@ class _GoldAnswer(NamedTuple):
     content: ContentTerms
     words: AnswerWords
     is_of_question: bool
-    amount: NumberToken | None
 
     @classmethod
     def of(cls, answer: str, question: ContentTerms) -> _GoldAnswer:
@@ -333,10 +328,7 @@ class _GoldAnswer(NamedTuple):
         content = content_of(answer)
         new_content = content - question
         is_of_question = not new_content.size
-        # one number with at most one more word
-        amount = content.numbers[0] if len(content.numbers) == 1 >= len(content.stems) else None
-        counted = content if is_of_question else new_content
-        return cls(counted, _WORDS(answer), is_of_question, amount)
+        return cls(content if is_of_question else new_content, _WORDS(answer), is_of_question)
 
     @property
     def says(self) -> str:

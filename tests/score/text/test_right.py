@@ -22,16 +22,6 @@ WITHOUT_REFERENCE = {"right": "a rule of its own: values by hand, and equal to t
         # the words of the question do not count
         ("What is the capital of France?", ["The capital is Paris."], "The capital is Lyon.", 0),
         ("How long?", ["127 minutes"], "For 45 minutes.", 0),
-        # a number that the question has, too, by chance
-        ("How far did the 4 men walk?", ["4 metres"], "12 metres.", 0),
-        ("How far did the 4 men walk?", ["4 metres"], "They walked 4 metres.", 1),
-        ("What happened in 1990?", ["reunification (1990)"], "Reunification.", 1),
-        (
-            "What happened in 1990?",
-            ["reunification (1990)"],
-            "Reunification, on 3 October 1990.",
-            1,
-        ),
         ("What share?", ["15 %"], "A share of 1.5 %.", 0),
         ("Is Io a moon?", ["yes"], "Yes, it is.", 1),
         ("Which moon?", ["Io", "Europa"], "Europa.", 1),
