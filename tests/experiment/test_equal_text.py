@@ -135,6 +135,26 @@ def test_the_same_text_counts_by_hand(run_world):
     assert (pair.difference, pair.n, pair.n_changed) == (0, 4, 2)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_where_the_baseline_has_no_hits_others_read_its_mean(run_world, fails):
+    # Bug: they read nothing there, and failures of the baseline were theirs
+    found, large = hits_in_turn([1, 1, 1, 1], 1), hits_in_turn([1, 1, 1, 1], LARGE)
+
+    def base(question, top_k):
+        if question in ("question 1", "question 3"):
+            if fails:
+                raise LookupError("no index")
+            return []
+        return found(question, top_k)
+
+    experiment = run_world({"base": base, "large": large}, 4, 12, max_failed=1.0)
+
+    readings = {system.name: system.reading.score for system in experiment.record.systems}
+    assert (readings["large"].mean, readings["large"].n, readings["large"].failed) == (1.0, 4, {})
+    n_failed = sum(readings["base"].failed.values())
+    assert (readings["base"].mean, n_failed) == ((1.0, 2) if fails else (0.5, 0))
+
+
 @pytest.mark.parametrize(
     ("n_words", "n_found"),
     [

@@ -233,14 +233,19 @@ def _compare_equal_text(
 ) -> None:
     """Add to the readings the share of questions whose gold is in equal text; compare the shares.
 
-    Equal text is that of the first hits of the baseline, for each question by itself.
+    Equal text is that of the first hits of the baseline, for each question by itself. Where it has
+    no hits, it is the mean of the other questions. Without a baseline whose texts are known, such
+    as a run file, nothing is compared.
     """
     plan = gold.plan
-    baseline = plan.baseline if plan.baseline in retrievers else next(iter(retrievers))
-    base = retrievers[baseline or ""]
-    limits, systems = np.nan_to_num(base.lengths), []
+    in_order = [s.name for s in results.compared_systems if plan.system(s.name).type == "retriever"]
+    baseline = plan.baseline if plan.baseline in in_order else in_order[0]
+    if baseline not in retrievers:
+        return
+    limits, systems = np.nan_to_num(retrievers[baseline].lengths), []
+    limits[limits == 0] = limits[limits > 0].mean()
     for name, texts in retrievers.items():
-        column, n_short = _equal_text_column(texts, base, limits)
+        column, n_short = _equal_text_column(texts, limits)
         score = summarize(
             column,
             confidence=plan.config.statistics.confidence,
@@ -251,7 +256,7 @@ def _compare_equal_text(
             continue
         results.readings[name] = structs.replace(results.readings[name], score=score)
         if n_short:
-            results.notes.append(_short_note(name, n_short, str(baseline)))
+            results.notes.append(_short_note(name, n_short, baseline))
         scored = next(system for system in results.systems if system.name == name)
         kinds: dict[str, Kind] = {column.name: "retrieval"}
         systems.append(replace(scored, columns={column.name: column}, kinds=kinds))
@@ -264,15 +269,13 @@ def _compare_equal_text(
     results.comparisons = structs.replace(results.comparisons, reading=comparisons.measures[0])
 
 
-def _equal_text_column(
-    texts: _RankedTexts, base: _RankedTexts, limits: FloatArray
-) -> tuple[ScoreColumn, int]:
+def _equal_text_column(texts: _RankedTexts, limits: FloatArray) -> tuple[ScoreColumn, int]:
     """Return (1 for each question whose gold is in the text, number of those with too few hits)."""
-    gold, facts, n_short = texts.gold, list[RankingFacts](), 0
+    gold, facts, are_short = texts.gold, list[RankingFacts](), list[bool]()
     for row, limit in enumerate(limits.tolist()):
         of_question, is_short = texts.facts(row, limit)
         facts.append(of_question)
-        n_short += is_short and of_question.met_at(gold.rules.need) == 0
+        are_short.append(is_short)
     ranks = met_gold(facts)
     values = found(ranks, need=gold.rules.need)
     causes = np.where(
@@ -281,9 +284,8 @@ def _equal_text_column(
     text = fingerprint([limits.tobytes()])
     signature = Signature.of(EQUAL_TEXT, need=gold.rules.need, **gold.signature_parts, text=text)
     column = ScoreColumn(EQUAL_TEXT, values, causes.astype(np.uint8), signature)
-    failed = dict(without_value(base.ranking.outcomes))
-    failed |= dict(without_value(texts.ranking.outcomes))
-    return with_failures(column, failed), n_short
+    column = with_failures(column, dict(without_value(texts.ranking.outcomes)))
+    return column, int((np.array(are_short) & (column.values == 0)).sum())
 
 
 def _short_note(name: str, n_short: int, baseline: str) -> str:
