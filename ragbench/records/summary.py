@@ -176,6 +176,13 @@ class SystemReading(Record):
             "documents."
         ),
     ] = optional()
+    any_passage: Annotated[
+        bool,
+        Meaning(
+            "True if `found@k` counts any passage of a gold document, since no gold span of a "
+            "question is known."
+        ),
+    ] = optional(False)
 
 
 class SystemSummary(Record):

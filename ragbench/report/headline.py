@@ -184,6 +184,10 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     family = comparisons.measure(measure) or MeasureComparison(measure=measure)
     place = _Standing.of(first, measure, family)
     reading = _reading_words(summary, comparisons) if measure == EQUAL_TEXT else ""
+    equal = _equal_systems(measure, summary, family)
+    if len(equal) > _MOST_NAMED:
+        least = "" if measure == EQUAL_TEXT else _least_text(equal)
+        return reading + place.of_all(len(equal)) + least
     is_users = first.name in summary.user_systems
     peers = []
     for system in rivals:
@@ -199,6 +203,41 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     if measure == RIGHT:
         parts += _equal_text_clause(first, rivals[0], comparisons) if rivals else []
     return reading + "; ".join(parts)
+
+
+# Equal systems that a sentence names.
+_MOST_NAMED = 2
+
+
+def _equal_systems(
+    measure: str, summary: Summary, family: MeasureComparison
+) -> list[SystemSummary]:
+    """Return the systems with a value if all have the same one on each query; else []."""
+    systems, sizes = dict[str, SystemSummary](), set[int]()
+    for system in summary.systems:
+        score = system.score(measure)
+        if system.role == "control" or score is None:
+            continue
+        if not score.mean or score.n_failed or system.right_unsupported or system.unjudged:
+            return []
+        systems[system.name] = system
+        sizes.add(score.n)
+    identical = set[str]()
+    for pair in family.comparisons:
+        if pair.unlike is None and outcome_of(pair, family.direction) == "identical":
+            identical |= {pair.system, pair.baseline}
+    return list(systems.values()) if systems.keys() <= identical and len(sizes) == 1 else []
+
+
+def _least_text(systems: Sequence[SystemSummary]) -> str:
+    """Return the end of a sentence on equal systems, with the one that reads the least text."""
+    amounts = dict[str, float]()
+    for system in systems:
+        if system.reading is not None:
+            amounts[system.name] = system.reading.characters
+    least = min(amounts, key=lambda name: amounts[name], default="")
+    is_unlike = least and max(amounts.values()) >= UNLIKE_READING * amounts[least]
+    return f"; {printable(least)} reads the least text" if is_unlike else ""
 
 
 def _reading_words(summary: Summary, comparisons: Comparisons) -> str:
@@ -332,15 +371,36 @@ class _Standing:
         """Beginning of the sentence: `bm25/gpt answers 18 of 60 questions`."""
         if not self.is_count:
             return f"{printable(self.measure)}: {self.name} has {fmt.significant(self.score.mean)}"
+        verb = "answers" if self.measure == RIGHT else "finds"
+        return f"{self.name} {verb} {self._object('its')}{self._unsupported}"
+
+    def of_all(self, n_systems: int) -> str:
+        """Return the sentence on systems that all have this result on each question."""
+        if not self.is_count:
+            value = fmt.significant(self.score.mean)
+            subject = f"{printable(self.measure)}: all {n_systems} systems have {value}"
+            return f"{subject}, the same on all queries"
+        verb = "answer" if self.measure == RIGHT else "find"
+        return f"all {n_systems} systems {verb} {self._object('their')}"
+
+    def _object(self, pronoun: str) -> str:
+        """Return the object of a sentence: `the gold of 18 of 60 questions in its first hit`."""
         questions = f"{fmt.questions(self.n)} of {fmt.questions(self.n_judged)} questions"
         questions += " on average" if self.is_repeated else ""
         if self.measure == RIGHT:
-            return f"{self.name} answers {questions}{self._unsupported}"
-        gold = "all gold" if counts_all_gold(self.measure) else "the gold"
+            return questions
         k = self.measure.rpartition("@")[2]
         hits = "hit" if k == "1" else f"{k} hits"
-        depth = f" in its first {hits}" if k.isdecimal() else ""
-        return f"{self.name} finds {gold} of {questions}{depth}"
+        depth = f" in {pronoun} first {hits}" if k.isdecimal() else ""
+        return f"{self._gold} of {questions}{depth}"
+
+    @property
+    def _gold(self) -> str:
+        """Gold that `found` counts, in words: `the gold`, or a passage of the gold document."""
+        reading, is_all = self.system.reading, counts_all_gold(self.measure)
+        if self.measure == EQUAL_TEXT or reading is None or not reading.any_passage:
+            return "all gold" if is_all else "the gold"
+        return f"a passage of {'each' if is_all else 'the'} gold document"
 
     @property
     def alone(self) -> str:
@@ -489,9 +549,9 @@ def _losses(system: SystemSummary, standing: _Standing, most: int) -> Iterator[s
         n_unknown = standing.n_judged - standing.n - sum(losses.values())
         word = "wrong" if cause == "right" else "not found"
         if n_unknown > _ROUNDING and losses:
-            yield f"{fmt.questions(n_unknown)} more {word}, nothing tells where"
+            yield f"{fmt.questions(n_unknown)} more {word}, the cause is unknown"
         elif n_unknown > _ROUNDING:
-            yield f"lost {fmt.questions(n_unknown)}, no passages tell where"
+            yield f"lost {fmt.questions(n_unknown)}, the cause is unknown"
     if standing.n_unjudged > _ROUNDING:
         n = fmt.questions(standing.n_unjudged)
         yield f"has no verdict on {n} {'question' if n == '1' else 'questions'}"

@@ -92,6 +92,8 @@ def _count_table(explanation: Explanation) -> Table:
     totals = sorted({fmt.total_of(system.causes) for system in systems})
     questions = fmt.counted(totals[0], "questions") if len(totals) == 1 else "questions"
     title = f"{printable(explanation.summary.name)}: {questions}, and where answers are lost"
+    if any(system.reading is not None and system.reading.any_passage for system in systems):
+        title += "; found: any passage of the gold document"
     return Table((TableColumn(""), *columns), tuple(rows), title)
 
 

@@ -202,13 +202,33 @@ def test_whole_documents_as_gold_cannot_compare_chunks(run_world, assert_message
     assert_message(lead(summary, comparisons) + "\n" + summary.notes[-1])
 
 
-def test_a_short_gold_answer_in_its_document_stands_for_a_quote(run_world):
+def test_a_short_gold_answer_in_its_document_stands_for_a_quote(run_world, assert_message):
     small, large = hits_in_turn([1, 6, None, 3], 1), hits_in_turn([1, 2, 1, 6], LARGE)
 
     experiment = run_world({"small": small, "large": large}, 4, 12, quotes=False, answers=True)
 
-    found = {system.name: system.reading.score.mean for system in experiment.record.systems}
+    summary, comparisons = records_of(experiment)
+    found = {system.name: system.reading.score.mean for system in summary.systems}
     assert found == {"small": 2 / 4, "large": 2 / 4}  # as by quotes
+    # there, any passage of a gold document counts by hits
+    page = lay_out(summary, comparisons)
+    [by_hits] = [line for line in page.headlines if "5 hits" in line]
+    [note] = [note for note in page.notes if "any chunk" in note]
+    title = run_command("explain", str(experiment.path)).stdout.partition("\n")[0]
+    assert_message("\n".join((page.lead, by_hits, note, title)))
+    heads = build_front(summary, comparisons, page).numbers.heads
+    assert heads[:2] == ("gold in equal text", "gold document in the first 5 hits")
+
+
+def test_chunkers_that_all_find_the_same_gold_are_named_together(run_world, assert_message):
+    sizes = {"one": 1, "four": 4, "five": LARGE}
+    retrievers = {name: hits_in_turn([1] * 4, size) for name, size in sizes.items()}
+
+    summary, comparisons = records_of(run_world(retrievers, 4, 12))
+
+    page = lay_out(summary, comparisons)
+    [by_hits] = [line for line in page.headlines if "5 hits" in line]
+    assert_message(f"{page.lead}\n{by_hits}")
 
 
 def test_the_answers_of_a_system_that_reads_more_have_the_ratio_of_texts(run_world, assert_message):

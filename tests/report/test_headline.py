@@ -110,6 +110,16 @@ def test_the_same_value_on_every_query(assert_message):
     assert_message(sentence_of(pair))
 
 
+def test_all_systems_with_the_same_value_on_every_query():
+    same = {"n_changed": 0}
+    pairs = [{**comparison(n, "bm25", (0.0, 0.0, 0.0), 1.0, False), **same} for n in SCORES]
+    scores = dict.fromkeys(SCORES, SCORES["bm25"])
+
+    sentence = sentence_of(*pairs[1:], scores=scores)
+
+    assert sentence == "ndcg@10: all 3 systems have 0.400, the same on all queries"
+
+
 def test_one_system_alone_and_none(assert_message):
     alone = {"bm25": SCORES["bm25"]}
     assert_message(sentence_of(scores=alone))
@@ -163,7 +173,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             {"given": answers(30, 100, causes={"right": 30, "unknown": 70})},
             ["given"],
             [],
-            "given answers 30 of 100 questions\ngiven lost 70, no passages tell where",
+            "given answers 30 of 100 questions\ngiven lost 70, the cause is unknown",
             id="nothing tells where",
         ),
         pytest.param(
@@ -180,7 +190,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             [],
             # 30 - 18 right - (6 - 1) lost = 7
             "given answers 18 of 30 questions\ngiven lost: 5 not retrieved; "
-            "7 more wrong, nothing tells where; has no verdict on 4 questions",
+            "7 more wrong, the cause is unknown; has no verdict on 4 questions",
             id="what cannot be judged is neither right nor lost",
         ),
         pytest.param(
@@ -248,6 +258,23 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             [questions("prod", "plain", 60, (0, -1, 1), False, n_changed=0)],
             "baseline plain answers 8 of 60 questions, prod the same ones",
             id="ties by name",
+        ),
+        pytest.param(
+            {name: answers(8, 60) for name in "abc"},
+            ["b"],
+            [questions(name, "a", 60, (0, 0, 0), False, n_changed=0) for name in "bc"],
+            "all 3 systems answer 8 of 60 questions",
+            id="all equal",
+        ),
+        pytest.param(
+            {name: answers(8, 60) for name in "abc"},
+            [],
+            [
+                questions(name, "a", 60, (0, -1, 1), False, n_changed=n)
+                for name, n in (("b", 0), ("c", 2))
+            ],
+            "baseline a answers 8 of 60 questions, b the same ones",
+            id="equal numbers of different questions",
         ),
         pytest.param(
             {"b": answers(0, 60), "a": answers(0, 60)},

@@ -59,7 +59,8 @@ def add_reading(gold: GoldFacts, results: Results) -> None:
     if not is_unlike and not _are_unlike(of_answers):
         return
     for name, mean in (of_rankings | of_answers).items():
-        results.readings[name] = SystemReading(characters=mean)
+        any_passage = name in of_rankings and _has_whole_gold(gold)
+        results.readings[name] = SystemReading(characters=mean, any_passage=any_passage)
     if is_unlike:
         _compare_equal_text(gold, results, retrievers)
 
@@ -103,6 +104,11 @@ def _is_part(passage: Document, corpus: Mapping[str, Document]) -> bool:
     return whole is None or whole.text != passage.text
 
 
+def _has_whole_gold(gold: GoldFacts) -> bool:
+    """Return True if the gold of a question is documents as a whole, without a span."""
+    return any(gold.relevant.get(query) and query not in gold.pieces for query in gold.plan.ids)
+
+
 def _are_unlike(means: Mapping[str, float]) -> bool:
     """Return True if a system reads far more text than another one that reads some."""
     amounts = [mean for mean in means.values() if mean > 0]
@@ -113,6 +119,11 @@ def _are_unlike(means: Mapping[str, float]) -> bool:
 _NO_PARTS_OF_GOLD = (
     "retrievers read unlike amounts of text, and any chunk of a gold document counts: a column "
     "quote, or short gold answers, compare them by equal text"
+)
+# Note of a run whose chunks are compared by gold answers, and by documents.
+_WORDS_OF_GOLD = (
+    "any chunk of a gold document counts for {measure}, and the words of the gold answer for "
+    "{equal_text}: with a column quote, both count the same gold"
 )
 
 
@@ -263,6 +274,9 @@ def _compare_equal_text(
     if not systems:
         results.notes.append(_NO_PARTS_OF_GOLD)
         return
+    if _has_whole_gold(gold):
+        measure = gold.rules.found_measure(plan.config.metrics.retrieval.top_k)
+        results.notes.append(_WORDS_OF_GOLD.format(measure=measure, equal_text=EQUAL_TEXT))
     comparisons = compare_systems(
         systems, baseline, method_of(plan.config), plan.clusters, user_systems=user_systems(plan)
     )

@@ -307,12 +307,16 @@ def _numbers(
             against = table.heads[start + 1] if is_compared else ""
             numbers.append(MainNumber(cells[start - 1], difference, against))
         rows.append((name.text, tuple(numbers)))
-    heads = tuple(_plain_head(table.heads[start]) for start in starts)
+    any_passage = any(s.reading is not None and s.reading.any_passage for s in systems)
+    heads = tuple(_plain_head(table.heads[start], any_passage=any_passage) for start in starts)
     return NumberTable(heads, tuple(rows), len(whole.rows))
 
 
-def _plain_head(name: str) -> str:
-    """Return the head of a column in words: `gold in the first 5 hits` for `found@5`."""
+def _plain_head(name: str, *, any_passage: bool) -> str:
+    """Return the head of a column in words: `gold in the first 5 hits` for `found@5`.
+
+    Where any passage of a gold document counts, it is `gold document in the first 5 hits`.
+    """
     if name == RIGHT:
         return "right answers"
     if name == EQUAL_TEXT:
@@ -320,7 +324,8 @@ def _plain_head(name: str) -> str:
     k = name.rpartition("@")[2]
     if counted_cause(name) != "found" or not k.isdecimal():
         return name
-    return "gold in the first hit" if k == "1" else f"gold in the first {k} hits"
+    gold = "gold document" if any_passage else "gold"
+    return f"{gold} in the first hit" if k == "1" else f"{gold} in the first {k} hits"
 
 
 def _cut(text: str, longest: int) -> str:
