@@ -6,7 +6,7 @@ The words of gold answers and the scores of judges decide. Runs and tables count
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from ragbench.score.text.notation import parse_metric
 from ragbench.score.text.right import judged_signature
 from ragbench.signature import Signature, fingerprint
 from ragbench.text import refusals
-from ragbench.types import Cause, Document, ScoreColumn
+from ragbench.types import Cause, Document, FloatArray, ScoreColumn
 
 # True, False or None where it is unknown; and the reason, empty where it is unknown.
 Decision = tuple[bool | None, str]
@@ -51,6 +51,26 @@ class DecidingScores(NamedTuple):
     context_recall: ScoreColumn | None = None
     refusal: ScoreColumn | None = None
     claim_rubrics: frozenset[str] = frozenset()
+
+    def columns(self) -> tuple[ScoreColumn | None, ...]:
+        """Return the score columns, in the order of the attributes."""
+        return self.correctness, self.faithfulness, self.context_recall, self.refusal
+
+    def with_votes(self, votes: Mapping[str, FloatArray]) -> DecidingScores:
+        """Return the scores by one repetition of their judges.
+
+        `votes` has the values by the name of a column. A score without its vote counts as failed.
+        """
+
+        def voted(column: ScoreColumn | None) -> ScoreColumn | None:
+            if column is None or column.name not in votes:
+                return column
+            return _by_votes(column, votes[column.name])
+
+        correctness, faithfulness, context_recall, refusal = map(voted, self.columns())
+        return DecidingScores(
+            correctness, faithfulness, context_recall, refusal, self.claim_rubrics
+        )
 
 
 class QuestionReply(NamedTuple):
@@ -264,6 +284,14 @@ class AnswerRules:
         share = words.share(" ".join(passage.full_text for passage in contexts))
         read = f"what was read, {len(contexts)} passages, {share.says}"
         return share.reaches(self.rules.words), read
+
+
+def _by_votes(column: ScoreColumn, votes: FloatArray) -> ScoreColumn:
+    """Return a column with the values of one repetition of its judge."""
+    lacks_vote = np.isnan(votes) & ~np.isnan(column.values)
+    causes = np.where(lacks_vote, np.uint8(Cause.UNREADABLE), column.causes)
+    values = np.where(np.isnan(column.values), np.nan, votes)
+    return replace(column, values=values, causes=causes)
 
 
 def _has_failed(column: ScoreColumn | None, row: int) -> bool:

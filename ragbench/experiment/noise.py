@@ -11,6 +11,7 @@ from msgspec import structs
 from ragbench.experiment.calls import values_of
 from ragbench.experiment.plan.records import Plan, PlannedJudge
 from ragbench.experiment.records import Results
+from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import Comparisons, Difference
 from ragbench.records.manifest import VerdictRow
 from ragbench.records.noise import (
@@ -66,14 +67,16 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
     n_rankings = 1 if answers is None or len(columns) == 1 else answers.rankings
     if kind == "retrieval":
         n_rankings = len(columns)
-    judge = _judge_of(plan, score) if kind == "judge" else None
-    values = np.stack([c.values for c in columns], axis=1)[..., None]
-    if judge is not None:
-        values = _judgements(results, system, judge, values)
+    values, judges = np.stack([c.values for c in columns], axis=1)[..., None], tuple[str, ...]()
+    if kind == "judge" and (judge := judge_of(plan, score)) is not None:
+        values, judges = judgements_of(results, system, judge, values), (judge[0],)
+    elif score == RIGHT and system in results.judged_right:
+        judged = results.judged_right[system]
+        values, judges = judged.values, judged.judges
     # answer i reads ranking i modulo their number
     n, _, n_judgements = values.shape
     table = values.reshape(n, len(columns) // n_rankings, n_rankings, n_judgements).swapaxes(1, 2)
-    costs = _costs(results, system, None if judge is None else judge[0], table.shape)
+    costs = _costs(results, system, judges, table.shape)
     is_stored = _reads_answers(plan, system)
     if is_stored:
         costs |= dict.fromkeys(APP_LEVELS, 0.0)
@@ -94,7 +97,7 @@ def _reads_answers(plan: Plan, system: str) -> bool:
     return planned.generator is not None and plan.generators[planned.generator].is_stored
 
 
-def _judge_of(plan: Plan, score: str) -> tuple[str, PlannedJudge, int] | None:
+def judge_of(plan: Plan, score: str) -> tuple[str, PlannedJudge, int] | None:
     """Return name, judge, and number of the rubric of a score; None for another score."""
     for name, judge in plan.judges.items():
         for number, rubric in enumerate(judge.rubrics):
@@ -103,10 +106,13 @@ def _judge_of(plan: Plan, score: str) -> tuple[str, PlannedJudge, int] | None:
     return None
 
 
-def _judgements(
+def judgements_of(
     results: Results, system: str, judge: tuple[str, PlannedJudge, int], values: FloatArray
 ) -> FloatArray:
-    """Return the scores of each judgement, of shape (queries, answers, judgements)."""
+    """Return the scores of each judgement, of shape (queries, answers, judgements).
+
+    `judge` is that of `judge_of`. `values` are the scores, of shape (queries, answers, 1).
+    """
     # Models of a jury are averaged, and its repeats kept apart. A verdict that combines its votes
     # in another way than by a mean has one judgement.
     name, planned, rubric = judge
@@ -138,7 +144,7 @@ def _votes(row: VerdictRow, repeat: int) -> FloatArray | None:
 
 
 def _costs(
-    results: Results, system: str, judge: str | None, shape: Sequence[int]
+    results: Results, system: str, judges: Sequence[str], shape: Sequence[int]
 ) -> dict[str, float]:
     """Return level -> dollars of one item; where prices are unknown, 1 for each paid call."""
     answers, (n, *repeats) = results.answers.get(system), shape
@@ -152,8 +158,9 @@ def _costs(
             prices.append(usd)
     costs = {"answers": sum(prices) / max(len(prices), 1)}
     uses = results.judge_uses.get(system, {})
-    if judge is not None and judge in uses:
-        costs["judge"] = (uses[judge].usage.usd or 0.0) / max(n_answers * repeats[2], 1)
+    paid_judges = [uses[judge].usage.usd or 0.0 for judge in judges if judge in uses]
+    if paid_judges:
+        costs["judge"] = sum(paid_judges) / max(n_answers * repeats[2], 1)
     has_prices = len(prices) == len(paid) and sum(costs.values()) > 0
     return costs if has_prices else dict.fromkeys(costs, 1.0)
 

@@ -36,6 +36,7 @@ from ragbench.score.retrieval.base import RankedGrades
 from ragbench.score.retrieval.ranking import rank
 from ragbench.types import (
     Cause,
+    FloatArray,
     Prediction,
     Qrels,
     Retrieved,
@@ -277,6 +278,19 @@ class Preferences:
         return summaries
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedRight:
+    """Values of `right` of a system, one for each repetition of the judges that decide it.
+
+    Attributes:
+        judges: Judges that decide and are repeated.
+        values: Shape (queries, answers, judgements); NaN without a value.
+    """
+
+    judges: tuple[str, ...]
+    values: FloatArray
+
+
 @dataclass(slots=True)
 class Results:
     """Results of the stages of a run, which add to it one after the other; `Results()` is empty.
@@ -289,6 +303,7 @@ class Results:
         answers: System that answers -> its answers.
         samples: System -> score -> a column for each repetition; only systems that are repeated.
         judgements: System -> judge -> its verdicts.
+        judged_right: System -> `right` by each repetition of a judge; only where one decides it.
         prompts: Id -> system and user text of the prompts that judges were sent.
         judge_uses: System -> judge -> models, tokens and cost.
         systems: All systems with their scores, in the order of the tables.
@@ -319,6 +334,7 @@ class Results:
     answers: dict[str, Answers] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     judgements: dict[str, dict[str, Sequence[VerdictRow]]] = field(default_factory=dict)
+    judged_right: dict[str, JudgedRight] = field(default_factory=dict)
     prompts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     judge_uses: dict[str, dict[str, JudgeUse]] = field(default_factory=dict)
     systems: list[SystemScores] = field(default_factory=list)

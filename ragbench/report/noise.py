@@ -29,8 +29,9 @@ _SHARES = ("questions", "app", "retrieval", "answers", "judge")
 def noise_sentence(measure: str | None, summary: Summary) -> str:
     """Return the noise of the first repeated system by a measure; empty without one.
 
-    Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`. A score other
-    than `right` is named first.
+    Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`. Where the
+    measure was not repeated, a score of a repeated judge stands for it. A score other than `right`
+    is named first.
     """
     noisy = []
     for system in summary.systems:
@@ -39,10 +40,10 @@ def noise_sentence(measure: str | None, summary: Summary) -> str:
     leading = _leading_noise(measure, summary)
     if leading is None:
         return ""
-    name, noise = leading
+    name, score, noise = leading
     # `right` is the score of the sentence above; another one is named
     subjects = [printable(name)] if len(noisy) > 1 else []
-    subjects += [printable(measure)] if measure is not None and measure != RIGHT else []
+    subjects += [printable(score)] if score != RIGHT else []
     text = _split_half_width(noise) + flip_words(noise)
     return f"{', '.join(subjects)}: {text}" if subjects else text
 
@@ -53,22 +54,30 @@ def purchase_sentence(measure: str | None, summary: Summary) -> str:
     Such as `twice the cost leaves +-0.04 with 2 x the questions, +-0.05 with 2 x the app`.
     """
     leading = _leading_noise(measure, summary)
-    if leading is None or not _varies(leading[1]):
+    if leading is None or not _varies(leading[2]):
         return ""
     purchases = []
-    for buy in leading[1].buy:
+    for buy in leading[2].buy:
         width = fmt.significant(buy.half_width)
         purchases.append(f"+-{width} with {buy.times:.3g} x the {buy.level}")
     return f"twice the cost leaves {', '.join(purchases)}" if len(purchases) > 1 else ""
 
 
-def _leading_noise(measure: str | None, summary: Summary) -> tuple[str, Noise] | None:
-    """Return name and noise of the first system by a measure whose noise has a half width."""
+def _leading_noise(measure: str | None, summary: Summary) -> tuple[str, str, Noise] | None:
+    """Return name, score and noise of the first system by a measure; None without a half width.
+
+    The score is the measure, or else the first one of a repeated judge.
+    """
+    judged = None
     for system in () if measure is None else leading_systems(measure, summary):
-        noise = system.noise.get(measure or "")
-        if noise is not None and noise.half_width is not None:
-            return system.name, noise
-    return None
+        for score, noise in system.noise.items():
+            if noise.half_width is None:
+                continue
+            if score == measure:
+                return system.name, score, noise
+            if noise.judge is not None and judged is None:
+                judged = system.name, score, noise
+    return judged
 
 
 def _split_half_width(noise: Noise) -> str:

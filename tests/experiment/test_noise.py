@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from ragbench.cli import group
+from ragbench.comparison.answer_verdicts import DecidingScores
 from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from ragbench.signature import Signature
 from ragbench.stats import noise_parts
-from ragbench.types import ScoreColumn
+from ragbench.types import Cause, ScoreColumn
 from tests.chat_server import ChatServer
 from tests.experiment.moons import QUERIES
 from tests.experiment.test_repeat import CODE, entry, with_parts
@@ -266,3 +268,94 @@ def test_a_run_without_repeats_has_no_noise(flaky):
     assert experiment.noise == {}
     assert "noise" not in json.loads((experiment.path / "summary.json").read_text())["systems"][0]
     assert len(QUERIES) == 5
+
+
+def test_a_missing_judgement_of_a_deciding_score_is_a_failure():
+    causes = np.array([Cause.SCORED, Cause.SCORED, Cause.TIMEOUT], np.uint8)
+    values = np.array([2 / 3, 1 / 3, np.nan])
+    judged, other = (ScoreColumn(name, values, causes, Signature(name)) for name in ("a", "b"))
+    votes = {"a": np.array([0.0, np.nan, 1.0])}
+
+    scores = DecidingScores(judged, faithfulness=other).with_votes(votes)
+
+    assert scores.correctness.values == pytest.approx([0, np.nan, np.nan], nan_ok=True)
+    assert [Cause(cause).failed for cause in scores.correctness.causes] == [False, True, True]
+    assert scores.correctness.causes[2] == Cause.TIMEOUT, "the cause of the score is kept"
+    assert scores.faithfulness is other
+
+
+# an app and a judge of which one tosses a coin at each call, and the other one never changes
+TOSSED = """
+import random
+
+draw = random.Random({seed})
+
+def app(question):
+    is_right = {app}
+    return "yes" if is_right else "no"
+
+def correctness(question, answer):
+    return int({judge})
+"""
+TOSS, CONSTANT_APP, CONSTANT_JUDGE = "draw.random() < 0.5", "True", 'answer == "yes"'
+
+
+@pytest.fixture
+def tossed(tmp_path, monkeypatch):
+    """A function that runs 60 questions with an app and a judge, and returns the experiment."""
+
+    def run(app, judge, repeats):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        (tmp_path / "tossed.py").write_text(TOSSED.format(seed=5, app=app, judge=judge))
+        sys.modules.pop("tossed", None)
+        rows = [f"question {number},yes\n" for number in range(60)]
+        (tmp_path / "qa.csv").write_text("question,answer\n" + "".join(rows))
+        of_app, of_judge = repeats
+        columns = {"question": "question", "reference": "answer"}
+        return run_experiment(
+            {
+                "name": "tossed",
+                "dataset": {"type": "records", "path": "qa.csv", "columns": columns},
+                "apps": {"mine": {"type": "python:tossed:app", "repeat": of_app}},
+                "metrics": {"judge": {"type": "python:tossed:correctness", "repeat": of_judge}},
+                "output": "runs",
+            }
+        )
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("app", "judge", "expected"),
+    [
+        pytest.param(CONSTANT_APP, TOSS, {"app": 0, "judge": 1}, id="judge tosses"),
+        pytest.param(TOSS, CONSTANT_JUDGE, {"app": 1, "judge": 0}, id="app tosses"),
+    ],
+)
+def test_right_names_whom_its_noise_is_of(tossed, app, judge, expected):
+    experiment = tossed(app, judge, (3, 3))
+
+    noise = experiment.noise["mine"]["right"]
+    found = {level: getattr(noise, level).share for level in expected}
+    assert found == pytest.approx(expected, abs=0.2)
+    assert noise.flips_by == "app"
+    assert experiment.noise["mine"]["correctness"].judge.share == pytest.approx(noise.judge.share)
+    _, second, *_ = str(experiment).splitlines()
+    assert " your app, 0." in second
+    assert " the judge; " in second
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_repeated_alone_has_its_line(tossed):
+    experiment = tossed(CONSTANT_APP, TOSS, (1, 3))
+
+    noise = experiment.noise["mine"]["right"]
+    assert noise.app is None
+    assert noise.judge.share == pytest.approx(1, abs=0.2)
+    assert {buy.level for buy in noise.buy} == {"questions", "judge"}
+    _, second, third, *_ = str(experiment).splitlines()
+    assert second.startswith("of +-0.")
+    assert second.endswith(" the judge")
+    assert third.endswith(" x the judge") or " x the judge, " in third

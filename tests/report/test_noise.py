@@ -66,6 +66,20 @@ def test_a_score_other_than_right_is_named():
     assert noise_sentence("ndcg@10", summary).startswith("ndcg@10: of +-0.05: ")
 
 
+def test_a_repeated_judge_has_the_line_where_right_was_not_repeated():
+    record = example.summary()
+    system = next(s for s in record["systems"] if s["name"] == "hybrid/gpt")
+    graded = NOISE | {"flips_by": None, "app": None, "flipping": []}
+    system["noise"] = {"rouge1": graded | {"judge": None}, "faithfulness": graded}
+    summary, _ = records(record, example.comparisons())
+    text = "faithfulness: of +-0.05: 0.04 the questions, 0.01 the judge"
+
+    assert noise_sentence("right", summary) == text
+    system["noise"] = {"rouge1": graded | {"judge": None}}
+    summary, _ = records(record, example.comparisons())
+    assert noise_sentence("right", summary) == ""
+
+
 def test_purchases_of_an_equal_sum_are_compared():
     buy = [*NOISE["buy"], {"level": "app", "times": 3.0, "half_width": 0.0444}]
     text = "twice the cost leaves +-0.0354 with 2 x the questions, +-0.0444 with 3 x the app"

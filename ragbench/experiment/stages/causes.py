@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
+import numpy as np
+
 from ragbench.comparison.answer_verdicts import (
     AnswerRules,
     AnswerVerdict,
@@ -20,9 +22,11 @@ from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import loss_of_answer, met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
+from ragbench.experiment.noise import is_judged, judge_of, judgements_of
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import (
     Answers,
+    JudgedRight,
     Results,
     RetrieverRun,
     mean_over_samples,
@@ -35,7 +39,7 @@ from ragbench.experiment.stages.matching import hits_of, scored_ids
 from ragbench.experiment.stages.pass_rates import pass_column
 from ragbench.records.causes import LEAK_READ, Loss
 from ragbench.score.retrieval.leak import ForbiddenRanks
-from ragbench.types import Cause, Document, ScoreColumn, ScoredDocument
+from ragbench.types import Cause, Document, FloatArray, ScoreColumn, ScoredDocument
 from ragbench.types.lookups import index_by_id
 
 
@@ -65,6 +69,8 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
             parts = zip(rules, verdicts, strict=True)
             columns = [rule.column(part, gold.references) for rule, part in parts]
             _add_right(plan, results, repeats[0].source, columns)
+            if is_judged("generation", columns[0]):
+                _add_judged_right(plan, results, repeats)
     results.causes = causes
     for name, ranking in results.rankings.items():
         depth = read_depth(plan, results.answers, name)
@@ -86,6 +92,31 @@ def _add_right(
     for entry in plan.pass_metrics():
         if (passes := pass_column(entry.metric, columns)) is not None:
             results.add_scores(system, {passes.name: passes}, "generation")
+
+
+def _add_judged_right(plan: Plan, results: Results, repeats: Sequence[_SystemAnswers]) -> None:
+    """Add `right` by each repetition of the judges that decide; nothing if none is repeated."""
+    name = repeats[0].source.name
+    tables, judges = dict[str, FloatArray](), dict[str, None]()
+    for score in filter(None, repeats[0].scores.columns()):
+        judge = judge_of(plan, score.name)
+        if judge is None or judge[1].repeat == 1:
+            continue
+        values = [repeat.system.columns[score.name].values for repeat in repeats]
+        table = judgements_of(results, name, judge, np.stack(values, axis=1)[..., None])
+        if table.shape[2] > 1:
+            tables[score.name], judges[judge[0]] = table, None
+    if not tables:
+        return
+    # of judges with several numbers of repetitions, the common ones are read
+    n = min(table.shape[2] for table in tables.values())
+    right = np.full((len(plan.ids), len(repeats), n), np.nan)
+    for answer, repeat in enumerate(repeats):
+        for number in range(n):
+            votes = {score: table[:, answer, number] for score, table in tables.items()}
+            rules = AnswerRules(repeat.gold.rules, repeat.scores.with_votes(votes))
+            right[:, answer, number] = [v.right for v in _answer_verdicts(repeat, rules)]
+    results.judged_right[name] = JudgedRight((*judges,), right)
 
 
 def _add_leak_read(plan: Plan, results: Results, repeats: Sequence[_SystemAnswers]) -> None:
