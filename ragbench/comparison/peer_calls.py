@@ -19,6 +19,7 @@ from ragbench.registry import nearest
 from ragbench.registry.peer_names import counterpart, peer_key
 from ragbench.score.judge.base import NEEDS
 from ragbench.score.judge.judge import Judge
+from ragbench.score.judge.published import RAGAS
 from ragbench.score.judge.python import takes_item
 from ragbench.types import ScoreColumn
 from ragbench.types.tables import PARTS
@@ -152,7 +153,8 @@ class PeerMetrics:
 
     Attributes:
         names: Scores, each once.
-        notes: A sentence for each metric that ragbench scores by another name.
+        notes: A sentence for each metric that ragbench scores by another name, and one on the
+            metrics of ragas with the same name and another formula.
         thresholds: Score -> threshold of its metric object.
     """
 
@@ -171,7 +173,7 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
     Raises:
         OptionError: A metric has no counterpart, or has an option that the counterpart lacks.
     """
-    call = PeerMetrics()
+    call, namesakes = PeerMetrics(), list[str]()
     for metric in metrics:
         if isinstance(metric, (Path, Mapping)):
             call.names.append(metric)
@@ -186,10 +188,23 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
             call.names.append(score)
         if peer_key(score) not in (key := peer_key(text), key.removesuffix("_metric")):
             call.notes.append(f"{text} is scored as {score}, whose formula may differ")
+        # a metric of deepeval has no `name`
+        elif score in RAGAS and score not in namesakes and hasattr(metric, "name"):
+            namesakes.append(score)
         threshold = getattr(metric, "threshold", None)
         if isinstance(threshold, (int, float)):
             call.thresholds[score] = float(threshold)
+    if namesakes:
+        call.notes.append(_formula_note(namesakes))
     return call
+
+
+def _formula_note(names: Sequence[str]) -> str:
+    """Return a note on metrics of ragas whose name is that of a rubric with another formula."""
+    return (
+        f"the formula of ragbench, not that of ragas: {', '.join(names)}; "
+        f"'{names[0]}(as=ragas)' has that of ragas"
+    )
 
 
 def _name_of(metric: object, is_score: Callable[[str], bool]) -> str:

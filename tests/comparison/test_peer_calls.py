@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.comparison.peer_calls import read_metrics
 from tests import peer_tools
 from tests.lazy import Lazy
 
@@ -122,6 +123,21 @@ def test_names_of_other_tools_are_scored_with_a_note(assert_message):
     assert list(result.mean) == ["bleu", "exact_match", "rougeL.recall"]
     assert len(result.notes) == 2, "exact_match has its name"
     assert result["bleu_score"] == result["bleu"]
+
+
+def test_metrics_of_ragas_with_the_name_of_a_rubric_have_a_note(assert_message):
+    kinds = ("context_precision", "faithfulness")
+    scores = {*kinds, "exact_match"}
+    of_ragas = [metric(name, name=name) for name in (*kinds, "exact_match")]
+
+    call = read_metrics(of_ragas, scores.__contains__)
+
+    assert call.names == [*kinds, "exact_match"]
+    [note] = call.notes
+    assert_message(note)
+    # the names of ragbench, and metrics of deepeval, are no metrics of ragas
+    of_deepeval = metric("FaithfulnessMetric", __name__="Faithfulness")
+    assert read_metrics([*kinds, of_deepeval], {*kinds}.__contains__).notes == []
 
 
 def test_two_names_of_one_score_count_once():

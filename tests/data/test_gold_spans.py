@@ -89,6 +89,14 @@ def test_a_quote_of_two_documents_is_a_span_of_the_named_one_or_of_none(load):
     assert collection.qrels.to_dict() == {"q0": {"europa.md": 1}}
 
 
+@pytest.mark.parametrize("relevant", ["io.md", ""])
+def test_a_repeated_quote_is_one_of_the_different_ones(load, relevant):
+    hot, dry = {"relevant": relevant, "quote": "It is hot"}, {"relevant": relevant, "quote": "dry."}
+
+    assert "2 of 2 gold passages found in the corpus" in load(hot, dry).notes
+    assert "2 of 2 different gold passages found in the corpus" in load(hot, dry, hot).notes
+
+
 def test_a_quote_is_not_searched_outside_the_named_document(load):
     collection = load({"relevant": "io.md", "quote": "Europa"})
 

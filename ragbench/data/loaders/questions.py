@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -423,7 +424,7 @@ class GoldColumns:
         self._unplaced: dict[str, str] = {}
         self._noted: dict[str, dict[str, str]] = {_INEXACT: {}, _ELSEWHERE: {}}
         self._ambiguous: dict[str, str] = {}
-        self._quoted: set[str] = set()
+        self._quoted = Counter[str]()
         # excluded id that the corpus lacks -> its first place
         self._unknown_excluded: dict[str, str] = {}
         self._n_empty = self._n_rows = 0
@@ -543,7 +544,7 @@ class GoldColumns:
         self, entry: Entry, text: str, documents: Sequence[str]
     ) -> Sequence[Span | None]:
         """Return the spans of a quote in the documents that the row names; [None] without one."""
-        self._quoted.add(text)
+        self._quoted[text] += 1
         spans = self._spans.quoted(text, documents)
         if None in spans:
             self._noted[_ELSEWHERE].setdefault(text, _place_of(entry, text))
@@ -555,7 +556,7 @@ class GoldColumns:
         if pool is not None:
             ids = [name for name in ids if name in pool]
         place = _place_of(entry, text)
-        self._quoted.add(text)
+        self._quoted[text] += 1
         if not ids:
             self._unplaced.setdefault(text, place)
         elif not is_exact:
@@ -611,8 +612,9 @@ class GoldColumns:
             notes.append(f"{self._ids.repeated} gold ids stand twice in their row and count once")
         if self._quoted:
             lost = self._unplaced.keys() | self._noted[_ELSEWHERE].keys()
-            placed = len(self._quoted - lost)
-            notes.append(f"{placed} of {len(self._quoted)} gold passages found in the corpus")
+            n, placed = len(self._quoted), len(self._quoted.keys() - lost)
+            different = "different " if self._quoted.total() > n else ""
+            notes.append(f"{placed} of {n} {different}gold passages found in the corpus")
         for note, places in self._noted.items():
             if places:
                 notes.append(f"{len(places)} {note}, first at {next(iter(places.values()))}")
