@@ -353,6 +353,14 @@ LONG = "The refund is paid to the card that was charged, by a bank."
         (LONG, f"So: {LONG}", 'the gold answer stands ("The refund is paid'),
         (LONG, "A refund is paid to your card.", "3 of 5 words of the gold answer are"),
         (LONG, "It is charged.", ""),
+        # a short sentence says the same in other words of one sentence
+        ("It lasts 24 months.", "Red. Its guarantee lasts 24 months.", "3 of 3 words of the gold"),
+        ("It lasts 24 months.", "It runs for 24 months.", "2 of 3 words of the gold answer are"),
+        ("It lasts 24 months.", "It lasts 12 months.", ""),
+        ("It lasts 24 months.", "24 colours. It lasts months.", ""),
+        ("lasts 24 months", "It runs for 24 months.", ""),
+        ("What I get is Brno.", "You get Brno.", "1 of 1 words of the gold answer are"),
+        ("What I get is Brno.", "Brno is a city.", ""),
     ],
 )
 def test_passages_hold_short_answers_word_by_word_and_long_ones_by_their_words(gold, passage, how):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,12 +17,15 @@ from ragbench.text.analyzer import Analyzer
 from ragbench.text.languages import split_unspaced
 from ragbench.text.numbers import NumberToken, read_token, split_numbers
 from ragbench.text.refusals import is_refusal
+from ragbench.text.tokenize import sentences
 
 _LONGEST_QUOTE = 80  # characters
 # Gold answers of up to so many content words are names, numbers or terms: all their numbers and
 # most of their words must be in an answer, as half a name is another name.
 SHORT = 4
 _SHORT_SHARE = 2 / 3
+# Words from which on a gold answer is a sentence, also without a full stop.
+_SENTENCE = 6
 _WORDS = answer_words("contains")
 # Gold answers that hardly any text lacks: they count only as the first word of an answer.
 _YES_OR_NO = {word: _WORDS(word) for word in ("yes", "no", "true", "false")}
@@ -223,7 +227,8 @@ class GoldWords:
         The phrase is empty if the part is too small.
 
         A gold answer stands there word by word, by the rule of `answer_hit`. Of gold answers that
-        all have more than `SHORT` content words, the share `least` of these words is enough.
+        all have more than `SHORT` content words, the share `least` of these words is enough. Of a
+        sentence with fewer, a sentence of the passage needs two thirds, and every number.
 
         Example:
             >>> gold = GoldWords(["30 days"], "When is it paid?")
@@ -231,13 +236,29 @@ class GoldWords:
             'the gold answer stands ("within 30 days.")'
             >>> gold.find_in("It takes 30 minutes on working days.", 0.5)
             ''
+            >>> gold = GoldWords(["The guarantee lasts 24 months."], "How long is the guarantee?")
+            >>> gold.find_in("It is red. Its guarantee is 24 months.", 0.5)
+            '2 of 3 words of the gold answer are'
         """
         if self._whole.stand_in(passage):
             return f'the gold answer stands ("{self._whole.quote(passage)}")'
         if self.is_short:
-            return ""
+            return self._find_sentence(passage)
         share = self.share(passage)
         return f"{share.words} are" if share.reaches(least) else ""
+
+    def _find_sentence(self, passage: str) -> str:
+        """Return a phrase on a gold sentence in other words, for one sentence of a passage."""
+        gold_sentences = [gold for gold in self._by_words if gold.is_sentence]
+        # the content of a passage is known from its other uses
+        if not any(gold.is_said_in(content_of(passage)) for gold in gold_sentences):
+            return ""
+        for gold, sentence in itertools.product(gold_sentences, sentences(passage)):
+            content = content_of(sentence)
+            if gold.is_said_in(content):
+                n_shared = (gold.content & content).size
+                return f"{Share(n_shared, gold.content.size, whole=False).words} are"
+        return ""
 
     def name_target(self, least: float) -> str:
         """Return a phrase on the text that `find_in` searches for, as subject and verb.
@@ -321,6 +342,8 @@ class _GoldAnswer(NamedTuple):
     content: ContentTerms
     words: AnswerWords
     is_of_question: bool
+    all_content: ContentTerms
+    is_sentence: bool
 
     @classmethod
     def of(cls, answer: str, question: ContentTerms) -> _GoldAnswer:
@@ -328,7 +351,9 @@ class _GoldAnswer(NamedTuple):
         content = content_of(answer)
         new_content = content - question
         is_of_question = not new_content.size
-        return cls(content if is_of_question else new_content, _WORDS(answer), is_of_question)
+        counted, n_words = content if is_of_question else new_content, len(answer.split())
+        is_sentence = n_words >= (3 if answer.rstrip().endswith(".") else _SENTENCE)
+        return cls(counted, _WORDS(answer), is_of_question, content, is_sentence)
 
     @property
     def says(self) -> str:
@@ -342,6 +367,19 @@ class _GoldAnswer(NamedTuple):
     def is_yes_or_no(self) -> bool:
         """True for one word that hardly any text lacks."""
         return any(self.words.is_equal(word) for word in _YES_OR_NO.values())
+
+    def is_said_in(self, sentence: ContentTerms) -> bool:
+        """Return True if a sentence has two thirds of the content, and all its numbers.
+
+        One word or number needs another one of the whole gold answer with it.
+        """
+        shared = self.content & sentence
+        if len(shared.numbers) < len(self.content.numbers):
+            return False
+        is_alone = self.content.size == 1 < self.all_content.size
+        if is_alone and (self.all_content & sentence).size < 2:
+            return False
+        return shared.size >= max(_SHORT_SHARE * self.content.size, 1)
 
     @property
     def is_distinct(self) -> bool:
