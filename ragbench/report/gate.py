@@ -506,8 +506,9 @@ def _review_lines(review: GateReview) -> Iterator[str]:
         for question in review.best:
             yield f"better: {question}"
     for run in review.compared.runs[1:]:
-        # another file without another answer, such as a comment in code, is no news
-        is_news = not review.is_same or any(not text.startswith(OTHER) for text in run.changed)
+        # another file that no answer depends on, such as a comment in code, is no news
+        is_unused = review.is_same or bool(review.noise)
+        is_news = not is_unused or any(not text.startswith(OTHER) for text in run.changed)
         if run.changed and is_news:
             yield f"changed since {base}: {changed_text(run)}"
     for word, ids in review.changes.groups.items():
@@ -525,7 +526,14 @@ def _result_line(review: GateReview) -> str:
         return f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items())}"
     if why_incomplete(review.summary):
         return "gates: none decided, as the run is incomplete"
-    return "gates: pass, as nothing changed" if review.is_same else "gates: none"
+    if not review.is_same:
+        return "gates: none"
+    return f"gates: pass, as nothing {'else ' if _n_not_compared(review) else ''}changed"
+
+
+def _n_not_compared(review: GateReview) -> int:
+    """Return the number of questions of the base that were edited or removed."""
+    return len(review.changes.edited) + len(review.changes.removed)
 
 
 def _news(review: GateReview) -> Iterator[str]:
@@ -537,8 +545,14 @@ def _news(review: GateReview) -> Iterator[str]:
     if review.is_same:
         base = printable(review.compared.sources[0])
         n = counted(review.compared.queries, "questions")
-        same = f"nothing changed: all rankings and answers to {n} are those of {base}"
-        yield from (*blind, same, *facts)
+        same = f"all rankings and answers to {n} are those of {base}"
+        n_other = _n_not_compared(review)
+        if n_other:
+            n_base = review.changes.n_base
+            first = f"{n_other} of {n_base} questions were edited or removed, and are not compared"
+        else:
+            first = "nothing changed"
+        yield from (*blind, f"{first}: {same}", *facts)
     else:
         yield from _changes(review, blind, facts)
 

@@ -186,6 +186,20 @@ def test_an_error_in_data_of_the_base_names_the_path_in_the_repository(repositor
     assert "ragbench-" not in err.replace(str(repository), "")
 
 
+@pytest.mark.parametrize("is_edited", [True, False])
+def test_questions_that_are_not_compared_come_first(repository, is_edited):
+    # Bug: "nothing changed", though a part of the questions was removed
+    others = [{**question(n), "question": f"what are word{n}"} for n in range(3)]
+    kept = rows([*(others if is_edited else ()), *map(question, range(3, N))])
+    (repository / "qa.jsonl").write_text(kept)
+
+    code, lines, _ = gate(repository, "main")
+
+    assert code == 0
+    assert lines[0].startswith(f"3 of {N} questions were edited or removed, and are not compared")
+    assert lines[-2] == "gates: pass, as nothing else changed"
+
+
 def test_a_typo_changes_nothing(repository):
     edit(repository / "search.yaml", "# search of", "# retrieval of")
     edit(repository / "search.py", "# the gold document first", "# the best document first")
