@@ -283,10 +283,14 @@ def refused_port():
 
 def test_a_server_that_does_not_run_is_reported_after_one_more_try():
     # with the waits and the retries of a run; seven tries wait for 15 s at least
-    with engine_before(f"http://127.0.0.1:{refused_port()}/v1", limits=Limits()) as engine:
-        start = time.monotonic()
-        outcomes = ask_many(engine, [asking(str(i)) for i in range(40)])
-        took_s = time.monotonic() - start
+    with socket.socket() as silent:
+        # bound, so that no other process listens there
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with engine_before(url, limits=Limits()) as engine:
+            start = time.monotonic()
+            outcomes = ask_many(engine, [asking(str(i)) for i in range(40)])
+            took_s = time.monotonic() - start
 
     assert {outcome.exit_code for outcome in outcomes} == {7}
     assert {len(outcome.attempts) for outcome in outcomes} <= {1, 2}

@@ -193,9 +193,11 @@ def test_a_url_keeps_its_query_and_messages_do_not():
 
 
 def test_nobody_listens():
-    with SearchServer(lambda body: GOOD) as server:
-        url = server.url
-    [outcome] = retrieve(HttpRetriever(url=url, retries=0), QUERIES[:1], 10, Calls("r"))
+    with socket.socket() as silent:
+        # bound, so that no other process listens there
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/search"
+        [outcome] = retrieve(HttpRetriever(url=url, retries=0), QUERIES[:1], 10, Calls("r"))
 
     assert outcome.cause is Cause.SERVER_ERROR
     assert "refused" in outcome.detail
