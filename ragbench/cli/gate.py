@@ -156,10 +156,7 @@ def command(
 def _write_review(
     report: TableReport, form: str, page: str | None, *, quiet: bool, verbose: bool
 ) -> None:
-    """Print a review: its first lines if `quiet`, on a terminal one screen unless `verbose`.
-
-    The path of the page, if there is one, is the last line of a table, unless `quiet`.
-    """
+    """Print a review and the path of its page; on a terminal one screen unless `verbose`."""
     from ragbench.report.formats import MOST_LINES
     from ragbench.report.gate import brief_review, review_screen
     from ragbench.report.table import Paragraph

@@ -346,18 +346,12 @@ def _flat_part(declared: RecordField, value: Mapping[str, Any]) -> dict[str, Any
 
 
 class _Mistake(NamedTuple):
-    """A part of a JSON value that does not fit.
-
-    Attributes:
-        place: Keys that lead to the part.
-        problem: The mistake.
-        allowed: The allowed values.
-        words: A wrong word, and the words that it may stand for.
-    """
+    """A part of a JSON value that does not fit, and the keys that lead to it."""
 
     place: list[str]
     problem: str
     allowed: str | None = None
+    # a wrong word, and the words that it may stand for
     words: tuple[str, Iterable[str]] | None = None
 
 

@@ -56,18 +56,14 @@ _USUAL_WIDTH = 80
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Size of one screen.
-
-    Attributes:
-        n_notes: Notes.
-        has_reasons: True for the reasons of gates and three of failures; else for fewer.
-        n_sentences: Results that are not sure.
-        n_rows: Rows of the table; None for all.
-    """
+    """Most notes, results and rows of one screen."""
 
     n_notes: int
+    # the reasons of gates, and three of failures; else fewer
     has_reasons: bool = True
+    # results that are not sure
     n_sentences: int = _MOST_SENTENCES
+    # None for all
     n_rows: int | None = None
 
 
@@ -430,10 +426,7 @@ def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
 
 
 def _failed_line(page: Layout, table: Table | None) -> str:
-    """Return a line with the failed items of each system, in its measure with most; '' if none.
-
-    A measure that the table leaves out is named.
-    """
+    """Return a line with the failed items of each system, in its measure with most; '' if none."""
     heads = () if table is None else table.heads
     worst: dict[str, tuple[SystemScore, str]] = {}
     for section in page.sections:
@@ -444,6 +437,7 @@ def _failed_line(page: Layout, table: Table | None) -> str:
                 worst[system] = (score, measure.title)
     failures = []
     for system, (score, title) in worst.items():
+        # a measure that the table leaves out is named
         by = "" if title in heads else f" by {title}"
         failures.append((score.n_failed, f"{system}{by}{fmt.causes(score.failed.items())}"))
     return fmt.failed_line(failures)

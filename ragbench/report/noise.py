@@ -64,11 +64,8 @@ def purchase_sentence(measure: str | None, summary: Summary) -> str:
 
 
 def _leading_noise(measure: str | None, summary: Summary) -> tuple[str, str, Noise] | None:
-    """Return name, score and noise of the first system by a measure; None without a half width.
-
-    The score is the measure, or else the first one of a repeated judge.
-    """
-    judged = None
+    """Return name, score and noise of the first system by a measure; None without a half width."""
+    judged = None  # in place of the measure: the first score of a repeated judge
     for system in () if measure is None else leading_systems(measure, summary):
         for score, noise in system.noise.items():
             if noise.half_width is None:

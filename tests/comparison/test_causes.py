@@ -370,6 +370,15 @@ def test_passages_hold_short_answers_word_by_word_and_long_ones_by_their_words(g
     assert bool(match) == bool(how)
 
 
+@pytest.mark.parametrize(
+    ("gold", "share"), [("30 days", ""), ("It lasts 24 months.", "67%"), (LONG, "50%")]
+)
+def test_the_words_that_were_looked_for_have_the_share_that_counts(gold, share):
+    target = GoldWords([gold], "What do I get?").name_target(0.5)
+
+    assert ("%" in target, share in target) == (bool(share), True)
+
+
 def test_gold_that_says_there_is_none():
     assert has_no_answer(["The documents do not say."])
     assert has_no_answer(["Le texte ne le dit pas.", ""])

@@ -166,10 +166,8 @@ def _fields(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> list[bytes]:
 
 
 def _values(words: Words, point: int = -1) -> tuple[Ints, Words]:
-    """Return the number in each word of 8 digits less '0', and a word that is 0 if it has one.
-
-    Byte number `point` is no digit, and has to be 0; -1: all bytes are digits.
-    """
+    """Return the number in each word of 8 digits less '0', and a word that is 0 if it has one."""
+    # byte number `point` is no digit, and has to be 0; -1: all bytes are digits
     # 0x76 + 10 sets the high bit of a byte, 0x76 + 9 does not; nor does 0x7f + 0
     wrong = words + (_ABOVE_NINE + np.uint64(9 << 8 * point) if point >= 0 else _ABOVE_NINE)
     wrong |= words

@@ -148,16 +148,12 @@ def _unscored(stage: Retrieve) -> Iterator[Retrieve]:
 
 @dataclass(slots=True)
 class _Retrievals:
-    """Stages that retrieve: each retriever once for each depth and repetition, for all readers.
-
-    Attributes:
-        resources: Components and plan of the run.
-        stages: Retriever, number of hits and number of the repetition -> stage.
-        choices: Sweep with folds -> the stage that chooses its combinations.
-    """
+    """Stages that retrieve: each retriever once for each depth and repetition, for all readers."""
 
     resources: Resources
+    # by retriever, number of hits and number of the repetition
     stages: dict[tuple[str, int, int], Retrieve] = field(default_factory=dict)
+    # sweep with folds -> the stage that chooses its combinations
     choices: dict[str, ChooseByFold] = field(default_factory=dict)
 
     def stage(self, name: str, top_k: int, number: int = 0) -> Retrieve:

@@ -75,10 +75,7 @@ def _rankings(gold: GoldFacts, results: Results) -> Iterator[RetrieverRun]:
 
 
 def _answer_means(gold: GoldFacts, results: Results) -> Iterator[tuple[str, float]]:
-    """Yield (name, mean number of characters that are read) of each system that answers.
-
-    Systems without passages are left out, and all systems if no passage is part of a document.
-    """
+    """Yield (name, mean number of characters that are read) of each system that reads passages."""
     corpus, means, has_parts = gold.plan.corpus, dict[str, float](), False
     for system in results.compared_systems:
         lengths = []
@@ -88,6 +85,7 @@ def _answer_means(gold: GoldFacts, results: Results) -> Iterator[tuple[str, floa
             lengths.append(sum(len(passage.text) for passage in passages))
         if any(lengths):
             means[system.name] = float(np.mean(lengths))
+    # whole documents are read by all in the same way
     yield from means.items() if has_parts else ()
 
 
@@ -203,16 +201,13 @@ class _RankedTexts:
         return self._meet(row, parts), is_short
 
     def _meet(self, row: int, parts: Sequence[_Part]) -> RankingFacts:
-        """Return the gold of a question that some first parts of its hits meet.
-
-        Documents as a whole cannot tell: there, the words of a gold answer count that a gold
-        document has.
-        """
+        """Return the gold of a question that some first parts of its hits meet."""
         facts, query = self.gold.facts(self.ranking)[row], self.gold.plan.ids[row]
         if facts.failed is not None or facts.ambiguous:
             return facts._replace(answer_rank=None)
         if query in self.gold.pieces:
             return self._meet_spans(facts, row, parts)
+        # a document as gold does not say which part: the words of its gold answer do
         relevant = self.gold.relevant.get(query)
         words, least = self.gold.words(row), self.gold.rules.words
         if words is None or not words.can_be_found or self.gold.answerable[row] is False:
@@ -242,17 +237,14 @@ class _RankedTexts:
 def _compare_equal_text(
     gold: GoldFacts, results: Results, retrievers: Mapping[str, _RankedTexts]
 ) -> None:
-    """Add to the readings the share of questions whose gold is in equal text; compare the shares.
-
-    Equal text is that of the first hits of the baseline, for each question by itself. Where it has
-    no hits, it is the mean of the other questions. Without a baseline whose texts are known, such
-    as a run file, nothing is compared.
-    """
+    """Add the shares of questions whose gold is in equal text to the readings; compare them."""
     plan = gold.plan
     in_order = [s.name for s in results.compared_systems if plan.system(s.name).type == "retriever"]
     baseline = plan.baseline if plan.baseline in in_order else in_order[0]
-    if baseline not in retrievers:
+    if baseline not in retrievers:  # its texts are not known, as those of a run file
         return
+    # equal text is that of the first hits of the baseline, for each question by itself; where it
+    # has no hits, the mean of the other questions
     limits, systems = np.nan_to_num(retrievers[baseline].lengths), []
     limits[limits == 0] = limits[limits > 0].mean()
     for name, texts in retrievers.items():

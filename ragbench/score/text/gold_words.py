@@ -264,10 +264,12 @@ class GoldWords:
         """Return a phrase on the text that `find_in` searches for, as subject and verb.
 
         It is `the gold answer stands`; with `least` 0.5, and without a short gold answer, `the gold
-        answer, or 50% of its words, stands`.
+        answer, or 50% of its words, stands`. For a short sentence it is 67% of its words.
         """
-        words = "" if self.is_short else f", or {least:.0%} of its words,"
-        return f"the gold answer{words} stands"
+        if not self.is_short or any(gold.is_sentence for gold in self._by_words):
+            share = _SHORT_SHARE if self.is_short else least
+            return f"the gold answer, or {share:.0%} of its words, stands"
+        return "the gold answer stands"
 
     def share(self, text: str) -> Share:
         """Return the share of the gold answer that a text has, the best one of several.
