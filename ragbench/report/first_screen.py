@@ -61,6 +61,8 @@ class _Cut:
     n_notes: int
     # the reasons of gates, and three of failures; else fewer
     has_reasons: bool = True
+    # gates without a pass that have lines of their own
+    n_gates: int = _MOST_GATES
     # results that are not sure
     n_sentences: int = _MOST_SENTENCES
     # None for all
@@ -77,8 +79,9 @@ def one_screen(
 ) -> str:
     """Return the main results; notes fill one screen, and a line counts what is left out.
 
-    Without room, the reasons of gates become shorter, and results that are not sure are left out,
-    too. The notes on the combinations that were chosen come first, and are never left out.
+    Without room, the reasons of gates become shorter, and results that are not sure and gates
+    beyond the first are left out, too. The notes on the combinations that were chosen come first,
+    and are never left out.
 
     Args:
         page: The content of the report.
@@ -106,7 +109,7 @@ def one_screen(
         """Return the screen with some sentences on results, and some notes."""
         first, *further = result_sentences(page, cut.n_sentences) or [""]
         blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
-        blocks += brief_alerts(page, has_reasons=cut.has_reasons)
+        blocks += brief_alerts(page, has_reasons=cut.has_reasons, n_gates=cut.n_gates)
         blocks += [main_table(page, summary, screen, cut.n_rows) or Paragraph(())]
         blocks += slices
         omitted = _omitted(page, table, len(notes) + len(usual_notes) - cut.n_notes)
@@ -114,10 +117,9 @@ def one_screen(
         ending = Paragraph((*lines, *notes[: cut.n_notes], *more, *last), is_apart=bool(slices))
         return TableReport((*blocks, ending), data_table((), ()))
 
-    # each system beyond three, and each gate beyond the first, has a line of its own
+    # each system beyond three has a line of its own
     n_rows = 0 if table is None else len(table.rows)
-    n_alerts = sum(gate.verdict != "pass" for gate in page.gates[:_MOST_GATES])
-    n_more = max(0, n_rows - 3) + max(0, n_alerts - 1)
+    n_more = max(0, n_rows - 3)
     # a narrow terminal shows the lines of a usual one, and wraps them
     usual = replace(screen, width=max(screen.width, _USUAL_WIDTH))
     cuts = map(report, _cuts(len(notes), len(choices), n_rows))
@@ -141,6 +143,9 @@ def _cuts(n_notes: int, n_choices: int, n_rows: int) -> Iterator[_Cut]:
     for n_sentences in range(_MOST_SENTENCES, -1, -1):
         smallest = replace(smallest, n_sentences=n_sentences)
         yield smallest
+    for n_gates in range(_MOST_GATES - 1, 0, -1):
+        smallest = replace(smallest, n_gates=n_gates)
+        yield smallest
     for most in (12, 10, 8, 5):
         if most < n_rows:
             smallest = replace(smallest, n_rows=most)
@@ -155,7 +160,9 @@ def alerts(page: Layout) -> Iterator[Block]:
         yield Paragraph((_gate_line(gate, gate.why),), tone=gate.verdict)
 
 
-def brief_alerts(page: Layout, *, has_reasons: bool = True) -> Iterator[Block]:
+def brief_alerts(
+    page: Layout, *, has_reasons: bool = True, n_gates: int = _MOST_GATES
+) -> Iterator[Block]:
     """Yield warnings, with a line for each kind of failure, and the first gates without a pass."""
     failures, warnings = list[str](), list[str]()
     for warning in page.warnings:
@@ -172,13 +179,13 @@ def brief_alerts(page: Layout, *, has_reasons: bool = True) -> Iterator[Block]:
             gates.append(gate)
     # a failed gate counts more than one that needs more questions
     gates.sort(key=lambda gate: gate.verdict != "fail")
-    for gate in gates[:_MOST_GATES]:
+    for gate in gates[:n_gates]:
         line = fmt.first_parts(_gate_line(gate, gate.why), _LONGEST_GATE)
         if not has_reasons and gate.means is not None:
             line = _gate_line(gate, " -> ".join(map(fmt.significant, gate.means)))
         yield Paragraph((line,), tone=gate.verdict)
-    if n_more := len(gates[_MOST_GATES:]):
-        yield Paragraph((f"and {fmt.counted(n_more, 'more gates')} without a pass",))
+    if n_more := len(gates[n_gates:]):
+        yield Paragraph((f"and {fmt.counted(n_more, 'more gates')} without a pass: --verbose",))
 
 
 def _gate_line(gate: Decision, why: str) -> str:

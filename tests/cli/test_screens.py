@@ -112,7 +112,10 @@ def write_inputs(folder):
         write_rows(folder / f"{name}.jsonl", table_rows(prefix, share))
     (folder / "app.py").write_text(APP, encoding="utf-8")
     data = {"type": "beir", "path": "example", "split": "test"}
-    gate = {"measure": "ndcg@10", "max_drop": 0.05, "system": ["b"], "against": "a"}
+    gates = [
+        {"measure": measure, "max_drop": 0.05, "system": ["b"], "against": "a"}
+        for measure in ("ndcg@10", "recall@10", "mrr@10", "map")
+    ]
     scores = {"generation": ["token_f1"], "judge": JUDGE}
     configs = {
         "one": {
@@ -124,7 +127,7 @@ def write_inputs(folder):
             "dataset": {"type": "records", "path": "ids.jsonl"},
             "metrics": {"generation": ["token_f1"]},
         },
-        "two": beir(["a", "b"], metrics=scores, gates=[gate]),
+        "two": beir(["a", "b"], metrics=scores, gates=gates),
         "three": beir(["a", "b", "c"]),
         "eight": beir([f"variant{n}" for n in range(8)]),
         "names": beir([f"{LONG_NAME}-{word}" for word in ("old", "new", "newest")]),
@@ -209,7 +212,7 @@ LINES = [
 ]  # fmt: skip
 # More lines at 60 columns than at 80, since sentences wrap.
 MOST_LINES = {60: 40, 80: 24, 120: 24}
-# Runs of one to three systems with short names; `one` and `two` have a gate that does not pass.
+# Runs of one to three systems with short names; `one` has a gate that does not pass, `two` four.
 SHORT_RUNS = ("run one.yaml", "run two.yaml", "run three.yaml", "run failed.yaml")
 
 
