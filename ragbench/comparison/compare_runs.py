@@ -305,8 +305,7 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     question_of, questions = _questions(matching), {}
     queries: dict[str, None] = {}
     for flow in flows:
-        for move in flow.moves:
-            queries.update(dict.fromkeys(move.queries))
+        queries.update(dict.fromkeys(flow.moved_queries()))
     for query in queries:
         if text := question_of(query):
             questions[query] = text

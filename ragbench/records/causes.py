@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
 from typing import Annotated, Literal, NamedTuple, get_args
 
 from ragbench.types.json_fields import Meaning, Record, optional
@@ -214,6 +215,10 @@ class CauseFlow(Record):
     baseline: str
     same: Quantity
     moves: tuple[CauseMove, ...]
+
+    def moved_queries(self) -> list[str]:
+        """Return the ids of all queries that move, each once, in the order of the moves."""
+        return list(dict.fromkeys(chain.from_iterable(move.queries for move in self.moves)))
 
 
 class CauseRow(Record):

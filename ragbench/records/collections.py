@@ -77,6 +77,13 @@ class MacroMeasure(Record):
     tied_with_best: tuple[str, ...] = optional(())
     tied: Mapping[str, tuple[str, ...]] = optional({})
 
+    def comparison_of(self, system: str) -> Difference | None:
+        """Return the difference of a system from its baseline; None if it was not compared."""
+        for comparison in self.comparisons:
+            if comparison.system == system:
+                return comparison
+        return None
+
 
 class CollectionsSummary(Record):
     """A whole experiment over several collections: `collections.json`.

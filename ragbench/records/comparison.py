@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from itertools import chain
 
 from msgspec import structs
 
@@ -179,6 +180,13 @@ class MeasureComparison(Record):
     def sure_best(self) -> str | None:
         """The best system if it is shown to be better than all others that have a mean."""
         return self.best if self.tied_with_best == (self.best,) else None
+
+    def comparison_of(self, system: str, baseline: str | None) -> Difference | None:
+        """Return the difference of a system from a baseline; None if it was not compared so."""
+        for comparison in self.comparisons:
+            if (comparison.system, comparison.baseline) == (system, baseline):
+                return comparison
+        return None
 
     def between(self, system: str, other: str) -> Difference | None:
         """Return the difference of a system from another one; None if they were not compared."""
@@ -392,8 +400,18 @@ class Comparisons(Record):
 
     def measure(self, name: str) -> MeasureComparison | None:
         """Return the comparisons by the measure of this exact name."""
-        families = (*self.measures, *(() if self.reading is None else (self.reading,)))
-        return next((family for family in families if family.measure == name), None)
+        return self.by_measure().get(name)
+
+    def by_measure(self) -> dict[str, MeasureComparison]:
+        """Return measure -> comparisons by it, those of `reading` among them."""
+        families = {family.measure: family for family in self.measures}
+        if self.reading is not None:
+            families.setdefault(self.reading.measure, self.reading)
+        return families
+
+    def pairs(self) -> list[Difference]:
+        """Return the comparisons of all measures, measure by measure."""
+        return list(chain.from_iterable(family.comparisons for family in self.measures))
 
 
 def no_comparisons() -> Comparisons:

@@ -65,11 +65,7 @@ class DifferenceCell:
 
     @property
     def text(self) -> str:
-        """Return the whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`.
-
-        Without p and interval it is the outcome alone, or the value without an outcome; empty
-        without both.
-        """
+        """Whole cell: `+0.044 [+0.023, +0.066], p 0.0006: better`; without a test, a part of it."""
         # without a test there is only a verdict such as "baseline", or the value
         if not self.p and not self.interval:
             return self.verdict or self.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ragbench.records.collections import CollectionsSummary, MacroMeasure, MacroScore
 from ragbench.report import text as fmt
@@ -11,7 +12,7 @@ from ragbench.report.base import Chapter, Layout
 from ragbench.report.ci import gate_text
 from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.report.legend import mark_legend
-from ragbench.report.results import chapter_blocks
+from ragbench.report.results import chapter_report
 from ragbench.report.table import (
     Block,
     Legend,
@@ -26,7 +27,6 @@ from ragbench.report.table import (
     data_table,
     label,
     number,
-    paragraphs,
     probability,
 )
 from ragbench.types.display import printable
@@ -50,31 +50,28 @@ COLUMNS = (
 
 
 def lay_out_collections(summary: CollectionsSummary) -> Layout:
-    """Return the content of the page of an experiment over several collections.
-
-    Its tables are in the chapter `runs`; it has no sections.
-    """
+    """Return the content of a page over several collections; its tables are in `runs`."""
     subject = fmt.counted(len(summary.runs), "collections")
     name, run_id = printable(summary.name), printable(summary.run_id)
     chapter = _lay_out(summary)
-    legend = tuple(entry for block in _legend(chapter.grids) for entry in block.entries)
-    return Layout(name, subject, chapter.headlines, run_id=run_id, runs=chapter, legend=legend)
+    signs = _legend(chapter.grids).entries
+    return Layout(name, subject, chapter.headlines, run_id=run_id, runs=chapter, legend=signs)
 
 
 def _lay_out(summary: CollectionsSummary, *, brief: bool = False) -> Chapter:
     """Return the chapter of an experiment over several collections."""
-    # reversed, since the last entry of a key stays: the first measure of a kind wins
-    first = {measure.kind: measure for measure in reversed(summary.measures)}
-    # a list over the measures, not the dict: the order of kinds would be reversed, too
-    leading = []
+    first_of_kind: dict[str, MacroMeasure] = {}
     for measure in summary.measures:
-        if measure is first[measure.kind]:
-            leading.append(measure)
-    tables = tuple(_table(measure, summary) for measure in (leading if brief else summary.measures))
+        first_of_kind.setdefault(measure.kind, measure)
+    leading = list(first_of_kind.values())
+    names = [run.name for run in summary.runs]
+    tables = []
+    for measure in leading if brief else summary.measures:
+        tables.append(_table(measure, names))
     headlines = tuple(_headlines(summary, leading)) or ("nothing was scored on every collection",)
-    names = fmt.listed([printable(run.name) for run in summary.runs])
-    labels = (f"collections: {names}", *_METHOD, *fmt.labelled("note", summary.notes))
-    return Chapter("systems over the collections", headlines, labels, tables)
+    collections = f"collections: {fmt.listed([*map(printable, names)])}"
+    labels = (collections, *_METHOD, *fmt.labelled("note", summary.notes))
+    return Chapter("systems over the collections", headlines, labels, tuple(tables))
 
 
 def _headlines(summary: CollectionsSummary, measures: list[MacroMeasure]) -> Iterator[str]:
@@ -118,27 +115,25 @@ def _cells(measure: MacroMeasure, score: MacroScore, names: Sequence[str]) -> It
     yield replace(cell, mark=_mark(score.system, measure.tied_with_best))
 
 
-def _table(measure: MacroMeasure, summary: CollectionsSummary) -> Table:
+def _table(measure: MacroMeasure, names: Sequence[str]) -> Table:
     """Return the table of a measure: a row per system with its means and macro mean."""
-    names = [run.name for run in summary.runs]
-    compared = {row.system: row for row in measure.comparisons}
     baselines = list(dict.fromkeys(row.baseline for row in measure.comparisons))
     rows = []
     for score in measure.systems:
         cells = [label(score.system), *_cells(measure, score, names)]
-        if (test := compared.get(score.system)) is not None:
+        if (test := measure.comparison_of(score.system)) is not None:
             verdict = verdict_of(test, measure.direction)
             cells += [change(test.difference, test.interval), probability(test.p_adjusted)]
-            outcome = outcome_of(test, measure.direction)
-            cells.append(TableCell(verdict, verdict, tone=outcome))
+            cells.append(TableCell(verdict, verdict, tone=outcome_of(test, measure.direction)))
         # rows have as many cells as heads, also for the baseline, which is not compared with itself
-        elif compared:
+        elif measure.comparisons:
             word = "baseline" if score.system in baselines else ""
             cells += [TableCell(), TableCell(), label(word)]
         rows.append(tuple(cells))
-    means = (TableColumn(printable(name), "number", breaks=True) for name in names)
-    columns = [TableColumn("system"), *means, TableColumn("macro mean", "number", breaks=True)]
-    if compared:
+    columns = [TableColumn("system")]
+    for name in (*names, "macro mean"):
+        columns.append(TableColumn(printable(name), "number", breaks=True))
+    if measure.comparisons:
         # systems may have different baselines, and a head has room for one name
         against = printable(f"vs {baselines[0]}") if len(baselines) == 1 else "vs baseline"
         columns += [TableColumn(against, "number", breaks=True), TableColumn("p", "number")]
@@ -154,48 +149,36 @@ def run_report(summary: CollectionsSummary, *, verbose: bool) -> TableReport:
         # words tell the verdicts, and the signs need a legend
         tables = []
         for table in chapter.grids:
-            tables.append(replace(table, rows=_without_marks(table.rows)))
-        notes = fmt.labelled("note", summary.notes)
-        ending = Paragraph((_BRIEF_METHOD, *notes))
+            tables.append(table.with_cells(lambda cell: replace(cell, mark="")))
+        ending = Paragraph((_BRIEF_METHOD, *fmt.labelled("note", summary.notes)))
         return TableReport((Paragraph(chapter.headlines), *tables, ending), _rows(summary))
     blocks: list[Block] = [Paragraph(chapter.headlines), *chapter.grids]
-    blocks += [*_legend(chapter.grids), Paragraph(chapter.labels, is_apart=True)]
+    blocks += [_legend(chapter.grids), Paragraph(chapter.labels, is_apart=True)]
     return TableReport(tuple(blocks), _rows(summary))
-
-
-def _without_marks(rows: Sequence[tuple[TableCell, ...]]) -> tuple[tuple[TableCell, ...], ...]:
-    """Return rows whose cells have no mark of significance."""
-    return tuple(tuple(replace(cell, mark="") for cell in row) for row in rows)
 
 
 def collections_report(summary: CollectionsSummary) -> TableReport:
     """Return the tables of all measures, after the best system by each."""
     chapter = _lay_out(summary)
-    first, *headlines = chapter.headlines
-    lines = (f"ragbench: {printable(summary.name)}: {first}", *headlines)
-    subject = f"{fmt.counted(len(summary.runs), 'collections')}"
-    subject += f", {fmt.percent(summary.confidence)} intervals"
-    blocks: list[Block] = [*paragraphs(lines)]
-    blocks += [*chapter_blocks(chapter), *_legend(chapter.grids)]
-    return TableReport(tuple(blocks), _rows(summary), subject)
+    report = chapter_report(printable(summary.name), chapter, _rows(summary))
+    n_runs = fmt.counted(len(summary.runs), "collections")
+    subject = f"{n_runs}, {fmt.percent(summary.confidence)} intervals"
+    return replace(report, blocks=(*report.blocks, _legend(chapter.grids)), subject=subject)
 
 
-def _legend(tables: Sequence[Table]) -> Iterator[Legend]:
-    """Yield the meaning of the marks in the tables; nothing without marks."""
+def _legend(tables: Sequence[Table]) -> Legend:
+    """Return the meaning of the marks in the tables; without entries if there are no marks."""
     marks = set()
     for table in tables:
-        for row in table.rows:
-            for cell in row:
-                marks.add(cell.mark)
-    if entries := mark_legend(marks):
-        yield Legend(tuple(entries))
+        for cell in chain.from_iterable(table.rows):
+            marks.add(cell.mark)
+    return Legend(tuple(mark_legend(marks)))
 
 
 def _rows(summary: CollectionsSummary) -> Table:
     """Return the scores for programs: a row per measure, system and collection."""
     rows: list[tuple[Raw, ...]] = []
     for measure in summary.measures:
-        compared = {row.system: row for row in measure.comparisons}
         # the last row of a system has the macro mean, and it alone the difference
         for score in measure.systems:
             start = (measure.measure, score.system)
@@ -206,7 +189,7 @@ def _rows(summary: CollectionsSummary) -> Table:
                 rows.append((*start, name, mean, *ends, *[None] * 6, mark, None))
             row = (*start, None, score.mean, *(score.interval or (None, None)))
             mark = _mark(score.system, measure.tied_with_best) or None
-            if (test := compared.get(score.system)) is None:
+            if (test := measure.comparison_of(score.system)) is None:
                 rows.append((*row, *[None] * 6, mark, None))
                 continue
             ends = test.interval or (None, None)

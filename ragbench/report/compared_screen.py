@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ragbench.records.causes import RIGHT, CauseFlow
+from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Difference, MeasureComparison
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
@@ -45,12 +45,7 @@ def screen_report(
 ) -> TableReport:
     """Return the best system, sure differences, a table of measures, and changed causes.
 
-    Rows for programs are those of the whole report, which `--verbose` prints.
-
-    Args:
-        comparison: The comparison.
-        screen: The terminal.
-        has_all_measures: Show all measures in the table; else one of each kind.
+    `has_all_measures` shows all measures in the table; else it has one of each kind.
     """
     chosen = _first_measures(comparison)
     if has_all_measures:
@@ -102,7 +97,8 @@ def _report(
     lines = list[str]()
     flows = list(flows_of_answers(comparison)) if len(comparison.runs) > 1 else []
     for flow in flows[:n_flows]:
-        lines += _cause_lines(flow, comparison)
+        lines.append(fmt.flow_lines(flow)[0])
+        lines.append(f"  {fmt.listed_queries(flow.moved_queries(), comparison.questions)}")
     if n_more := len(flows[n_flows:]):
         lines.append(f"causes of {fmt.counted(n_more, 'more systems')} changed: --verbose")
     blocks.append(Paragraph(tuple(lines), is_apart=True))
@@ -141,11 +137,9 @@ def _main_table(comparison: ComparedRuns, chosen: Sequence[str]) -> Table:
     """Return some measures, a row for each pair whose values differ."""
     systems = index_by_name(comparison.systems)
     means = ("before", "after") if len(comparison.sources) > 1 else ("baseline", "value")
-    heads = (
-        *(TableColumn("measure"), TableColumn("system")),
-        *(TableColumn(head, "number") for head in (*means, "difference")),
-        TableColumn(""),
-    )
+    columns = [TableColumn("measure"), TableColumn("system")]
+    for head in (*means, "difference"):
+        columns.append(TableColumn(head, "number"))
     rows = []
     for family, pair in _pairs(comparison):
         outcome, verdict = outcome_of(pair, family.direction), verdict_of(pair, family.direction)
@@ -160,7 +154,7 @@ def _main_table(comparison: ComparedRuns, chosen: Sequence[str]) -> Table:
                 TableCell("" if verdict == "not shown" else verdict, tone=outcome),
             )
         )
-    return Table(heads, tuple(rows))
+    return Table((*columns, TableColumn("")), tuple(rows))
 
 
 def _mean(score: SystemScore, n_common: int) -> TableCell:
@@ -191,24 +185,16 @@ def _first_measures(comparison: ComparedRuns) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def _cause_lines(flow: CauseFlow, comparison: ComparedRuns) -> Iterator[str]:
-    """Yield a line on answers of a system that became right or wrong, and their queries."""
-    yield fmt.flow_lines(flow)[0]
-    queries = dict.fromkeys(query for move in flow.moves for query in move.queries)
-    yield f"  {fmt.listed_queries(list(queries), comparison.questions)}"
-
-
 def _closing_lines(comparison: ComparedRuns, chosen: Sequence[str]) -> Iterator[str]:
     """Yield the number of scores that the table leaves out, and the option that shows them."""
     if failed := _failed_line(comparison):
         yield failed
-    pairs = [pair for _, pair in _pairs(comparison)]
-    outcomes = [outcome_of(pair, "higher") for pair in pairs]
+    outcomes = [outcome_of(pair, "higher") for _, pair in _pairs(comparison)]
     for outcome in ("identical", "not compared"):
         if n := outcomes.count(outcome):
-            yield f"{outcome}: {n} of {len(pairs)} pairs of scores"
-    if any(outcome == "not shown" for outcome in outcomes):
+            yield f"{outcome}: {n} of {len(outcomes)} pairs of scores"
+    if "not shown" in outcomes:
         yield "a difference without a word may be chance"
     n_measures = len(comparison.measures) - len({*chosen})
-    more = [f"{fmt.counted(n_measures, 'more measures')}"] if n_measures > 0 else []
-    yield f"more with --verbose: {fmt.listed([*more, 'the moved questions'])}"
+    more = f"{fmt.counted(n_measures, 'more measures')} and " if n_measures > 0 else ""
+    yield f"more with --verbose: {more}the moved questions"

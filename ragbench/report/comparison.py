@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from ragbench.records import comparison as records
 from ragbench.report import headline, legend
@@ -61,7 +62,7 @@ def describe_subject(comparison: records.ComparedRuns) -> str:
         return f"{fmt.listed(rivals)} against {base}: {queries}, unpaired, as the questions differ"
     queries = fmt.counted(comparison.queries, "queries")
     # a query whose text, judgements or gold differ between runs is not comparable
-    if differing := {query for ids in comparison.differing.values() for query in ids}:
+    if differing := {*chain.from_iterable(comparison.differing.values())}:
         common = fmt.counted(comparison.queries + len(differing), "common queries")
         queries = f"{comparison.queries} of {common} (left out: {len(differing)} that differ)"
     if rivals:
@@ -75,29 +76,34 @@ def _sections(comparison: records.ComparedRuns) -> Iterator[Section]:
     groups: dict[tuple[str, ...], list[records.MeasureComparison]] = {}
     for family in comparison.measures:
         # systems with other measures, such as retrievers and generators, get tables of their own
-        group = tuple(name for name, s in systems.items() if family.measure in s.scores)
-        groups.setdefault(group, []).append(family)
-    for group, families in groups.items():
-        scores = {name: systems[name].scores for name in group}
-        columns = []
+        group = []
+        for name, system in systems.items():
+            if family.measure in system.scores:
+                group.append(name)
+        groups.setdefault(tuple(group), []).append(family)
+    for names, families in groups.items():
+        scores, labels = {}, []
+        for name in names:
+            scores[name] = systems[name].scores
+            labels.append(f"{systems[name].letter} {printable(name)}")
+        columns, kinds = [], []
         for family in families:
             column = score_column(family.measure, scores, family)
             cells = []
-            for name, cell in zip(group, column.scores, strict=True):
+            for name, cell in zip(names, column.scores, strict=True):
                 beaten = (family.better_than or {}).get(name, ())
                 letters = "".join(systems[rival].letter for rival in beaten)
                 cells.append(replace(cell, letters=letters))
             columns.append(replace(column, scores=tuple(cells)))
-        kinds = dict.fromkeys(family.kind or "scores" for family in families)
-        names = [family.measure for family in families]
+            kinds.append(family.kind or "scores")
         yield Section(
             kind=families[0].kind or "retrieval",
-            title=fmt.listed(list(kinds)),
+            title=fmt.listed(list(dict.fromkeys(kinds))),
             labels=(),
-            systems=tuple(f"{systems[name].letter} {printable(name)}" for name in group),
+            systems=tuple(labels),
             measures=tuple(columns),
             against="",
-            counts=tuple(count_lines(scores, names)),
+            counts=tuple(count_lines(scores, [family.measure for family in families])),
         )
 
 
@@ -133,7 +139,8 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
     if any(cell.letters for cell in cells):
         text = "surely better than the systems of these letters "
         yield LETTERS, f"{text}({legend.ALL_PAIRS}, {confidence})"
-    if any(family.comparisons for family in comparison.measures):
+    pairs = comparison.pairs()
+    if pairs:
         text = f"paired, over the n queries that both have, {confidence} interval"
         if comparison.unpaired:
             text = f"of two means over different questions, {confidence} interval; "
@@ -145,7 +152,7 @@ def _legend(comparison: records.ComparedRuns) -> Iterator[tuple[str, str]]:
         yield legend.NOT_SHOWN
     if (corrected := legend.corrected(comparison)) is not None:
         yield corrected
-    if any(c.difference is None for f in comparison.measures for c in f.comparisons):
+    if any(pair.difference is None for pair in pairs):
         yield legend.NOT_COMPARED
 
 
@@ -166,9 +173,10 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
         blocks.append(
             replace(differences, caption="differences", keeps_rows=True, in_papers=in_papers)
         )
-    if tables := cause_tables(comparison.systems):
-        blocks.append(Heading("where answers are lost"))
-        blocks += [replace(table, in_papers=False) for table in tables]
+    for number, table in enumerate(cause_tables(comparison.systems)):
+        if not number:
+            blocks.append(Heading("where answers are lost"))
+        blocks.append(replace(table, in_papers=False))
     for moved in comparison.moved:
         # after the tables: the verdicts matter first
         if moved.queries:
@@ -185,7 +193,7 @@ def comparison_report(comparison: records.ComparedRuns) -> TableReport:
 def _caption(comparison: records.ComparedRuns) -> str:
     """Return the number of queries and the test, for captions: the sources may be paths."""
     if comparison.unpaired:
-        counts = fmt.listed([str(n) for n in comparison.unpaired.values()])
+        counts = fmt.listed([*map(str, comparison.unpaired.values())])
         return f"{counts} queries, unpaired, as the questions differ"
     queries = f"{fmt.counted(comparison.queries, 'queries')}, paired"
     if not legend.has_all_pairs(comparison):

@@ -309,30 +309,17 @@ def _counts_hits(measure: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """Result of a system by one measure, as a sentence states it.
+    """Result of a system by one measure, as a sentence states it; numbers are of questions."""
 
-    Attributes:
-        name: Name of the system, after the word `baseline` if others are compared with it.
-        measure: Name of the measure.
-        score: Its score.
-        n: Number of questions that are right, or whose gold is found; a mean over repetitions.
-        n_judged: Number of questions that count: those with a score, and failed ones.
-        n_unjudged: Number of questions that do not count.
-        n_unsupported: Number of right answers in which a judge found claims without support.
-        is_repeated: True if `n` is a mean over repetitions of the app.
-        n_failed: Number of questions without an answer; a mean over repetitions.
-        system: The system.
-    """
-
-    name: str
+    name: str  # after the word `baseline` if others are compared with it
     measure: str
     score: SystemScore
-    n: Quantity
-    n_judged: Quantity
+    n: Quantity  # right, or with their gold found; a mean over repetitions
+    n_judged: Quantity  # with a score, or failed
     n_unjudged: Quantity
-    n_unsupported: Quantity
-    is_repeated: bool
-    n_failed: Quantity
+    n_unsupported: Quantity  # right answers in which a judge found claims without support
+    is_repeated: bool  # `n` is a mean over repetitions of the app
+    n_failed: Quantity  # without an answer; a mean over repetitions
     system: SystemSummary
 
     @classmethod

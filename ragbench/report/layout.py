@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import product
+from itertools import chain
 
 from msgspec import structs
 
@@ -15,15 +15,13 @@ from ragbench.records.comparison import (
     ComparedRuns,
     Comparisons,
     MeasureComparison,
-    SliceDifference,
 )
 from ragbench.records.gate import Decision, Verdict
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCounts
 from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
-from ragbench.report.base import Chapter, Layout, ScoreCell, Section
-from ragbench.report.causes import judged_scores
+from ragbench.report.base import Layout, ScoreCell, Section
 from ragbench.report.ci import why_of
 from ragbench.report.headline import (
     cheapest_sentence,
@@ -35,18 +33,17 @@ from ragbench.report.headline import (
 )
 from ragbench.report.legend import legend
 from ragbench.report.noise import noise_chapter, noise_sentence, purchase_sentence
+from ragbench.report.preferences import lay_out_preference
 from ragbench.report.runs import lay_out_changes
-from ragbench.report.sections import Group, Scores, build_section, lay_out_preference
+from ragbench.report.sections import Group, Scores, build_section
+from ragbench.report.slices import build_slices, slice_tables
 from ragbench.report.table import (
     Table,
     TableCell,
-    TableColumn,
-    change,
     count,
     label,
     number,
     number_table,
-    probability,
     word_table,
 )
 from ragbench.types.display import printable
@@ -78,20 +75,19 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
     # files of other programs may have no confidence: then that of the run applies
     if comparisons.confidence is None:
         comparisons = structs.replace(comparisons, confidence=summary.confidence)
-    families = {family.measure: family for family in comparisons.measures}
+    families = comparisons.by_measure()
     silent = {family.measure for family in comparisons.measures if family.tells_nothing}
-    if comparisons.reading is not None:
-        families[EQUAL_TEXT] = comparisons.reading
     groups = _group(summary.systems)
     sections = _sections(groups, summary, families, silent)
     gates = sorted(summary.gates, key=lambda gate: list(_VERDICTS).index(gate.verdict))
-    preferences = [lay_out_preference(entry, summary) for entry in comparisons.preferences]
     runs = lay_out_changes(comparisons) if isinstance(comparisons, ComparedRuns) else None
     of_lead = lead_measure(summary, comparisons) if runs is None else None
     results = nothing_told(comparisons.measures)
     results += _headlines(summary, groups, sections, comparisons, of_lead, silent)
-    for preference in preferences:
-        results += preference.headlines
+    preferences = []
+    for entry in comparisons.preferences:
+        preferences.append(lay_out_preference(entry, summary))
+        results += preferences[-1].headlines
     results += _cheapest(summary, groups, silent)
     warnings = _lines(_incomplete(summary), summary.warnings)
     return Layout(
@@ -108,7 +104,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         ),
         gates=tuple(map(_gate, gates)),
         sections=tuple(sections),
-        slices=build_slices(comparisons, tuple(_slice_grids(summary, groups, narrow=narrow))),
+        slices=build_slices(comparisons, tuple(slice_tables(summary, groups, narrow=narrow))),
         runs=runs,
         preferences=tuple(preferences),
         audit=None if summary.audit is None else audit_chapter(summary.audit),
@@ -160,8 +156,10 @@ def _incomplete(summary: Summary) -> tuple[str, ...]:
 
 def _has_several_answers(summary: Summary) -> bool:
     """Return True if a system has several answers to a query."""
-    counts = (system.answers for system in summary.systems)
-    return any(count is not None and count.per_query > 1 for count in counts)
+    for system in summary.systems:
+        if system.answers is not None and system.answers.per_query > 1:
+            return True
+    return False
 
 
 def _group(systems: Sequence[SystemSummary]) -> dict[Group, dict[str, dict[str, SystemScore]]]:
@@ -232,7 +230,7 @@ def _telling_measure(scores: Scores, silent: Set[str]) -> str | None:
 
 def _names(scores: Scores) -> list[str]:
     """Return all measures of a section in their order."""
-    return list(dict.fromkeys(name for of_system in scores.values() for name in of_system))
+    return list(dict.fromkeys(chain.from_iterable(scores.values())))
 
 
 def _scored(scores: Scores) -> list[str]:
@@ -281,7 +279,7 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
             # the first measure of a kind decides
             best_of.setdefault(kinds[family.measure], family.best)
     bests = set(best_of.values())
-    bests |= {s.baseline for s in summary.systems if s.name in bests and s.baseline is not None}
+    shown = bests | {system.baseline for system in summary.systems if system.name in bests}
     prices = []
     for system in summary.systems:
         latency = summary.timing.of(system.name).latency_ms or Latency()
@@ -292,7 +290,7 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
             parts.append(f"{tokens.input:,} tokens sent, {tokens.output or 0:,} received")
         if system.usd:
             parts.append(f"{fmt.significant(system.usd)} USD")
-        if parts and system.name in bests:
+        if parts and system.name in shown:
             prices.append(f"{printable(system.name)}: {', '.join(parts)}")
     return "; ".join(prices)
 
@@ -313,9 +311,9 @@ def _doubts(summary: Summary) -> Iterator[str]:
         yield f"{fmt.counted(most, 'queries')}: too few to show small differences"
     # a gate on the certificate is the only sign of one in a summary
     certified = any("certificate" in gate.gate and gate.verdict == "pass" for gate in summary.gates)
-    judges = {score.judge for score in scores if score.judge}
+    judges = sorted({score.judge for score in scores if score.judge})
     if judges and not certified:
-        names = fmt.listed([*map(printable, sorted(judges))])
+        names = fmt.listed([*map(printable, judges)])
         yield (
             f"judge {names} has no certificate of its agreement with people: compare its scores, "
             "but do not read them as shares of right answers"
@@ -332,20 +330,24 @@ def _doubts(summary: Summary) -> Iterator[str]:
 def _details(summary: Summary, sections: Sequence[Section]) -> Iterator[Table]:
     """Yield the tables of counts and bounds, of time, tokens and cost, and of signatures."""
     for section in sections:
-        columns = [map(_count_cell, measure.scores) for measure in section.measures]
-        rows = zip(map(label, section.systems), *columns, strict=True)
-        names = (measure.name for measure in section.measures)
+        names, columns = ["system"], [map(label, section.systems)]
+        for measure in section.measures:
+            names.append(measure.name)
+            columns.append(map(_count_cell, measure.scores))
         counts = "scored / failed / not applicable, and the bounds of the mean where some failed"
-        yield number_table(("system", *names), rows, f"{section.title}: {counts}")
-    costs = []
+        rows = zip(*columns, strict=True)
+        yield number_table(names, rows, f"{section.title}: {counts}")
+    costs, has_costs = [], False
     for system in summary.systems:
         times, tokens = summary.timing.of(system.name), system.tokens or TokenCounts()
         latency = times.latency_ms or Latency()
         speeds = map(number, (latency.p50, latency.p95, times.queries_per_second))
         sizes = map(count, (tokens.input, tokens.output))
-        costs.append((label(system.name), *speeds, *sizes, number(system.usd)))
+        cells = (*speeds, *sizes, number(system.usd))
+        costs.append((label(system.name), *cells))
+        has_costs |= any(cell.value is not None for cell in cells)
     # run files have no times, tokens and cost: then there is no table
-    if any(cell.value is not None for row in costs for cell in row[1:]):
+    if has_costs:
         heads = ("p50 ms", "p95 ms", "queries/s", "input tokens", "output tokens", "usd")
         yield number_table(("system", *heads), costs, "time, tokens and money")
     signatures = tuple(_signatures(summary.systems))
@@ -364,7 +366,7 @@ def _count_cell(cell: ScoreCell) -> TableCell:
 
 def _lines(*sources: Sequence[str]) -> tuple[str, ...]:
     """Join lists of sentences without repetitions."""
-    return tuple(dict.fromkeys(printable(line) for source in sources for line in source))
+    return tuple(dict.fromkeys(map(printable, chain.from_iterable(sources))))
 
 
 def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
@@ -379,106 +381,3 @@ def _signatures(systems: Sequence[SystemSummary]) -> Iterator[tuple[str, str]]:
         for text, names in by_text.items():
             of = f" of {', '.join(names)}" if len(by_text) > 1 else ""
             yield printable(measure) + of, printable(text)
-
-
-# Rows of a table of slices in the terminal and on the page, for all systems together
-_SLICE_ROWS, _PAGE_ROWS = 12, 400
-
-
-def _slice_grids(
-    summary: Summary, groups: Mapping[Group, Scores], *, narrow: bool
-) -> Iterator[Table]:
-    """Yield a table for each field: a row per slice and system with its scores and causes."""
-    systems = []
-    for system in summary.systems:
-        if system.causes_by and system.role != "control":
-            systems.append(system)
-    has_causes = len(judged_scores(systems)) < len(systems)
-    measures = list(dict.fromkeys(next(iter(next(iter(g.values())))) for g in groups.values()))
-    for field in dict.fromkeys(field for s in systems for field in s.causes_by):
-        # on a page of several runs, a system may lack the slices of others
-        slices: dict[str, None] = {}
-        for system in systems:
-            slices |= dict.fromkeys(system.causes_by.get(field, {}))
-        names = list(slices)
-        # the last ones are the newest of a time
-        last = names[-max(2, (_SLICE_ROWS if narrow else _PAGE_ROWS) // len(systems)) :]
-        rows = []
-        for name, system in product(last, systems):
-            if (counts := system.causes_by.get(field, {}).get(name)) is None:
-                continue
-            scores = system.scores_by.get(field, {}).get(name, {})
-            cells = [label(name), label(system.name)]
-            for measure in measures:
-                score = scores.get(measure)
-                cells.append(
-                    number(score.mean, score.interval) if score else TableCell(fmt.MISSING)
-                )
-            lost = [label(fmt.cause_sentence(counts))] if has_causes else []
-            rows.append((*cells, *lost))
-        cut = f", the last {len(last)} of {len(names)}" if len(last) < len(names) else ""
-        columns = [TableColumn("slice"), TableColumn("system")]
-        for measure in measures:
-            columns.append(TableColumn(printable(measure), "number", breaks=True))
-        if has_causes:
-            columns.append(TableColumn("where answers are lost", "words", breaks=True))
-        yield Table(tuple(columns), tuple(rows), f"by {printable(field)}{cut}")
-
-
-# Slices in the report; comparisons.json has all of them.
-MOST_ROWS = 10
-
-
-def build_slices(comparisons: Comparisons, grids: tuple[Table, ...]) -> Chapter | None:
-    """Return the chapter of the slices: their scores, and those that got worse.
-
-    `grids` are the tables of the scores, which come first. Rows are sorted by p-value, at most 10;
-    of equal p-values the largest loss comes first. A line per field has the number of slices, and
-    the names of slices with too few queries for a test.
-    """
-    rows, lines = comparisons.slices, list[str]()
-    worse = []
-    for row in rows:
-        if row.worse and row.difference is not None:
-            worse.append(row)
-    # equal p-values by the size of the loss
-    worse.sort(key=lambda row: (row.p_adjusted or 0.0, -abs(row.difference or 0.0)))
-    if len(worse) > MOST_ROWS:
-        lines.append(f"{len(worse) - MOST_ROWS} more that got worse are in comparisons.json")
-    for field in dict.fromkeys(row.field for row in rows):
-        lines.append(_field_line(field, [row for row in rows if row.field == field]))
-    if rows:
-        lines.append(
-            f"'worse' is one-sided, with max-T over the slices of one field "
-            f"({fmt.percent(comparisons.confidence or 0.95)}); the measures, systems and fields "
-            "are not corrected for each other"
-        )
-    cells = []
-    for row in worse[:MOST_ROWS]:
-        names = map(label, (f"{row.field}: {row.slice}", row.system, row.measure))
-        difference = change(row.difference or 0.0, row.interval)
-        cells.append((*names, count(row.n), difference, probability(row.p_adjusted)))
-    if cells:
-        heads = ("slice", "system", "measure", "queries", "difference", "p")
-        caption = "slices where a system got worse than its baseline"
-        grids += (number_table(heads, cells, caption, n_names=3),)
-    return Chapter("slices", (), tuple(lines), grids) if lines or grids else None
-
-
-def _field_line(field: str, rows: Sequence[SliceDifference]) -> str:
-    """Return a line on a field: the number of slices that got worse, 5 names of untested ones."""
-    tested = set()
-    for row in rows:
-        if row.worse is not None:
-            tested.add(row.slice)
-    worse = {row.slice for row in rows if row.worse}
-    slices = dict.fromkeys(row.slice for row in rows)
-    untested = []
-    for name in slices:
-        if name not in tested:
-            untested.append(printable(name))
-    line = f"{printable(field)}: {fmt.counted(len(slices), 'slices')}, {len(worse) or 'none'} worse"
-    if not untested:
-        return line
-    names = ", ".join(untested[:5]) + (", ..." if len(untested) > 5 else "")
-    return f"{line}; not tested, too few queries (under 20): {names}"

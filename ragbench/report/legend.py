@@ -50,7 +50,12 @@ def legend(
         for measure in section.measures:
             cells += measure.scores
             differences += measure.differences
-    outcomes = {cell.outcome for cell in differences}
+    outcomes = set[Outcome]()
+    texts, needs_correction = {cell.text for cell in cells}, False
+    for difference in differences:
+        outcomes.add(difference.outcome)
+        texts.add(difference.value)
+        needs_correction |= difference.needs_correction
     explained = []
     if any(cell.interval for cell in cells):
         text = f"{confidence} interval of the mean for other samples of such queries"
@@ -65,9 +70,9 @@ def legend(
     for outcome in _VERDICTS:
         if outcome in outcomes:
             explained.append(_VERDICTS[outcome])
-    if any(cell.needs_correction for cell in differences):
+    if needs_correction:
         explained.append((AFTER_CORRECTION, _CORRECTED))
-    if fmt.MISSING in {cell.text for cell in cells} | {cell.value for cell in differences}:
+    if fmt.MISSING in texts:
         explained.append((fmt.MISSING, "no value: nothing was scored or compared"))
     return explained
 
@@ -78,11 +83,11 @@ def mark_meanings(cells: Iterable[ScoreCell], comparisons: Comparisons) -> list[
     The correction is named where marks rest on pairs that no row compares.
     """
     marks = {cell.mark for cell in cells}
-    rows = []
+    is_beyond = False  # a mark rests on a pair without the best system
     for family in comparisons.measures:
         for row in family.comparisons:
-            rows.append((family.best, row))
-    is_beyond = any(best and best not in (row.system, row.baseline) for best, row in rows)
+            if family.best and family.best not in (row.system, row.baseline):
+                is_beyond = True
     remarks: dict[Mark, str] = {}
     if is_beyond and not has_all_pairs(comparisons):
         last: Mark = "tied" if "tied" in marks else "best"
@@ -98,22 +103,31 @@ def mark_legend(
         "best": "surely better than all others",
         "tied": "the best mean, and those not shown to be worse",
     }
-    return [(SIGNS[m], text + remarks.get(m, "")) for m, text in meanings.items() if m in marks]
+    entries = []
+    for mark, text in meanings.items():
+        if mark in marks:
+            entries.append((SIGNS[mark], text + remarks.get(mark, "")))
+    return entries
 
 
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
     """Return the legend of the columns of differences; empty without them."""
-    # the same baseline has the same head in all sections
-    heads = list(dict.fromkeys(s.against for s in sections if s.against))
+    heads, has_generators = list[str](), False
+    for section in sections:
+        if section.against:
+            heads.append(section.against)
+            has_generators |= section.kind != "retrieval"
     if not heads:
         return []
     text = "difference over the queries that both have, with its "
     text += f"{fmt.percent(comparisons.confidence or 0.95)} interval"
-    if any(s.against and s.kind != "retrieval" for s in sections):
+    if has_generators:
         text += ", between pairs with the same generator"
     if cluster := comparisons.cluster:
         text += f"; queries with the same {printable(cluster)} are one unit"
-    return [(", ".join(heads), text), ("p", p_meaning(comparisons))]
+    # the same baseline has the same head in all sections
+    head = ", ".join(dict.fromkeys(heads))
+    return [(head, text), ("p", p_meaning(comparisons))]
 
 
 # Correction of decisions on pairs that no row compares, and of tables with letters.
@@ -127,8 +141,9 @@ def has_all_pairs(comparisons: Comparisons) -> bool:
 
 def corrected(comparisons: Comparisons) -> tuple[str, str] | None:
     """Return the legend of verdicts that only the correction decides."""
-    rows = (row for family in comparisons.measures for row in family.comparisons)
-    return (AFTER_CORRECTION, _CORRECTED) if any(row.needs_correction for row in rows) else None
+    if any(pair.needs_correction for pair in comparisons.pairs()):
+        return AFTER_CORRECTION, _CORRECTED
+    return None
 
 
 def p_meaning(comparisons: Comparisons) -> str:
@@ -153,11 +168,11 @@ def _correction(comparisons: Comparisons) -> str:
         return f"{ALL_PAIRS} {scope}"
     name = printable(_CORRECTIONS.get(comparisons.correction, comparisons.correction))
     sizes: set[int] = set()
-    for family in comparisons.measures:
-        for row in family.comparisons:
-            sizes.add(row.n_comparisons or 0)
+    for row in comparisons.pairs():
+        sizes.add(row.n_comparisons or 0)
     counts = sorted(sizes - {0})
     # measures that some systems lack have fewer comparisons
-    number = " to ".join(dict.fromkeys(str(n) for n in (*counts[:1], *counts[-1:])))
+    ends = map(str, (*counts[:1], *counts[-1:]))
+    number = " to ".join(dict.fromkeys(ends))
     noun = "comparison" if counts[-1:] == [1] else "comparisons"
     return " ".join(filter(None, (f"{name} over the", number, noun, "with the baseline", scope)))

@@ -29,20 +29,17 @@ _SHARES = ("questions", "app", "retrieval", "answers", "judge")
 def noise_sentence(measure: str | None, summary: Summary) -> str:
     """Return the noise of the first repeated system by a measure; empty without one.
 
-    Such as `of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip`. Where the
-    measure was not repeated, a score of a repeated judge stands for it. A score other than `right`
-    is named first.
+    Where the measure was not repeated, a score of a repeated judge stands for it.
+
+    Example: of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip
     """
-    noisy = []
-    for system in summary.systems:
-        if system.noise:
-            noisy.append(system)
     leading = _leading_noise(measure, summary)
     if leading is None:
         return ""
     name, score, noise = leading
+    n_noisy = sum(bool(system.noise) for system in summary.systems)
     # `right` is the score of the sentence above; another one is named
-    subjects = [printable(name)] if len(noisy) > 1 else []
+    subjects = [printable(name)] if n_noisy > 1 else []
     subjects += [printable(score)] if score != RIGHT else []
     text = _split_half_width(noise) + flip_words(noise)
     return f"{', '.join(subjects)}: {text}" if subjects else text
@@ -137,16 +134,14 @@ def _varies(noise: Noise) -> bool:
 
 def _cells(noise: Noise) -> tuple[str, ...]:
     """Return the half width, the shares of the noise and the purchases as texts."""
-    shares: list[NoiseShare | None] = [getattr(noise, name) for name in _SHARES]
-    half = "-" if noise.half_width is None else fmt.significant(noise.half_width)
+    cells = ["-" if noise.half_width is None else fmt.significant(noise.half_width)]
+    for name in _SHARES:
+        of: NoiseShare | None = getattr(noise, name)
+        cells.append("-" if of is None else f"{of.share:.0%} [{of.low:.0%}, {of.high:.0%}]")
     purchases = []
     for buy in noise.buy:
         purchases.append(f"{buy.times:.3g} x {buy.level}: +-{fmt.significant(buy.half_width)}")
-    return (half, *map(_share_text, shares), "; ".join(purchases) or "-")
-
-
-def _share_text(share: NoiseShare | None) -> str:
-    return "-" if share is None else f"{share.share:.0%} [{share.low:.0%}, {share.high:.0%}]"
+    return (*cells, "; ".join(purchases) or "-")
 
 
 def answer_texts(views: QueryViews) -> AnswerTexts:
@@ -180,10 +175,10 @@ def flip_table(
         name = _flipping_score(system)
         for flip in () if name is None else system.noise[name].flipping:
             texts = [] if answers is None else list(answers(flip.query_id, system.name))
-            pair = (_repeat_text(number, texts) for number in (flip.passed, flip.failed))
+            passed, failed = _repeat_text(flip.passed, texts), _repeat_text(flip.failed, texts)
             question = printable(labels.get(flip.query_id, flip.query_id))
             facts = (printable(system.name), printable(name or ""), f"{flip.pass_rate:.0%}")
-            rows.append((question, *facts, *pair))
+            rows.append((question, *facts, passed, failed))
     columns = ("question", "system", "score", "pass rate", "right", "wrong")
     caption = "questions that flip; `ragbench show RUN QUESTION` prints all their answers"
     return word_table(columns, rows, caption, has_queries=True) if rows else None
@@ -201,9 +196,5 @@ def _repeat_text(number: int, texts: Sequence[str | None]) -> str:
 
 def _flipping_score(system: SystemSummary) -> str | None:
     """Return `right` if questions flip by it, else the first such score."""
-    names = []
-    for name, noise in system.noise.items():
-        if noise.flipping:
-            names.append(name)
-    names.sort(key=lambda name: name != RIGHT)
-    return names[0] if names else None
+    names = [name for name, noise in system.noise.items() if noise.flipping]
+    return RIGHT if RIGHT in names else next(iter(names), None)

@@ -84,11 +84,11 @@ def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.P
 
 def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.Picture]:
     """Return measure -> picture of the means of the systems; measures without means are absent."""
-    best_of = {family.measure: family.sure_best for family in comparisons.measures}
+    families = comparisons.by_measure()
     pictures = {}
     # the number keeps file names distinct: `slug` may map two names to one
     for number, measure in enumerate(summary.score_names()):
-        best = best_of.get(measure)
+        best = families[measure].sure_best if measure in families else None
         scores = []
         for s in summary.systems:
             if measure in s.scores:

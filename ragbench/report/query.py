@@ -73,17 +73,11 @@ def render_query(
 
 
 class _QueryText:
-    """Writer of the parts of a query as lines of text; for its arguments see `render_query`.
-
-    The lines are indented and have no line ends.
-
-    Attributes:
-        printed: Names of the rankings that are printed already.
-    """
+    """Writer of a query as indented lines of text; for its arguments see `render_query`."""
 
     def __init__(self, view: QueryView, hits: int, width: int, prompts: QueryViews | None) -> None:
         self.view, self.hits, self.width, self.prompts = view, hits, width, prompts
-        self.printed: set[str] = set()
+        self.printed: set[str] = set()  # names of rankings
 
     def wrapped(self, text: str, head: str, lines: int | None = None) -> list[str]:
         """Return a text wrapped after its head; at most `lines` lines, None for all.

@@ -37,6 +37,7 @@ from ragbench.report.table import (
     word_table,
 )
 from ragbench.types.display import printable
+from ragbench.types.lookups import omit_none, select_in_order
 
 COLUMNS = (
     *("system", "score", "mean", "low", "high", "n", "n_failed", "not_applicable"),
@@ -74,10 +75,7 @@ def select_scores(summary: Summary, measures: Sequence[str]) -> Summary:
             raise errors.OptionError("report", "-m", name, ", ".join(available))
     systems = []
     for system in summary.systems:
-        scores = {}
-        for name in measures:
-            if name in system.scores:
-                scores[name] = system.scores[name]
+        scores = select_in_order(system.scores, measures)
         systems.append(structs.replace(system, scores=scores))
     return structs.replace(summary, systems=tuple(systems))
 
@@ -87,16 +85,13 @@ def score_rows(summary: Summary, comparisons: Comparisons) -> Table:
 
     A row has the mark of the score among all systems, and its difference from the baseline.
     """
-    families = {family.measure: family for family in comparisons.measures}
+    families = comparisons.by_measure()
     rows: list[tuple[Raw, ...]] = []
     for system in summary.systems:
         for name, score in system.scores.items():
             family, baseline = families.get(name), system.baseline_by(name)
-            pairs = () if family is None else family.comparisons
-            compared = (c for c in pairs if (c.system, c.baseline) == (system.name, baseline))
-            test, verdict = next(compared, None), None
-            if test is not None:
-                verdict = verdict_of(test, score.direction)
+            test = None if family is None else family.comparison_of(system.name, baseline)
+            verdict = None if test is None else verdict_of(test, score.direction)
             rows.append(
                 (
                     *(system.name, name, score.mean, *(score.interval or (None, None))),
@@ -139,7 +134,9 @@ def page_report(
     blocks: list[Block] = [Paragraph((f"ragbench: {page.name}: {first}",))]
     blocks += paragraphs((*headlines, page.subject))
     if page.gates:
-        rows = [(gate.verdict, gate.gate, gate.system or "", gate.why) for gate in page.gates]
+        rows = []
+        for gate in page.gates:
+            rows.append((gate.verdict, gate.gate, gate.system or "", gate.why))
         blocks.append(word_table(GATE_HEADS, rows))
     for gate in page.gates:
         if gate.worst_queries:
@@ -166,8 +163,7 @@ def chapter_report(name: str, chapter: Chapter, rows: Table) -> TableReport:
     """Return a chapter as a report of its own; its first line has the name and first headline."""
     first, *headlines = chapter.headlines
     lines = (f"ragbench: {name}: {first}", *headlines)
-    sentences = (Paragraph((line,)) for line in lines)
-    return TableReport((*sentences, *chapter_blocks(chapter)), rows)
+    return TableReport((*paragraphs(lines), *chapter_blocks(chapter)), rows)
 
 
 def chapter_blocks(chapter: Chapter | None) -> list[Block]:
@@ -202,7 +198,8 @@ def _cause_blocks(
     for flow in comparisons.causes:
         texts = {}
         if question_of is not None:
-            texts = {query: question_of(query) for query in fmt.named_queries(flow)}
+            for query in fmt.named_queries(flow):
+                texts[query] = question_of(query)
         moves += fmt.flow_lines(flow, texts)
     if moves:
         yield Fold("which queries moved", (SentenceList(tuple(moves)),))
@@ -265,10 +262,7 @@ def cost_line(cost: RunCost) -> str:
         >>> cost_line(RunCost(usd=None, by={"judge j": None}, unpriced={"m": "prices.m"}))
         'cost of this run: not known; m has no known price: write prices.m'
     """
-    priced = {}
-    for name, usd in cost.by.items():
-        if usd is not None:
-            priced[name] = usd
+    priced = omit_none(cost.by)
     total = sum(priced.values()) if cost.usd is None else cost.usd
     line = f"cost: {_dollars(total)} USD paid by this run"
     if cost.usd is None:
@@ -277,7 +271,10 @@ def cost_line(cost: RunCost) -> str:
         if not total and not cost.unpriced:
             return ""
     if len(priced) > 1 and total:
-        line += f" ({', '.join(f'{printable(n)} {_dollars(usd)}' for n, usd in priced.items())})"
+        parts = []
+        for name, usd in priced.items():
+            parts.append(f"{printable(name)} {_dollars(usd)}")
+        line += f" ({', '.join(parts)})"
     for model, entry in cost.unpriced.items():
         line += f"; {printable(model)} has no known price: write {printable(entry)}"
     return line
@@ -295,8 +292,8 @@ def total_cost(costs: Iterable[RunCost | None]) -> RunCost | None:
             earlier = by.get(name, 0.0)
             by[name] = None if usd is None or earlier is None else earlier + usd
         unpriced |= {} if cost is None else cost.unpriced
-    priced = [usd for usd in by.values() if usd is not None]
-    usd = None if len(priced) < len(by) else math.fsum(priced)
+    priced = omit_none(by)
+    usd = None if len(priced) < len(by) else math.fsum(priced.values())
     return RunCost(usd=usd, by=by, unpriced=unpriced) if by else None
 
 

@@ -1,42 +1,31 @@
-"""Sections of a report: scores of one kind by system and measure, and preferences of judges."""
+"""Sections of a report: scores of one kind by system and measure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
-from ragbench.records.comparison import Difference, MeasureComparison, PreferredPair
-from ragbench.records.comparison import Preference as Ranked
+from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.score import Kind, SystemScore
-from ragbench.records.summary import DeclaredJudge, FillCounts, PreferredSystem, Summary
+from ragbench.records.summary import DeclaredJudge, FillCounts, Summary
 from ragbench.report import text as fmt
-from ragbench.report.base import Chapter, DifferenceCell, MeasureColumn, ScoreCell, Section
+from ragbench.report.base import DifferenceCell, MeasureColumn, ScoreCell, Section
 from ragbench.report.headline import outcome_of
 from ragbench.report.table import (
     Mark,
     Table,
     TableCell,
     TableColumn,
-    count,
     label,
-    number,
-    number_table,
-    probability,
 )
 from ragbench.types.display import printable
+from ragbench.types.lookups import omit_empty
 
 # System -> measure -> its score.
 Scores = Mapping[str, Mapping[str, SystemScore]]
 # Key of a section: its kind, and the name of the judge if the kind is `judge`.
 Group = tuple[Kind, str]
-
-_RANKING = ("system", "rank", "strength", "win rate", "wins", "ties", "losses", "failed", "n/a")
-_PAIRS = ("pair", "win rate", "wins", "ties", "losses", "failed", "n/a", "bounds", "p", "verdict")
-_METHOD = (
-    "each pair in both orders, disagreement is a tie; win rate: wins and half the ties; strength: "
-    "log-odds against the average of the systems (Bradley-Terry)"
-)
 
 
 def build_section(
@@ -57,11 +46,14 @@ def build_section(
         KeyError: A system of `scores` is not in the summary.
     """
     kind, judge = group
-    names = list(dict.fromkeys(measure for by_measure in scores.values() for measure in by_measure))
+    names = list(dict.fromkeys(chain.from_iterable(scores.values())))
     # judged answers may have other baselines than rankings
     baselines = baselines_of(summary, scores)
-    measures = tuple(_measure(name, scores, families.get(name), baselines) for name in names)
-    is_compared = any(cell.outcome or cell.p for m in measures for cell in m.differences)
+    measures, is_compared = [], False
+    for name in names:
+        measure = _measure(name, scores, families.get(name), baselines)
+        is_compared |= any(cell.outcome or cell.p for cell in measure.differences)
+        measures.append(measure)
     # a generator on the baseline is named after it: `bm25/gpt`
     # None: systems without a baseline do not matter
     usual = (None, summary.baseline)
@@ -74,8 +66,8 @@ def build_section(
         kind=kind,
         title=f"judge {printable(judge)}".rstrip() if kind == "judge" else kind,
         labels=tuple(labels),
-        systems=tuple(printable(system) for system in scores),
-        measures=measures,
+        systems=tuple(map(printable, scores)),
+        measures=tuple(measures),
         against=against if is_compared else "",
         counts=tuple(count_lines(scores, names)),
         main=printable(names[0]),
@@ -103,18 +95,24 @@ def _measure(
     baselines: Mapping[str, str | None],
 ) -> MeasureColumn:
     """Return the column of a measure with the differences from the baselines."""
-    comparisons = {} if family is None else {(c.system, c.baseline): c for c in family.comparisons}
     column, differences = score_column(name, scores, family), []
     for system, by_measure in scores.items():
         if (baseline := baselines[system]) is not None:
-            comparison = comparisons.get((system, baseline))
-            # all scores of a measure share the direction
-            direction = next(s[name].direction for s in scores.values() if name in s)
-            differences.append(_difference_cell(comparison, direction))
+            comparison = None if family is None else family.comparison_of(system, baseline)
+            differences.append(_difference_cell(comparison, _of_measure(name, scores)[0].direction))
         else:
-            is_baseline = name in by_measure and comparisons
+            is_baseline = name in by_measure and family is not None and family.comparisons
             differences.append(DifferenceCell("baseline" if is_baseline else ""))
     return replace(column, differences=tuple(differences))
+
+
+def _of_measure(name: str, scores: Scores) -> list[SystemScore]:
+    """Return the scores of the systems by a measure; they share aggregate and direction."""
+    by_name = []
+    for by_measure in scores.values():
+        if name in by_measure:
+            by_name.append(by_measure[name])
+    return by_name
 
 
 def score_column(name: str, scores: Scores, family: MeasureComparison | None) -> MeasureColumn:
@@ -123,20 +121,15 @@ def score_column(name: str, scores: Scores, family: MeasureComparison | None) ->
     Its title has remarks on an aggregate other than the mean, and that lower is better. No value is
     marked if fewer than two systems have a mean. Raises IndexError if no system has the score.
     """
-    present = []
-    for by_measure in scores.values():
-        if name in by_measure:
-            present.append(by_measure[name])
+    present = _of_measure(name, scores)
     # a single system is neither best nor tied
     has_rivals = sum(score.mean is not None for score in present) > 1
-    # all scores of a measure share aggregate and direction
     first = present[0]
     remarks = [] if first.aggregate == "mean" else [first.aggregate.replace("_", " ")]
     remarks += ["lower is better"] if first.direction == "lower" else []
-    cells = (
-        score_cell(system, by_measure.get(name), family if has_rivals else None)
-        for system, by_measure in scores.items()
-    )
+    cells = []
+    for system, by_measure in scores.items():
+        cells.append(score_cell(system, by_measure.get(name), family if has_rivals else None))
     title = printable(name) + (f" ({', '.join(remarks)})" if remarks else "")
     return MeasureColumn(printable(name), title, tuple(cells), ())
 
@@ -196,8 +189,8 @@ def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
     reported = []
     for by_measure in scores.values():
         for score in by_measure.values():
-            reported.append(score.model)
-    models = list(dict.fromkeys(printable(model) for model in reported if model))
+            reported.append(printable(score.model or ""))
+    models = list(dict.fromkeys(filter(None, reported)))
     # a server may not report its model
     if not models and declared.model:
         models = [printable(declared.model)]
@@ -215,7 +208,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for measure, system in product(measures, scores):
         if (score := scores[system].get(measure)) is not None:
-            causes = fmt.causes((cause, n) for cause, n in score.failed.items() if n)
+            causes = fmt.causes(omit_empty(score.failed).items())
             counts = f"{score.n} scored, {score.n_failed} failed{causes}"
             counts += f", {fmt.not_applicable(score)}"
             groups.setdefault(counts, []).append((measure, system))
@@ -251,94 +244,12 @@ def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
     for measure, system in places:
         text = printable(system) + _bounds(scores[system][measure])
         by_measure.setdefault(measure, []).append(text)
-    everywhere = {}
-    for measure in by_measure:
-        everywhere[measure] = [printable(system) for system in scores if measure in scores[system]]
-    return ", ".join(
-        printable(measure) + ("" if names == everywhere[measure] else f" of {', '.join(names)}")
-        for measure, names in by_measure.items()
-    )
-
-
-def lay_out_preference(entry: Ranked, summary: Summary) -> Chapter:
-    """Return the chapter of a pairwise rubric: the ranking of the systems, and their pairs."""
-    confidence, baseline = fmt.percent(summary.confidence), printable(entry.baseline)
-    declared = summary.judges.get(entry.judge) or DeclaredJudge()
-    judged = f"judged by {printable(entry.model)}"
-    judged += f": {printable(declared.label)}" if declared.label else ""
-    scope = f"each against {baseline}" if entry.baseline else "every two systems"
-    pairs = f"pairs, with {confidence} intervals; p: Holm over {len(entry.comparisons)}"
-    grids = (
-        number_table(_RANKING, _ranking_rows(entry.systems), "ranking"),
-        number_table(_PAIRS, map(_pair_row, entry.comparisons), pairs),
-    )
-    return Chapter(
-        title=f"preference (judge {printable(entry.judge)}): {printable(entry.rubric)}",
-        headlines=(f"{_headline(entry, confidence)}; {judged}",),
-        labels=(judged, f"{scope}, {_METHOD}", *map(printable, entry.notes)),
-        grids=grids,
-    )
-
-
-def _headline(entry: Ranked, confidence: str) -> str:
-    """Return the sentence on the system that ranks first, and which systems it beats."""
-    name = printable(entry.name)
-    first = []
-    for system in entry.systems:
-        if system.rank == 1:
-            first.append(system)
-    if not first:
-        return f"no system has a rank by {name}"
-    if len(first) > 1:
-        return f"{fmt.listed([printable(system.system) for system in first])} rank equal by {name}"
-    best = first[0].system
-    beaten = []
-    for pair in entry.comparisons:
-        if pair.preferred == best:
-            beaten.append(printable(pair.other if pair.system == best else pair.system))
-    # the first rank alone shows no preference
-    text = f"{printable(best)} ranks first by {name}, win rate {fmt.significant(first[0].win_rate)}"
-    if not beaten:
-        return f"{text}; that it is preferred to any other system was not shown"
-    return f"{text}; preferred to {fmt.listed(beaten)} ({confidence} confidence)"
-
-
-def _ranking_rows(systems: Sequence[PreferredSystem]) -> Iterator[tuple[TableCell, ...]]:
-    """Yield a row per system, the strongest first; systems without a rank come last."""
-    for system in sorted(systems, key=lambda s: (s.rank is None, s.rank or 0)):
-        yield (
-            label(system.system),
-            count(system.rank),
-            number(system.strength, system.interval),
-            number(system.win_rate),
-            *_counts(system),
-        )
-
-
-def _pair_row(pair: PreferredPair) -> tuple[TableCell, ...]:
-    """Return the cells of a pair of systems, under `_PAIRS`."""
-    # no value for a pair whose verdicts all failed
-    verdict = fmt.MISSING if pair.win_rate is None else "not shown"
-    if pair.preferred is not None:
-        verdict = "preferred" if pair.preferred == pair.system else "the other is preferred"
-    return (
-        label(f"{pair.system} over {pair.other}"),
-        number(pair.win_rate, pair.interval),
-        *_counts(pair),
-        label(fmt.interval(pair.bounds) or fmt.MISSING),
-        probability(pair.p_adjusted),
-        label(verdict),
-    )
-
-
-def _counts(entry: PreferredPair | PreferredSystem) -> tuple[TableCell, ...]:
-    """Return wins, ties, losses, failed and not applicable verdicts."""
-    failed = f"{entry.n_failed}{fmt.causes(entry.failed.items())}"
-    return (
-        *map(count, (entry.wins, entry.ties, entry.losses)),
-        label(failed),
-        count(entry.not_applicable),
-    )
+    words = []
+    for measure, names in by_measure.items():
+        everywhere = [printable(system) for system in scores if measure in scores[system]]
+        systems = "" if names == everywhere else f" of {', '.join(names)}"
+        words.append(printable(measure) + systems)
+    return ", ".join(words)
 
 
 def score_table(section: Section, head: str = "system") -> Table:

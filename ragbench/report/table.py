@@ -203,6 +203,13 @@ class Table:
         """Heads of the columns."""
         return tuple(column.head for column in self.columns)
 
+    def with_cells(self, change: Callable[[TableCell], TableCell]) -> Table:
+        """Return the table with each cell changed by a function."""
+        rows = []
+        for row in self.rows:
+            rows.append(tuple(map(change, row)))
+        return replace(self, rows=tuple(rows))
+
     @property
     def words(self) -> bool:
         """True if no column has numbers."""
@@ -283,26 +290,22 @@ def rewrite(blocks: Iterable[Block], change: Callable[[str], str]) -> Iterator[B
         elif isinstance(block, Fold):
             yield Fold(change(block.title), tuple(rewrite(block.blocks, change)))
         else:
-            rows = (tuple(replace(c, text=change(c.text)) for c in row) for row in block.rows)
-            yield replace(
-                block,
-                rows=tuple(rows),
-                caption=change(block.caption),
-                notes=lines(block.notes),
-            )
+            table = block.with_cells(lambda cell: replace(cell, text=change(cell.text)))
+            yield replace(table, caption=change(block.caption), notes=lines(block.notes))
 
 
 def signs_of(table: Table, blocks: Iterable[Block]) -> list[tuple[str, str]]:
     """Return the entries of the legends of a report whose signs occur in a table."""
-    cells = list(chain.from_iterable(table.rows))
-    signs = {*table.heads, *(cell.text for cell in cells), *(SIGNS[cell.mark] for cell in cells)}
-    if any(cell.interval for cell in cells):
-        signs.add(INTERVAL)
-    if any(cell.letters for cell in cells):
-        signs.add(LETTERS)
+    signs = {*table.heads}
+    for cell in chain.from_iterable(table.rows):
+        signs |= {cell.text, SIGNS[cell.mark]}
+        if cell.interval:
+            signs.add(INTERVAL)
+        if cell.letters:
+            signs.add(LETTERS)
     entries = []
-    for legend in (block for block in blocks if isinstance(block, Legend)):
-        for sign, text in legend.entries:
+    for block in blocks:
+        for sign, text in block.entries if isinstance(block, Legend) else ():
             if sign in signs or signs & {*sign.split(", ")}:
                 entries.append((sign, text))
     return entries

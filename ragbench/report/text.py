@@ -418,7 +418,7 @@ def flow_lines(flow: CauseFlow, questions: Mapping[str, str] | None = None) -> l
         changed = f"{moved_questions(gained)} became {good}, "
         changed += f"{moved_questions(lost)} no longer {good}; "
     head = f"{printable(flow.baseline)} -> {printable(flow.system)}: {changed}"
-    n_moved = len({query for move in flow.moves for query in move.queries})
+    n_moved = len(flow.moved_queries())
     n_same = round(sum(move.count for move in flow.moves) + flow.same) - n_moved
     lines = [f"{head}{moved_questions(flow.moves)} moved, {n_same} did not"]
     for move in flow.moves:

@@ -13,9 +13,10 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report import ci, layout, results, sections
+from ragbench.report import ci, layout, results, sections, slices
 from ragbench.report.formats.base import Screen
 from ragbench.report.page import html
+from ragbench.report.preferences import lay_out_preference
 from ragbench.report.table import Table
 
 
@@ -138,12 +139,12 @@ def lay_out(summary: Any, comparisons: Any, **options: Any) -> Any:
 
 
 def build_slices(comparisons: Any) -> Any:
-    return layout.build_slices(read(Comparisons, comparisons), ())
+    return slices.build_slices(read(Comparisons, comparisons), ())
 
 
 def lay_out_preferences(summary: Any, comparisons: Any) -> Any:
     read_summary, compared = records(summary, comparisons)
-    return [sections.lay_out_preference(entry, read_summary) for entry in compared.preferences]
+    return [lay_out_preference(entry, read_summary) for entry in compared.preferences]
 
 
 def render_html(summary: Any, comparisons: Any) -> str:

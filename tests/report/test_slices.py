@@ -2,7 +2,8 @@
 
 from ragbench.records.comparison import no_comparisons
 from ragbench.records.summary import Summary
-from ragbench.report.layout import MOST_ROWS, lay_out
+from ragbench.report.layout import lay_out
+from ragbench.report.slices import MOST_ROWS
 from tests.messages import lines_with
 from tests.report.example import score, system
 from tests.report.example import summary as example_summary

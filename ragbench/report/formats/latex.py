@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain
 from typing import ClassVar
 
 from ragbench.errors import OptionError
@@ -77,12 +77,13 @@ class Latex:
         tables = list(_titled_tables(report.blocks))
         lines, number = [], 0
         for title, full_table in tables:
-            table = _without_intervals(full_table) if self.plain else full_table
-            signs = []
-            for entry in signs_of(table, report.blocks):
-                if entry[0] != SIGNS["best"]:
-                    signs.append(entry)
-            legend = [f"{sign}: {text}." for sign, text in signs]
+            table = full_table
+            if self.plain:
+                table = full_table.with_cells(lambda cell: replace(cell, interval=""))
+            legend = []
+            for sign, text in signs_of(table, report.blocks):
+                if sign != SIGNS["best"]:
+                    legend.append(f"{sign}: {text}.")
             head = ": ".join(filter(None, (title, report.subject)))
             sentences = []
             for line in filter(None, (head, *table.notes)):
@@ -100,12 +101,6 @@ class Latex:
                 lines += _table_lines(table, part, text, label)
         packages = _SCALING if any(r"\resizebox" in line for line in lines) else _PACKAGES
         return "\n".join([packages, *lines]) + "\n"
-
-
-def _without_intervals(table: Table) -> Table:
-    """Return a table whose cells are values alone, with their marks."""
-    rows = (tuple(replace(cell, interval="") for cell in row) for row in table.rows)
-    return replace(table, rows=tuple(rows))
 
 
 def _titled_tables(blocks: Iterable[Block]) -> Iterator[tuple[str, Table]]:
@@ -133,25 +128,17 @@ def escape_latex(text: str) -> str:
 
 def _parts(table: Table, most: int | None) -> Iterator[list[int]]:
     """Yield the numbers of the columns of each table, of at most `most` groups of columns."""
-    columns = table.columns
-    places = []
-    for n, column in enumerate(columns):
-        if column.kind != "bar":
-            places.append(n)
     # a group begins at a column that may break; columns before the first group repeat
-    starts = []
-    for n in places:
-        if columns[n].breaks:
-            starts.append(n)
-    if most is None or len(starts) <= most:
-        yield places
-        return
-    repeated = []
-    for n in places:
-        if n < starts[0]:
-            repeated.append(n)
-    for start, end in pairwise([*starts[::most], len(columns)]):
-        yield [*repeated, *(n for n in places if start <= n < end)]
+    repeated, groups = list[int](), list[list[int]]()
+    for n, column in enumerate(table.columns):
+        if column.kind == "bar":
+            continue
+        if column.breaks:
+            groups.append([])
+        (groups[-1] if groups else repeated).append(n)
+    size = most or max(len(groups), 1)
+    for start in range(0, max(len(groups), 1), size):
+        yield [*repeated, *chain.from_iterable(groups[start : start + size])]
 
 
 def _width(table: Table, place: int) -> float:
@@ -168,8 +155,7 @@ def _width(table: Table, place: int) -> float:
 def _table_lines(table: Table, places: Sequence[int], caption: str, label: str) -> Iterator[str]:
     """Yield the lines of a `table` environment with some columns; `caption` is LaTeX."""
     is_wide = sum(_width(table, n) for n in places) > _WIDTH
-    columns = [table.columns[n] for n in places]
-    heads = " & ".join(escape_latex(column.head) for column in columns)
+    heads = " & ".join(escape_latex(table.heads[n]) for n in places)
     yield from (r"\begin{table}", r"\centering", rf"\caption{{{caption}}}")
     if label:
         yield rf"\label{{{label}}}"
@@ -184,15 +170,16 @@ def _table_lines(table: Table, places: Sequence[int], caption: str, label: str) 
 
 def _alignments(table: Table, places: Sequence[int]) -> Iterator[str]:
     """Yield the letter of each column: numbers at the right, sentences in lines of some width."""
-    words = []
+    n_words, used_width = 0, 0.0
     for n in places:
         if table.columns[n].kind == "words":
-            words.append(n)
-    used_width = sum(_width(table, n) for n in places if n not in words)
+            n_words += 1
+        else:
+            used_width += _width(table, n)
     for n in places:
         kind = table.columns[n].kind
         if kind == "words":
-            room = max(_WIDTH - used_width - 2 * len(words), _NARROWEST * len(words)) / len(words)
+            room = max(_WIDTH - used_width - 2 * n_words, _NARROWEST * n_words) / n_words
             yield rf"p{{{room / _WIDTH:.2f}\linewidth}}"
         else:
             is_plain = kind == "number" and not any(row[n].interval for row in table.rows)

@@ -246,28 +246,22 @@ def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[li
 
 
 class _Packer:
-    """Converter of queries to JSON objects; stores each passage once.
-
-    `query` converts one query, and `number` a passage.
-
-    Attributes:
-        rankings: Name of a ranking -> systems that have it, the retriever itself first.
-        passages: Id, title and text of a passage -> its number on the page.
-        size: Number of characters of all passages.
-        documents: Number of characters of documents behind a click.
-    """
+    """Converter of queries to JSON objects; stores each passage once."""
 
     def __init__(self, views: QueryViews) -> None:
         self.views = views
+        # name of a ranking -> systems that have it, the retriever itself first
         self.rankings: dict[str, list[str]] = {}
         for system in views.summary.systems:
             if system.ranking_of is not None and system.name in views.rankings:
                 self.rankings.setdefault(system.ranking_of, []).append(system.name)
+        # id, title and text of a passage -> its number on the page
         self.passages: dict[tuple[str, str, str | None], int] = {}
         self._has_texts = views.has_texts
         # nothing but the judge tells which answers of these are right
         self._judged = judged_scores(views.summary.systems)
         self._times = {system.name: views.ranking_ms(system) for system in views.summary.systems}
+        # characters of all passages, and of documents behind a click
         self.size = self.documents = 0
 
     def number(self, passage: Document | TextRow | Hit, kind: str = "passage") -> int | str:

@@ -313,10 +313,7 @@ def _numbers(
 
 
 def _plain_head(name: str, *, any_passage: bool) -> str:
-    """Return the head of a column in words: `gold in the first 5 hits` for `found@5`.
-
-    Where any passage of a gold document counts, it is `gold document in the first 5 hits`.
-    """
+    """Return the head of a column in words: `gold in the first 5 hits` for `found@5`."""
     if name == RIGHT:
         return "right answers"
     if name == EQUAL_TEXT:
