@@ -279,7 +279,7 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
             # the first measure of a kind decides
             best_of.setdefault(kinds[family.measure], family.best)
     bests = set(best_of.values())
-    shown = bests | {system.baseline for system in summary.systems if system.name in bests}
+    names = bests | {system.baseline for system in summary.systems if system.name in bests}
     prices = []
     for system in summary.systems:
         latency = summary.timing.of(system.name).latency_ms or Latency()
@@ -290,7 +290,7 @@ def _price(summary: Summary, comparisons: Comparisons) -> str:
             parts.append(f"{tokens.input:,} tokens sent, {tokens.output or 0:,} received")
         if system.usd:
             parts.append(f"{fmt.significant(system.usd)} USD")
-        if parts and system.name in shown:
+        if parts and system.name in names:
             prices.append(f"{printable(system.name)}: {', '.join(parts)}")
     return "; ".join(prices)
 
