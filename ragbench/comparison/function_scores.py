@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragbench.errors import OptionError
-from ragbench.registry import declared_options, source_print
+from ragbench.registry import default_options, source_print
 from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import plain_measure, spec_of
 from ragbench.score.retrieval.notation import Measure, parse_measure
@@ -83,7 +83,6 @@ def _own_name(name: str) -> str:
 
 def _metric(name: str, declaration: Declaration) -> Metric:
     """Return a metric with the options of its declaration at their defaults."""
-    declared = declared_options(declaration.function)
-    options = {option.name: option.default for option in declared.values()}
+    options = default_options(declaration.function)
     part = declaration.parts[0] if declaration.parts else ""
     return Metric(name, name, part, options, {}, declaration)

@@ -44,7 +44,7 @@ from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
 from ragbench.records.score import Kind
-from ragbench.registry import Family, declared_options, looking_in
+from ragbench.registry import Family, declared_options, default_options, looking_in
 from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
 from ragbench.types.lookups import omit_none, select_keys
 
@@ -484,7 +484,7 @@ class TreeCheck:
         if entry is None or entry.node.value is None:
             name = next(iter(EXECUTORS.table))
             cls = EXECUTORS.load(name)
-            options = {option.name: option.default for option in declared_options(cls).values()}
+            options = default_options(cls)
             # the resolved config names every component of a run
             self.context.fill(self.tree, "executor", {"type": name})
             return schema.Component(name="executor", type=name, cls=cls, options=options)

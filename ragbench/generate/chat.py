@@ -20,6 +20,7 @@ from ragbench.llm import server
 from ragbench.registry import Option, OptionSet, nearest, quote
 from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Document, Prediction, Query, Turn
+from ragbench.types.lookups import all_are
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -124,7 +125,7 @@ def _parts(text: str, path: Path) -> tuple[str, str]:
     except YamlError as error:
         problem = f"no YAML: {error.problem}"
         raise DataError(problem, file=path, line=error.line, allowed=_ALLOWED_FILE) from None
-    is_text = isinstance(content, dict) and all(isinstance(t, str) for t in content.values())
+    is_text = isinstance(content, dict) and all_are(content.values(), str)
     if not (is_text and "user" in content and content.keys() <= _KEYS):
         raise DataError(f"no prompt: found {quote(content)}", file=path, allowed=_ALLOWED_FILE)
     return content.get("system", ""), content["user"]

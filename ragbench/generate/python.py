@@ -21,6 +21,7 @@ from ragbench.generate.llama_index import LlamaIndexApp
 from ragbench.registry import OwnComponent, adapt, has_method, quote
 from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
+from ragbench.types.lookups import all_are, is_list_of
 from ragbench.types.records import read_count
 
 # A user's generator has one of these methods.
@@ -176,7 +177,7 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
 
 def _whole(answer: Any) -> Any:
     """Return the text of an answer that came in pieces of text; any other answer as it is."""
-    if isinstance(answer, list) and answer and all(isinstance(piece, str) for piece in answer):
+    if answer and is_list_of(answer, str):
         return "".join(answer)
     return answer
 
@@ -210,7 +211,7 @@ def read_answer(answer: Any) -> Prediction:
     if not isinstance(prediction, Prediction) or not isinstance(prediction.answer, str):
         raise AdapterError(f"found {quote(answer)} instead of an answer, allowed: {_SHAPES}")
     queries, usage, ms = prediction.queries, prediction.usage, prediction.latency_ms
-    is_list = isinstance(queries, (list, tuple)) and all(isinstance(q, str) for q in queries)
+    is_list = isinstance(queries, (list, tuple)) and all_are(queries, str)
     # bool is a subclass of int, and NaN fails the comparison.
     is_number = isinstance(ms, (int, float)) and not isinstance(ms, bool) and 0 <= ms < math.inf
     for part, value, is_right, allowed in (

@@ -43,6 +43,7 @@ from ragbench.registry.options import (
     checked as checked,
     dataclass_transform as dataclass_transform,
     declared_options as declared_options,
+    default_options as default_options,
     describe_allowed as describe_allowed,
     options_of as options_of,
 )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.registry.family import nearest
-from ragbench.types.lookups import select_in_order
+from ragbench.types.lookups import all_are, select_in_order
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform as dataclass_transform
@@ -207,6 +207,17 @@ def declared_options(component: Any) -> dict[str, DeclaredOption]:
     """
     is_cacheable = inspect.isclass(component) or inspect.isfunction(component)
     return {**_declared(component)} if is_cacheable else _read_options(component)
+
+
+def default_options(component: Any) -> dict[str, Any]:
+    """Return the default of each option of a class or function, by name; `REQUIRED` if it has none.
+
+    Raises the errors of `declared_options`.
+    """
+    defaults = {}
+    for name, option in declared_options(component).items():
+        defaults[name] = option.default
+    return defaults
 
 
 class Configured:
@@ -509,7 +520,7 @@ def _has_type(kind: Any, annotation: Any, value: Any) -> bool:
     if kind in _LISTS:  # YAML has one type of list for all of these
         return isinstance(value, (list, tuple, kind))
     if isinstance(value, Mapping) and arguments[:1] == (str,):
-        return isinstance(value, kind) and all(isinstance(key, str) for key in value)
+        return isinstance(value, kind) and all_are(value, str)
     # a type variable and the like is checked by the component
     return kind is Any or not inspect.isclass(kind) or isinstance(value, kind)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from ragbench.errors import OptionError
 from ragbench.registry import DeclaredOption, declared_options, nearest
 from ragbench.secrets import MASK, is_secret_option
+from ragbench.types.lookups import all_are
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,8 +37,7 @@ def check_range(owner: str, ends: Any) -> None:
         OptionError: It is no pair of numbers, or the first is not below the second.
     """
     is_pair = isinstance(ends, (tuple, list)) and len(ends) == 2
-    is_pair = is_pair and all(isinstance(end, (int, float)) for end in ends)
-    if not is_pair or not ends[0] < ends[1]:
+    if not is_pair or not all_are(ends, (int, float)) or not ends[0] < ends[1]:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
 
 

@@ -12,6 +12,7 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, overload
 
 from ragbench.errors import MissingExtra, OptionError
+from ragbench.types.lookups import all_are
 from ragbench.types.scores import Cause, Verdict
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _answers_of(verdicts: object) -> Sequence[Mapping[str, Scored]]:
         return [verdicts]
     if isinstance(verdicts, Iterable) and not isinstance(verdicts, str):
         answers = [*verdicts]
-        if all(isinstance(answer, Mapping) for answer in answers):
+        if all_are(answers, Mapping):
             return answers
     raise OptionError("to_otel", "verdicts", verdicts, _ALLOWED)
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, TypeGuard
 from ragbench.json_yaml import load_json
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import MayHoldSecrets, Prose, Record, optional
+from ragbench.types.lookups import all_are
 from ragbench.types.reasoning import Reasoning, split_reasoning
 from ragbench.types.tables import PARTS
 
@@ -473,7 +474,7 @@ class _ConversationReader:
                 raise self._fail(f"{place}: arguments are no JSON: {error}", allowed) from error
         if value is None:
             return {}
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        if not isinstance(value, Mapping) or not all_are(value, str):
             raise self._fail(f"{place}: arguments are {_kind(value)}", allowed)
         return _without_nulls(value)
 

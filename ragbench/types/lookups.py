@@ -1,9 +1,9 @@
-"""Look-ups by name, id or position, and parts of mappings."""
+"""Look-ups by name, id or position, parts of mappings, and the types of elements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -69,6 +69,16 @@ def omit_empty(mapping: Mapping[_Key, _Value]) -> dict[_Key, _Value]:
 def omit_none(mapping: Mapping[_Key, _Value | None]) -> dict[_Key, _Value]:
     """Return the entries whose value is not None."""
     return {key: value for key, value in mapping.items() if value is not None}
+
+
+def all_are(values: Iterable[object], kinds: type | tuple[type, ...]) -> bool:
+    """Return True if all values have one of the types; True without values."""
+    return all(isinstance(value, kinds) for value in values)
+
+
+def is_list_of(value: object, kind: type) -> TypeGuard[list[Any]]:
+    """Return True for a list whose elements all have a type; True for an empty list."""
+    return isinstance(value, list) and all_are(value, kind)
 
 
 def find_key(mapping: Container[object], keys: Iterable[_Key]) -> _Key | None:

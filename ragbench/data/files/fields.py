@@ -15,7 +15,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Document, ToolCall, Turn, conversation
 from ragbench.types.conversation import Fail
 from ragbench.types.ids import id_text
-from ragbench.types.lookups import index_by_id
+from ragbench.types.lookups import all_are, index_by_id
 from ragbench.types.reasoning import Reasoning
 
 _FIELDS = frozenset({"id", "text", "title", "metadata"})
@@ -150,7 +150,7 @@ def _printed_items(entry: Entry, column: str, text: str) -> Any:
     if isinstance(items, dict):
         # as SQuAD has it; another object is a text, such as a gold answer in JSON
         return items if isinstance(items.get("text"), (list, str)) else text
-    is_known = all(isinstance(item, (str, dict)) for item in items)
+    is_known = all_are(items, (str, dict))
     return items if is_strict or is_known else text
 
 

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from ragbench.data.files.rows import parse_json
+from ragbench.types.lookups import is_list_of
 
 # A call around the printed items, as in `np.int64(7)`, `array([1, 2])` and `frozenset({'a'})`.
 _CALLS = (
@@ -136,8 +137,7 @@ def _read_python(text: str) -> Any:
     for token in tokens:
         if token.type == tokenize.STRING:
             texts.append(token.string)
-    is_list = isinstance(items, list) and all(isinstance(item, str) for item in items)
-    if is_list and len(texts) > len(items):
+    if is_list_of(items, str) and len(texts) > len(items):
         return [ast.literal_eval(text) for text in texts]
     return items
 

@@ -25,6 +25,7 @@ from ragbench.records.codec import from_json, kind
 from ragbench.registry import nearest
 from ragbench.types.ids import id_text
 from ragbench.types.json_fields import Record
+from ragbench.types.lookups import is_list_of
 
 R = TypeVar("R", bound=Record)
 
@@ -457,7 +458,7 @@ def _only_list(values: dict[str, Any]) -> Any:
     """Return the value of an object that is a list of objects, if only one is; else the object."""
     lists = []
     for value in values.values():
-        if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        if value and is_list_of(value, dict):
             lists.append(value)
     return lists[0] if len(lists) == 1 else values
 

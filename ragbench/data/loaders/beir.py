@@ -31,7 +31,7 @@ from ragbench.errors import DataError
 from ragbench.registry import Option, nearest, quote
 from ragbench.types import Collection, Query
 from ragbench.types.documents import record_ids
-from ragbench.types.lookups import omit_empty, select_keys
+from ragbench.types.lookups import is_list_of, omit_empty, select_keys
 
 _TEST = "test"
 # Folders of the judgements, of BEIR and of mteb
@@ -217,7 +217,7 @@ def read_answers(path: Path, query_ids: Sequence[str]) -> dict[str, list[str]]:
         check_unique(query_id, "query_id", entry, entries)
         value = entry.field("answers")
         texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        if not is_list_of(texts, str):
             raise entry.error(f"'answers' is {quote(value)}", allowed="a list of texts")
         answers[query_id] = texts
     names = set(query_ids)

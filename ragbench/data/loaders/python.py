@@ -34,7 +34,7 @@ from ragbench.registry import PYTHON, adapt, nearest, quote
 from ragbench.types import Collection, Document, Qrels, Query, ToolCall
 from ragbench.types.checks import text_keys
 from ragbench.types.conversation import read_tool_calls, read_turns, turn_without_reasoning
-from ragbench.types.lookups import index_by_id
+from ragbench.types.lookups import all_are, index_by_id
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 from ragbench.types.tables import is_frame, is_table, rows_of
@@ -288,7 +288,7 @@ def _qrels(value: Any, owner: str) -> Qrels:
     """Return qrels from `{query: {document: grade}}`; raise `DataError` for another form."""
     if isinstance(value, Qrels):
         return value
-    if not isinstance(value, Mapping) or not all(isinstance(d, Mapping) for d in value.values()):
+    if not isinstance(value, Mapping) or not all_are(value.values(), Mapping):
         allowed = "{query id: {document id: grade}}"
         raise DataError("'qrels' is no mapping of mappings", file=owner, allowed=allowed)
     return Qrels.from_dict(value)
@@ -316,7 +316,7 @@ def _answers(value: Any, owner: str) -> dict[str, list[str]]:
     answers = {}
     for query, gold in text_keys(value, f"{owner}: answers").items():
         texts = [gold] if isinstance(gold, str) else gold
-        if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        if not isinstance(texts, Sequence) or not all_are(texts, str):
             place = f"answers[{query!r}]"
             raise DataError(f"found {gold!r:.80}", file=owner, record=place, allowed="texts")
         if texts:

@@ -31,7 +31,7 @@ from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 from ragbench.types.conversation import turn_without_reasoning
 from ragbench.types.display import list_counts
-from ragbench.types.lookups import index_by_id, omit_none
+from ragbench.types.lookups import index_by_id, is_list_of, omit_none
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 
@@ -249,7 +249,7 @@ class TraceSet:
             return False
         passages = documents_in(span.output)
         # plain texts may be anything, such as answers
-        return bool(passages) and all(isinstance(passage, Mapping) for passage in passages or ())
+        return bool(passages) and is_list_of(passages, Mapping)
 
 
 def _counts(label: str, counts: Counter[str]) -> list[str]:

@@ -33,6 +33,7 @@ from ragbench.data.traces.spans import (
 from ragbench.json_yaml import load_yaml
 from ragbench.registry import quote
 from ragbench.types import Usage
+from ragbench.types.lookups import is_list_of
 
 # Part of a span -> the paths at which it may lie.
 Paths = Mapping[str, Sequence[str]]
@@ -161,7 +162,7 @@ def read_otlp(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
 def _objects(entry: Entry, value: Json) -> list[Tree]:
     """Return a list of objects of an export; [] for null, a `DataError` for anything else."""
     items = [] if value is None else value
-    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+    if not is_list_of(items, Mapping):
         raise entry.error(f"found {quote(value)}", allowed="a list of objects, as OTLP exports it")
     return items
 
@@ -209,7 +210,7 @@ def read_mlflow(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
         values = {**entry.values, **to_mapping(entry.values.get("trace"))}
         info = to_mapping(values.get("info")) or values
         spans = parse(pick(to_mapping(values.get("data")) or values, "spans"))
-        if not isinstance(spans, list) or not all(isinstance(span, Mapping) for span in spans):
+        if not is_list_of(spans, Mapping):
             raise entry.error("no spans", allowed="a trace per row, as trace.to_json() writes it")
         metadata = to_mapping(pick(info, "trace_metadata", "request_metadata"))
         session = to_text(metadata.get("mlflow.trace.session"))
@@ -234,7 +235,7 @@ def read_langfuse(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
         if not isinstance(observations, list):
             yield _observation(entry, row)
             continue
-        if not all(isinstance(observation, Mapping) for observation in observations):
+        if not is_list_of(observations, Mapping):
             allowed = "traces with whole observations, or an export of observations"
             raise entry.error("observations are ids without content", allowed=allowed)
         trace = {"trace_id": row.get("id")}

@@ -12,6 +12,7 @@ from ragbench.data.files.rows import encode_spaces
 from ragbench.data.traces.spans import Json, Tree, parse, pick, to_mapping, to_text
 from ragbench.types import Document, Turn
 from ragbench.types.conversation import ROLES
+from ragbench.types.lookups import all_are
 
 # Keys of a question: first the sure ones, then those that count if there is no sure one.
 QUESTIONS = (
@@ -185,7 +186,7 @@ def documents_in(value: Json) -> list[Json] | None:
     """
     value = parse(value)
     if isinstance(value, list):
-        are_passages = all(isinstance(item, (str, Mapping)) for item in value)
+        are_passages = all_are(value, (str, Mapping))
         return value if are_passages and not any(map(_message, value)) else None
     if not isinstance(value, Mapping):
         return None

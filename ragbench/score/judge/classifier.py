@@ -31,7 +31,7 @@ from ragbench.score.judge.methods.templates import prompt_parts
 from ragbench.score.judge.methods.vote import Asking, ExampleOptions, Vote
 from ragbench.score.judge.model_judge import Jury, Method, ModelJudge
 from ragbench.score.judge.presets import Preset, load_presets
-from ragbench.score.judge.sentences import Pair, without_markers
+from ragbench.score.judge.sentences import Pair, claim_texts, without_markers
 from ragbench.score.judge.served_models import ClassificationEndpoint, RoutedModels
 from ragbench.score.judge.support import (
     Support,
@@ -358,7 +358,7 @@ class ServedClassifier(ModelJudge, Classifier):
         splitter = self.model if self._splitter is None else self._splitter.model
         answer = {"answer": vote.item.answer or ""}
         split = await split_claims(replace(vote, model=splitter), answer)
-        claims = [claim.text for claim in split["answer"]]
+        claims = claim_texts(split["answer"])
         supports = [await self._supports(vote, claim) for claim in claims]
         return claims_verdict(claims, supports)
 

@@ -13,6 +13,7 @@ from itertools import compress
 from typing import Literal
 
 from ragbench.score.judge.base import Rubric, not_applicable
+from ragbench.types.lookups import select_keys
 from ragbench.types.scores import Cause, JudgedClaim, Ruling, Verdict
 
 # Verdict of a passage on one claim; `supported_together`: only with the other passages so marked.
@@ -104,7 +105,7 @@ class Formula:
         for side in self.sides:
             words.update(side.split("_"))
         needs = {"answer": "answer", "passages": "contexts", "reference": "reference"}
-        return tuple(need for word, need in needs.items() if word in words)
+        return tuple(select_keys(needs, words).values())
 
 
 def _share(marks: Iterable[bool]) -> float | None:
@@ -163,13 +164,11 @@ def _citation_recall(grounding: Grounding) -> float | None:
 
 def _backed_by(row: Sequence[Cell], cited: frozenset[int]) -> bool:
     """Return True if one cited passage supports the claim, or all that do so together are cited."""
-    alone = set()
+    alone, joint = set[int](), set[int]()
     for number, cell in enumerate(row, start=1):
         if cell == "supported":
             alone.add(number)
-    joint = set()
-    for number, cell in enumerate(row, start=1):
-        if cell == "supported_together":
+        elif cell == "supported_together":
             joint.add(number)
     return bool(alone & cited or (joint and joint <= cited))
 

@@ -17,7 +17,7 @@ from ragbench.llm.usage import BudgetOptions, read_budget
 from ragbench.registry import check_values, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import JudgedItem, Rubric
+from ragbench.score.judge.base import JudgedItem, Rubric, rubric_names
 from ragbench.score.judge.items import Passage, Rows, RubricInputs, item_of, items_of
 from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.python import as_judge, judge_maker, name_of
@@ -187,7 +187,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         return make, (model, rubrics)
 
     def __repr__(self) -> str:
-        rubrics = ", ".join(rubric.name for rubric in self.rubrics)
+        rubrics = ", ".join(rubric_names(self.rubrics))
         # a judge without a model has its type as the name of its method
         kind = " ".join(dict.fromkeys([self.type, self.model]))
         return f"<Judge {kind}: {rubrics}>"

@@ -17,7 +17,7 @@ from ragbench.errors import RagbenchError
 from ragbench.executors.base import blocks_of
 from ragbench.registry import check_allowed
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, rubric_names
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.sentences import Pair
 from ragbench.score.judge.verdicts import failed_verdict
@@ -161,7 +161,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item of a block; all failed if the model raises an error."""
-        check_allowed(self._owner, "rubric", [rubric.name for rubric in rubrics], self.served or ())
+        check_allowed(self._owner, "rubric", rubric_names(rubrics), self.served or ())
         with self._lock:
             classifier = self._loaded()
             new = dict[Pair, None]()
@@ -182,7 +182,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
                 raise
             except Exception as error:  # noqa: BLE001 - one odd text must not end the others
                 failure = failed_verdict(error)
-                return [{rubric.name: failure for rubric in rubrics} for _ in items]
+                return [dict.fromkeys(rubric_names(rubrics), failure) for _ in items]
             judge = partial(self._verdict, self._values.__getitem__)
             verdicts = []
             for item in items:

@@ -19,6 +19,7 @@ from ragbench import registry
 from ragbench.errors import AdapterError, DataError
 from ragbench.score.judge.base import NEEDS, JudgedItem, Rubric, RubricJudge, judge_facts
 from ragbench.score.judge.grounding import best_verdict
+from ragbench.types.lookups import find_key
 from ragbench.types.scores import Verdict
 
 # Parameters that a plain function may have: parts of an item, one reference, item, rubric.
@@ -217,7 +218,7 @@ def rubric_of(function: Callable[..., object]) -> dict[str, object] | None:
     asks = {"other": "pair", "answer": "answer", "contexts": "context", "queries": "query"}
     return {
         "name": re.sub(r"[^A-Za-z0-9_.-]", "_", name_of(function).rpartition(":")[2]),
-        "asks": next((asks[need] for need in asks if need in needs), "answer"),
+        "asks": asks[find_key(needs, asks) or "answer"],
         "needs": needs,
         "scale": {1: "the function returns 0", 2: "the function returns 1"},
     }
@@ -246,14 +247,12 @@ def judge_maker(target: Any, name: str = "") -> Any:
         raise DataError(f"'{name}' is {registry.quote(target)}", allowed=allowed)
     open_ended = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     signature = inspect.signature(target)
-    parameters = []
+    parameters, required = [], set()
     for parameter in signature.parameters.values():
         if parameter.kind not in open_ended:
             parameters.append(parameter)
-    required = set()
-    for parameter in parameters:
-        if parameter.default is parameter.empty:
-            required.add(parameter.name)
+            if parameter.default is parameter.empty:
+                required.add(parameter.name)
     is_judge = not inspect.isclass(target) and not required.isdisjoint(INPUTS)
     if is_judge and inspect.iscoroutinefunction(target):
         raise DataError(f"'{name}' is an async function", allowed="a plain function")

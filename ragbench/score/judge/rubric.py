@@ -19,7 +19,7 @@ from ragbench.score.judge.base import NEEDS, JudgeFacts, Rubric, RubricJudge
 from ragbench.score.judge.grounding import FORMULAS
 from ragbench.score.judge.published import RAGAS, NuggetScore, SupportScore
 from ragbench.types.conversation import read_turns
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import all_are, index_by_name, is_list_of
 
 # Default rubrics: is the answer grounded, to the point, and correct?
 DEFAULT_RUBRICS = ("faithfulness", "answer_relevancy", "correctness")
@@ -296,7 +296,7 @@ _TWO_LEVELS = (("no", "yes"), ("fail", "pass"), ("false", "true"), ("0", "1"))
 
 def _two_levels(scale: Any) -> dict[str, str] | None:
     """Return key -> text of a scale of two named levels, lower first; None for another scale."""
-    if not isinstance(scale, dict) or not all(isinstance(text, str) for text in scale.values()):
+    if not isinstance(scale, dict) or not all_are(scale.values(), str):
         return None
     texts = {}
     for key, text in scale.items():
@@ -402,7 +402,7 @@ class _RubricReader:
     def _texts(self, key: str) -> tuple[str, ...]:
         """Return the texts of a key, in order; () if it is missing or empty."""
         value = self._keys.get(key, [])
-        if not _is_texts(value):
+        if not is_list_of(value, str):
             raise self.error(key, repr(value), "a list of texts")
         return tuple(value)
 
@@ -444,10 +444,11 @@ class _RubricReader:
             if key not in _EXAMPLE_KEYS:
                 allowed = ", ".join(_EXAMPLE_KEYS)
                 raise error(f" has '{key}'", allowed, nearest(key, _EXAMPLE_KEYS))
-            is_list = key in _LISTS
+            if key in _LISTS and not is_list_of(value, str):
+                raise error(f": {key} is {value!r}", "a list of texts")
             # turns are checked by `read_turns` below
-            if key != "turns" and not (_is_texts(value) if is_list else isinstance(value, str)):
-                raise error(f": {key} is {value!r}", "a list of texts" if is_list else "a text")
+            if key not in (*_LISTS, "turns") and not isinstance(value, str):
+                raise error(f": {key} is {value!r}", "a text")
         for key in (*judged, "reasoning"):
             if not example.get(key):
                 raise error(f" has no '{key}'", f"{key}, which an example shows to the model")
@@ -480,10 +481,6 @@ def _all_needs(
     if method == "nuggets":
         implied += ["question"] if "contexts" in needs else ["question", "reference"]
     return tuple(dict.fromkeys([*needs, *implied]))
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def end_words(*, lower_is_better: bool) -> dict[str, bool]:

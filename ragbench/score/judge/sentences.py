@@ -6,8 +6,8 @@ The first passage has number 1; `markers` has the forms of citations.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol
 
 from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem, Rubric
@@ -35,6 +35,16 @@ class CitedSentence(NamedTuple):
 
     text: str
     cited: tuple[int, ...] = ()
+
+
+class _HasText(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+def claim_texts(claims: Iterable[_HasText]) -> list[str]:
+    """Return the texts of claims, or of sentences that count as claims."""
+    return [claim.text for claim in claims]
 
 
 def cited_sentences(text: str, forms: CitationForms = "brackets") -> list[CitedSentence]:
@@ -184,6 +194,6 @@ def _ground(
         reference_answer=against("reference_answer", gold, answer),
         sentences=range(len(claims)),
         cited=[frozenset(claim.cited) for claim in claims],
-        claims=[claim.text for claim in claims],
-        reference_claims=[claim.text for claim in gold],
+        claims=claim_texts(claims),
+        reference_claims=claim_texts(gold),
     )

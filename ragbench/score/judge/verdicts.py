@@ -24,7 +24,14 @@ from ragbench.executors.base import Executor, Facts, LostItem, Task, blocks_of
 from ragbench.records.manifest import VerdictRow, form_id
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, both_orders, missing_verdict
+from ragbench.score.judge.base import (
+    JudgedItem,
+    Rubric,
+    RubricJudge,
+    both_orders,
+    missing_verdict,
+    rubric_names,
+)
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge, read_verdict
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered, mixture
@@ -152,7 +159,7 @@ def judge_on(
             if isinstance(result, LostItem):
                 # a text may crash a worker: its block fails, the run goes on
                 failure = failed_verdict(ChildProcessError(result.why))
-                result = {rubric.name: failure for rubric in rubrics}
+                result = dict.fromkeys(rubric_names(rubrics), failure)
             verdicts.append(result)
         yield verdicts
 
@@ -347,8 +354,11 @@ def _missing_or_ties(
     item: JudgedItem, rubrics: Sequence[Rubric], ties: Mapping[str, Verdict]
 ) -> dict[str, Verdict]:
     """Return rubric -> verdict on two equal answers, or on an item that lacks one."""
-    missing = {rubric.name: missing_verdict(item, rubric) for rubric in rubrics}
-    return {name: ties[name] if verdict is None else verdict for name, verdict in missing.items()}
+    verdicts = {}
+    for rubric in rubrics:
+        missing = missing_verdict(item, rubric)
+        verdicts[rubric.name] = ties[rubric.name] if missing is None else missing
+    return verdicts
 
 
 def same_answers(item: JudgedItem) -> bool:
@@ -620,5 +630,5 @@ def _signature_parts(judge: RubricJudge, rubric: Rubric, tally: _RubricTally) ->
         weighted = mixture(["no", "yes"])
     parts["weighted"] = weighted if rubric.method == "rating" else None
     # an option that the model refuses counts as not asked for; `weighted` covers log-probabilities
-    parts |= {name: None for name in refused if name in parts}
+    parts |= dict.fromkeys(refused & parts.keys())
     return {**parts, "in_words": True if "response_format" in refused else None}

@@ -291,9 +291,10 @@ class BERTScorer:
         best = base.BertScore(*map(max, zip(*pairs, strict=True)))
         if self._baseline is None:
             return best
-        return base.BertScore(
-            *((x - b) / (1 - b) for x, b in zip(best, self._baseline, strict=True))
-        )
+        rescaled = []
+        for score, baseline in zip(best, self._baseline, strict=True):
+            rescaled.append((score - baseline) / (1 - baseline))
+        return base.BertScore(*rescaled)
 
 
 def _choose(

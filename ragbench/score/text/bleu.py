@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from ragbench.registry import Option, declared_options
+from ragbench.registry import Option, default_options
 from ragbench.score.base import takes_options_of
 from ragbench.score.text import base
 from ragbench.score.text.corpus import CorpusScorer
@@ -228,7 +228,7 @@ def corpus_bleu(
         Papineni et al. (2002), BLEU. Efron and Tibshirani (1993), An Introduction to the
         Bootstrap, chapter 11, for the jackknife.
     """
-    options = {name: option.default for name, option in declared_options(bleu).items()} | options
+    options = default_options(bleu) | options
     order = options["max_order"]
     counted = _open_corpus(options).count(base.paired_rows(predictions, references))
     # without a prediction there are no statistics: zeros give a score of 0

@@ -123,15 +123,17 @@ class TextScorer:
         report: base.Advance = advance or (lambda n: None)
         columns: dict[base.Metric, ScoreColumn] = {}
         facts = _ItemFacts(
-            texts, self._print_of_gold, calls, answerable, questions, sources, judged
+            texts, gold, self._print_of_gold, calls, answerable, questions, sources, judged
         )
         for group, scorer in self._groups:
             print_of_gold, inputs = facts.inputs_of(group[0])
-            outcomes = list(inputs)
-            rows = [row for row in outcomes if not isinstance(row, Cause)]
-            causes = np.array(
-                [row if isinstance(row, Cause) else Cause.SCORED for row in outcomes], np.uint8
-            )
+            rows: list[base.Row] = []
+            causes = np.full(len(texts), Cause.SCORED, np.uint8)
+            for number, row in enumerate(inputs):
+                if isinstance(row, Cause):
+                    causes[number] = row
+                else:
+                    rows.append(row)
             signed = shared_signature(group[0], print_of_gold)
             if isinstance(scorer, base.WeighsReferences):
                 scorer.weigh(gold)
@@ -291,6 +293,7 @@ class _ItemFacts:
     """Items to score, with all that metrics read of them; None is not known."""
 
     texts: Sequence[tuple[str | None, Sequence[str]]]  # predictions with their references
+    gold: Sequence[Sequence[str]]  # the references alone
     print_of_gold: str  # fingerprint of the references
     calls: base.CallRows | None
     answerable: Sequence[bool | None] | None
@@ -318,8 +321,7 @@ class _ItemFacts:
             inputs = _call_inputs(predictions, self.calls, needs_gold=needs_gold)
             return calls_print(self.calls.expected), inputs
         if declaration.reads == "questions":
-            gold = [references for _, references in self.texts]
-            items = _asked_questions(gold, self.questions, self.answerable)
+            items = _asked_questions(self.gold, self.questions, self.answerable)
             return self.print_of_gold, _question_inputs(declaration.function, predictions, items)
         if declaration.reads == "citations" and self.sources is not None:
             relevant = fingerprint_unordered(sorted(s.relevant) for s in self.sources)

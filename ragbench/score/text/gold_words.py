@@ -81,11 +81,14 @@ class GoldAnswers:
         text, places = self._locate_words(passage)
         first = words.find(run)
         start, end = places[first].start, places[first + run.n_words - 1].end
-        pieces = _piece_places(text)
-        left_starts = [piece.start for piece in pieces if piece.end <= start]
-        right_ends = [piece.end for piece in pieces if piece.start >= end]
-        start, end = (left_starts or [start])[-1], (right_ends or [end])[0]
-        quoted = " ".join(text[start:end].split())
+        left, right = start, end
+        for piece in _piece_places(text):
+            if piece.end <= start:
+                left = piece.start
+            elif piece.start >= end:
+                right = piece.end
+                break
+        quoted = " ".join(text[left:right].split())
         return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
 
     def _locate_words(self, passage: str) -> tuple[str, list[_Place]]:
@@ -205,6 +208,7 @@ class GoldWords:
         # right answer need not repeat the other words of the sentence
         short = [answer for answer in self._gold if 0 < answer.content.size <= SHORT]
         self.is_short, self._by_words = bool(short), short or self._gold
+        self._sentences = [answer for answer in self._by_words if answer.is_sentence]
         self._whole = GoldAnswers(answers)
 
     @property
@@ -249,11 +253,10 @@ class GoldWords:
 
     def _find_sentence(self, passage: str) -> str:
         """Return a phrase on a gold sentence in other words, for one sentence of a passage."""
-        gold_sentences = [gold for gold in self._by_words if gold.is_sentence]
         # the content of a passage is known from its other uses
-        if not any(gold.is_said_in(content_of(passage)) for gold in gold_sentences):
+        if not any(gold.is_said_in(content_of(passage)) for gold in self._sentences):
             return ""
-        for gold, sentence in itertools.product(gold_sentences, sentences(passage)):
+        for gold, sentence in itertools.product(self._sentences, sentences(passage)):
             content = content_of(sentence)
             if gold.is_said_in(content):
                 n_shared = (gold.content & content).size
@@ -266,7 +269,7 @@ class GoldWords:
         It is `the gold answer stands`; with `least` 0.5, and without a short gold answer, `the gold
         answer, or 50% of its words, stands`. For a short sentence it is 67% of its words.
         """
-        if not self.is_short or any(gold.is_sentence for gold in self._by_words):
+        if not self.is_short or self._sentences:
             share = _SHORT_SHARE if self.is_short else least
             return f"the gold answer, or {share:.0%} of its words, stands"
         return "the gold answer stands"
@@ -371,13 +374,11 @@ class _GoldAnswer(NamedTuple):
         return any(self.words.is_equal(word) for word in _YES_OR_NO.values())
 
     def is_said_in(self, sentence: ContentTerms) -> bool:
-        """Return True if a sentence has two thirds of the content, and all its numbers.
-
-        One word or number needs another one of the whole gold answer with it.
-        """
+        """Return True if a sentence has two thirds of the content, and all its numbers."""
         shared = self.content & sentence
         if len(shared.numbers) < len(self.content.numbers):
             return False
+        # one word or number needs another one of the whole gold answer with it
         is_alone = self.content.size == 1 < self.all_content.size
         if is_alone and (self.all_content & sentence).size < 2:
             return False

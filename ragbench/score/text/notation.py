@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from ragbench.errors import OptionError
-from ragbench.registry import PYTHON, declared_options, nearest
+from ragbench.registry import PYTHON, declared_options, default_options, nearest
 from ragbench.score.base import read_options, split_options
 from ragbench.score.text import GROUPS, METRICS
 from ragbench.score.text.base import Metric, declaration_of, plain_metric
@@ -68,7 +68,7 @@ def _parse(name: str) -> Metric:
     declaration = declaration_of(function) or plain_metric(base, function)
     declared = declared_options(declaration.function)
     chosen = read_options(base, split_options(match["options"] or ""), declared)
-    options = {option.name: option.default for option in declared.values()} | chosen
+    options = default_options(declaration.function) | chosen
     parts = declaration.parts
     if part and part not in parts:
         allowed = ", ".join(f"{base}.{part_name}" for part_name in parts) or base

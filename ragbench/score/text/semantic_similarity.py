@@ -19,6 +19,7 @@ from ragbench.embed.sentence_transformers import (
 from ragbench.registry import Option
 from ragbench.score.base import takes_options_of
 from ragbench.score.text import base
+from ragbench.types.lookups import select_keys
 from ragbench.types.scores import Value
 
 _OWNER = "semantic_similarity"
@@ -28,9 +29,7 @@ class SemanticSimilarity:
     """Scorer of semantic similarity that loads its model once and encodes references once.
 
     `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a cosine for each
-    prediction: DataError if the lists differ in length or a reference is missing. The constructor
-    loads the model. It raises MissingExtra without the package sentence-transformers, OptionError
-    for an unknown model or device, and DataError if the hub cannot be reached.
+    prediction.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -73,9 +72,8 @@ class SemanticSimilarity:
     ) -> list[float]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        The result has a cosine per prediction. `advance` is called with the number of further
-        completed predictions. Empty references are left out; the cosine is 0 if the prediction, or
-        every reference, is empty.
+        The result has a cosine per prediction, as in `score_rows`. `advance` is called with the
+        number of further completed predictions.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -91,16 +89,18 @@ class SemanticSimilarity:
         the cosine is 0 if the prediction, or every reference, is empty. `advance` is called with
         the number of further completed rows.
         """
-        gold = {text for _, texts in rows for text in texts}
+        # in the order of the rows: the order decides the batches, and these the last digits
+        texts, gold = dict[str, None](), set[str]()
+        for prediction, references in rows:
+            texts |= dict.fromkeys([prediction, *references])
+            gold.update(references)
         with self._lock:
-            # in the order of the rows: the order decides the batches, and these the last digits
-            texts = dict.fromkeys(text for row in rows for text in (row[0], *row[1]))
             new = [text for text in texts if text.strip() and text not in self._gold]
             report = _in_rows(advance, len(new), len(rows))
             encoded = self._embedder.encode(new, prompt=self._prompt, advance=report)
             vectors = {**self._gold, **dict(zip(new, encoded, strict=True))}
             # only references are cached: they return with the next system, predictions do not
-            self._gold.update((text, vectors[text]) for text in gold if text in vectors)
+            self._gold |= select_keys(vectors, gold)
         # without encoding there was no report that the rows are completed
         if not new:
             report(1)

@@ -78,16 +78,19 @@ class EncodedTexts:
     def _plan(self, rows: Sequence[Row], tokens: Mapping[str, TextTokens]) -> Iterator[list[int]]:
         """Yield blocks of row positions, longest references first, of some batches of tokens."""
 
+        def count(texts: Sequence[str]) -> int:
+            return sum(len(tokens[text]) for text in texts)
+
         def key(position: int) -> tuple[int, tuple[str, ...]]:
             gold = tuple(rows[position][1])
             # rows with equal references become neighbours, so that these are encoded once
-            return -sum(len(tokens[text]) for text in gold), gold
+            return -count(gold), gold
 
         block: list[int] = []
         n_tokens = 0
         for position in sorted(range(len(rows)), key=key):
             block.append(position)
-            n_tokens += sum(len(tokens[text]) for text in _texts(rows[position]))
+            n_tokens += count(_texts(rows[position]))
             if n_tokens >= self._encoder.block_tokens:
                 yield block
                 block, n_tokens = [], 0

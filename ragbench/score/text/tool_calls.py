@@ -88,7 +88,7 @@ def tool_call_accuracy(
     if order == "any":
         actual, gold = sorted(actual, key=_sort_key), sorted(gold, key=_sort_key)
     # ragas gives no credit for arguments if the sequence of tools differs
-    if [call.name for call in actual] != [call.name for call in gold]:
+    if _names(actual) != _names(gold):
         return 0.0
     if not gold:
         return 1.0
@@ -138,8 +138,8 @@ def tool_call_f1(
     References:
         ragas, Tool Call F1.
     """
-    actual = {_identity(call, arguments) for call in _read(calls, "calls")}
-    gold = {_identity(call, arguments) for call in _read(expected, "expected")}
+    actual = _identities(_read(calls, "calls"), arguments)
+    gold = _identities(_read(expected, "expected"), arguments)
     if not actual and not gold:
         return CallScores(1.0, 1.0, 1.0)
     both = len(actual & gold)
@@ -249,7 +249,8 @@ def tool_call_count(
     References:
         Chen et al. (2025), BrowseComp-Plus: search calls per answer.
     """
-    return float(sum(tool in ("", call.name) for call in _read(calls, "calls")))
+    names = _names(_read(calls, "calls"))
+    return float(names.count(tool) if tool else len(names))
 
 
 _Value = Callable[[ToolCall, ToolCall], float]
@@ -289,12 +290,19 @@ def _read(calls: Calls, name: str) -> list[ToolCall]:
     return list(read_tool_calls(calls, fail))
 
 
-def _identity(call: ToolCall, arguments: str) -> tuple[str, str]:
-    """Return name and arguments of a call, as far as they are compared."""
-    if arguments == "ignore":
-        return call.name, ""
-    compared = call.arguments if arguments == "exact" else sorted(call.arguments)
-    return call.name, _canonical(compared)
+def _names(calls: Sequence[ToolCall]) -> list[str]:
+    return [call.name for call in calls]
+
+
+def _identities(calls: Sequence[ToolCall], arguments: str) -> set[tuple[str, str]]:
+    """Return (name, arguments) of the calls, as far as they are compared."""
+    identities = set()
+    for call in calls:
+        compared: Json = {}
+        if arguments != "ignore":
+            compared = call.arguments if arguments == "exact" else sorted(call.arguments)
+        identities.add((call.name, _canonical(compared)))
+    return identities
 
 
 def _canonical(value: Json) -> str:
@@ -318,8 +326,10 @@ def _same(one: Json, other: Json) -> bool:
 
 def _sort_key(call: ToolCall) -> tuple[str, ...]:
     # as texts, since JSON values of two types cannot be compared
-    pairs = [part for name in sorted(call.arguments) for part in (name, str(call.arguments[name]))]
-    return (call.name, *pairs)
+    key = [call.name]
+    for name in sorted(call.arguments):
+        key += [name, str(call.arguments[name])]
+    return tuple(key)
 
 
 def _share_of_gold(gold: Entries, called: Entries) -> float:

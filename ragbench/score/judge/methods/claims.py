@@ -6,19 +6,21 @@ Passages are read together, as many as fit into a prompt, or one by one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ragbench.score.judge import grounding
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.methods.vote import MOST_TEXTS, PromptOf, Vote, numbered_texts
-from ragbench.score.judge.sentences import cited_sentences
+from ragbench.score.judge.sentences import cited_sentences, claim_texts
 from ragbench.types.scores import Ruling, Verdict
 
 _ANSWER = "answer"
 _PASSAGES = "passages"
+_Value = TypeVar("_Value")
+
 _BYTES_A_TOKEN = 3  # bytes of UTF-8: English has more a token, Chinese about as many
 _PER_PASSAGE = 16  # tokens of the tags around a passage
 
@@ -91,16 +93,11 @@ async def check_claims(vote: Vote) -> Verdict:
     for side in grounding.FORMULAS[vote.rubric.formula or ""].sides:
         sides.append(side.split("_"))
     texts = _texts(vote.item)
-    kinds = {kind for kind, _ in sides}
-    claims = await split_claims(
-        vote, {k: text for k, text in texts.items() if k.split()[0] in kinds}
-    )
+    claims = await split_claims(vote, _of_kinds(texts, {kind for kind, _ in sides}))
     checks = list[_Check]()
     for kind, against in sides:
-        for name in claims:
-            if name.split()[0] == kind:
-                of_text = [claim.text for claim in claims[name]]
-                checks += _checks(vote, name, of_text, against, texts)
+        for name, of_text in _of_kinds(claims, {kind}).items():
+            checks += _checks(vote, name, claim_texts(of_text), against, texts)
     entries = await vote.ask_each([(check.prompt_of, check.claims) for check in checks])
     findings: dict[tuple[str, str], list[list[_Finding]]] = {}
     for check, values in zip(checks, entries, strict=True):
@@ -108,16 +105,21 @@ async def check_claims(vote: Vote) -> Verdict:
         rows = findings.setdefault(key, [[] for _ in claims[check.claimant]])
         for n, value in enumerate(values, start=check.start):
             rows[n].append(_finding(check, value))
-    references = []
-    for name in texts:
-        if name.startswith("reference"):
-            references.append(name)
     # without a reference in the formula, several references would repeat one score
     compares = any("reference" in side for side in sides)
     verdicts = []
-    for reference in references if compares else [""]:
+    for reference in _of_kinds(texts, {"reference"}) if compares else [""]:
         verdicts.append(_verdict(vote, claims, findings, reference))
     return grounding.best_verdict(vote.rubric, verdicts)
+
+
+def _of_kinds(named: Mapping[str, _Value], kinds: Set[str]) -> dict[str, _Value]:
+    """Return the entries whose name has one of the kinds: `answer`, `reference` or `passage`."""
+    entries = {}
+    for name, value in named.items():
+        if name.split()[0] in kinds:
+            entries[name] = value
+    return entries
 
 
 def _texts(item: JudgedItem) -> _Texts:
@@ -156,11 +158,8 @@ def _checks(
     vote: Vote, claimant: str, claims: Sequence[str], against: str, texts: _Texts
 ) -> Iterator[_Check]:
     """Yield the checks of the claims of the text named `claimant`; nothing is sent."""
-    prompts, kind = vote.prompts, "passage" if against == _PASSAGES else against
-    sources = {}
-    for name, text in texts.items():
-        if name.split()[0] == kind:
-            sources[name] = text
+    prompts = vote.prompts
+    sources = _of_kinds(texts, {"passage" if against == _PASSAGES else against})
     for start in range(0, len(claims), MOST_TEXTS):
         part = claims[start : start + MOST_TEXTS]
         if against == _PASSAGES and vote.asking.passages == "together":
@@ -193,7 +192,11 @@ def _windows(passages: _Texts, room: int) -> list[tuple[str, ...]]:
             used = 0
         windows[-1].append(name)
         used += tokens
-    return [tuple(names) for names in windows if any(passages[name].strip() for name in names)]
+    with_text = []
+    for names in windows:
+        if any(passages[name].strip() for name in names):
+            with_text.append(tuple(names))
+    return with_text
 
 
 def _finding(check: _Check, value: Mapping[str, Any]) -> _Finding:
@@ -220,8 +223,8 @@ def _verdict(vote: Vote, claims: _Claims, findings: _Findings, reference: str) -
         reference_answer=_rulings(gold, findings.get((reference, _ANSWER), ())),
         sentences=[claim.sentence for claim in answer],
         cited=[claim.cited for claim in answer],
-        claims=[claim.text for claim in answer],
-        reference_claims=[claim.text for claim in gold],
+        claims=claim_texts(answer),
+        reference_claims=claim_texts(gold),
     )
     lines: list[str] = []
     for name in (_ANSWER, reference):

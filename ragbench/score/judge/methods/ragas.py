@@ -1,12 +1,12 @@
 """Method `ragas`: metrics of ragas that share their names with rubrics, by the formulas of ragas.
 
-The prompts are those of ragbench. Replies have the keys of replies to ragas, so that equal replies
-give equal scores.
+The prompts are those of ragbench; equal replies give the scores of ragas.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import compress, count
 
@@ -48,15 +48,17 @@ async def apply_ragas(vote: Vote) -> Verdict:
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
     """Return the mean cosine of the question with three questions that are made of the answer."""
     prompt = ragas_prompt("question", [("answer", vote.item.answer or "")])
-    replies = [reply.value for reply in await vote.ask_again(prompt, _QUESTIONS)]
-    # an empty question has no embedding
-    replies = [reply for reply in replies if reply["question"].strip()]
-    questions = [str(reply["question"]) for reply in replies]
+    questions, are_noncommittal = [], []
+    for value in await vote.ask_again(prompt, _QUESTIONS):
+        # an empty question has no embedding
+        if value["question"].strip():
+            questions.append(str(value["question"]))
+            are_noncommittal.append(bool(value["noncommittal"]))
     cosines = await _cosines(vote, vote.item.question or "", questions)
-    score = published.ragas_relevancy(cosines, [bool(reply["noncommittal"]) for reply in replies])
+    score = published.ragas_relevancy(cosines, are_noncommittal)
     lines = []
-    for cosine, reply, text in zip(cosines, replies, questions, strict=True):
-        remark = " (noncommittal)" if reply["noncommittal"] else ""
+    for cosine, is_noncommittal, text in zip(cosines, are_noncommittal, questions, strict=True):
+        remark = " (noncommittal)" if is_noncommittal else ""
         lines.append(f"cosine {cosine:.3f}{remark}: {text}")
     return Verdict(score, reasoning="\n".join(lines) or "no question was made of the answer")
 
@@ -77,12 +79,11 @@ async def _context_precision(vote: Vote, reference: str) -> Verdict:
     prompts = []
     for passage in vote.item.contexts or []:
         prompts.append(ragas_prompt("usefulness", [*around, ("passage", passage)]))
-    values = [reply.value for reply in await vote.ask_all(prompts)]
-    lines = []
-    for n, value in enumerate(values, start=1):
+    lines, are_useful = [], []
+    for n, value in enumerate(await vote.ask_values(prompts), start=1):
         lines.append(f"passage {n}: {_mark(value, 'verdict')}")
-    score = published.ragas_precision([bool(value["verdict"]) for value in values])
-    return Verdict(score, reasoning="\n".join(lines))
+        are_useful.append(bool(value["verdict"]))
+    return Verdict(published.ragas_precision(are_useful), reasoning="\n".join(lines))
 
 
 async def _context_recall(vote: Vote, reference: str) -> Verdict:
@@ -103,13 +104,13 @@ async def _correctness(vote: Vote, reference: str) -> Verdict:
     if statements and gold:
         texts = numbered("answer", statements) + numbered("reference", gold)
         entries = (await vote.ask(ragas_prompt("classification", _question(vote) + texts))).value
-    lines = []
+    lines, counts = [], Counter[str]()
     for key in ("TP", "FP", "FN"):
         for entry in entries[key]:
             lines.append(f"{key}: {entry['statement']} ({entry['reason']})")
+            counts[key] += 1
     (cosine,) = await _cosines(vote, reference, [answer])
-    tp, fp, fn = (len(entries[key]) for key in ("TP", "FP", "FN"))
-    score = published.ragas_correctness(tp, fp, fn, cosine)
+    score = published.ragas_correctness(counts["TP"], counts["FP"], counts["FN"], cosine)
     return Verdict(score, reasoning="\n".join([*lines, f"cosine {cosine:.3f}"]))
 
 
@@ -171,11 +172,14 @@ async def _matrix(
     vote: Vote, statements: Sequence[str], sources: Sequence[str]
 ) -> list[list[bool]]:
     """Return True per statement (row) and source (column) if the source implies the statement."""
-    replies = await vote.ask_all([_inference(statements, source) for source in sources])
-    columns = []
-    for reply in replies:
-        columns.append([bool(entry["verdict"]) for entry in reply.value["statements"]])
-    return [[n < len(column) and column[n] for column in columns] for n in range(len(statements))]
+    values = await vote.ask_values([_inference(statements, source) for source in sources])
+    rows: list[list[bool]] = [[] for _ in statements]
+    for value in values:
+        entries = value["statements"]
+        for n, row in enumerate(rows):
+            # a reply may have fewer entries than there are statements
+            row.append(n < len(entries) and bool(entries[n]["verdict"]))
+    return rows
 
 
 def _share(entries: Sequence[_Entry], key: str) -> Verdict:

@@ -126,7 +126,7 @@ async def compare_pair(vote: Vote) -> Verdict:
         Zheng et al. (2023), Judging LLM-as-a-Judge with MT-Bench and Chatbot Arena.
     """
     prompts = [vote.prompts.pairwise(swapped=swapped) for swapped in (False, True)]
-    first, second = [reply.value for reply in await vote.ask_all(prompts)]
+    first, second = await vote.ask_values(prompts)
     scores = (_SCORES[first["outcome"]], 1 - _SCORES[second["outcome"]])
     reasons = [f"{value['outcome']}: {value['reasoning']}" for value in (first, second)]
     return both_orders(vote.rubric, scores, reasons)

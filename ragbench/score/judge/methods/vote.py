@@ -186,6 +186,10 @@ class Vote:
         """
         return await self._replies([self._task(prompt, top_logprobs) for prompt in prompts])
 
+    async def ask_values(self, prompts: Sequence[JudgePrompt]) -> list[Any]:
+        """Return the parsed replies to several concurrent prompts, in order; see `ask_all`."""
+        return [reply.value for reply in await self.ask_all(prompts)]
+
     async def ask_each(self, jobs: Sequence[tuple[PromptOf, Sequence[str]]]) -> list[list[Any]]:
         """Return per job the entries of the replies on its texts, in order.
 
@@ -229,15 +233,18 @@ class Vote:
         first = await self._ask_part(prompt_of, texts[:middle])
         return first + await self._ask_part(prompt_of, texts[middle:])
 
-    async def ask_again(self, prompt: JudgePrompt, times: int) -> list[llm.StructuredReply]:
-        """Return `times` independent replies to one prompt, in the order of their numbers.
+    async def ask_again(self, prompt: JudgePrompt, times: int) -> list[Any]:
+        """Return `times` independent parsed replies to one prompt, in the order of their numbers.
 
         The prompt is sent each time, with a sample number of its own, which is part of the key of a
         stored reply. Raises CallFailure if a request failed, RagbenchError if the user has to act.
         """
         # copies share the lists of replies and prompts with this vote
-        votes = [replace(self, sample=self.sample * times + n, tasks={}) for n in range(times)]
-        return await self._replies([vote._task(prompt, 0) for vote in votes])
+        tasks = []
+        for n in range(times):
+            vote = replace(self, sample=self.sample * times + n, tasks={})
+            tasks.append(vote._task(prompt, 0))
+        return [reply.value for reply in await self._replies(tasks)]
 
     def _task(
         self, prompt: JudgePrompt, top_logprobs: int, *, repeats_cut: bool = True
