@@ -13,6 +13,7 @@ from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.base import Generator
 from ragbench.registry import Option, OptionSet, quote
 from ragbench.types import Document, Prediction, Usage
+from ragbench.types.lookups import map_values
 from ragbench.types.records import read_count
 
 # Options whose paths match one value per passage.
@@ -61,7 +62,7 @@ class HttpService:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
         if self._stream:
             self._answer = _in_events(self._answer)
-            self._paths = {option: _in_events(path) for option, path in self._paths.items()}
+            self._paths = map_values(_in_events, self._paths)
         self._body = chosen.body or body
         templates.check_template(self._body, places, "http", "body")
 

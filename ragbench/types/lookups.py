@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+_Result = TypeVar("_Result")
 
 
 class _HasName(Protocol):
@@ -79,6 +80,26 @@ def all_are(values: Iterable[object], kinds: type | tuple[type, ...]) -> bool:
 def is_list_of(value: object, kind: type) -> TypeGuard[list[Any]]:
     """Return True for a list whose elements all have a type; True for an empty list."""
     return isinstance(value, list) and all_are(value, kind)
+
+
+def map_values(
+    function: Callable[[_Value], _Result], mapping: Mapping[_Key, _Value]
+) -> dict[_Key, _Result]:
+    """Return the result of a function for each value, by the key of the value."""
+    return {key: function(value) for key, value in mapping.items()}
+
+
+def attributes_of(record: object, names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes of an object by their names, in the order of `names`."""
+    return {name: getattr(record, name) for name in names}
+
+
+def pick(mapping: Mapping[str, Any], *keys: str) -> Any:
+    """Return the value of the first of `keys` whose value is not None; None if all lack one."""
+    for key in keys:
+        if mapping.get(key) is not None:
+            return mapping[key]
+    return None
 
 
 def find_key(mapping: Container[object], keys: Iterable[_Key]) -> _Key | None:

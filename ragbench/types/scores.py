@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Literal, cast
 
 from ragbench.types.json_fields import Prose, Record, optional
+from ragbench.types.lookups import attributes_of
 from ragbench.types.records import Usage
 from ragbench.types.tables import html_table, number
 
@@ -334,11 +335,11 @@ class Verdict(VerdictFacts, kw_only=False, eq=False):
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready mapping of all fields but `prompts`; a missing score is null."""
         # `asdict` would copy all values deeply, which takes longer than judging by overlap.
-        values = _mapping(self, _VERDICT)
+        values = attributes_of(self, _VERDICT)
         for name in _LISTS:
             values[name] = list(values[name])
-        values["claims"] = [_mapping(claim, _CLAIM) for claim in self.claims]
-        values["usage"] = _mapping(self.usage, _USAGE)
+        values["claims"] = [attributes_of(claim, _CLAIM) for claim in self.claims]
+        values["usage"] = attributes_of(self.usage, _USAGE)
         return values
 
     def __float__(self) -> float:
@@ -388,7 +389,3 @@ _VERDICT = tuple(name for name in Verdict.__struct_fields__ if name != "prompts"
 _CLAIM = JudgedClaim.__struct_fields__
 _USAGE = Usage.__struct_fields__
 _LISTS = ("samples", "plain_samples", "orders", "left_out")
-
-
-def _mapping(record: object, names: Sequence[str]) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in names}

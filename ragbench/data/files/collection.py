@@ -412,28 +412,24 @@ def _read_folder(folder: Path) -> Corpus:
     """Read the documents below a folder, in the order of their paths."""
     # The id is the path within the folder, with white space as %20, since run files are split at
     # white space.
-    files = []
-    for path in folder.rglob("*"):
-        if path.is_file():
-            files.append(path.relative_to(folder))
-    paths = sorted(files, key=lambda path: path.parts)
-    visible = []
-    for path in paths:
-        if not any(part[0] == "." for part in path.parts):
-            visible.append(path)
-    files = []
-    for path in visible:
-        if path.suffix.lower() in _READERS:
+    files, others = list[Path](), Counter[str]()
+    for full_path in sorted(folder.rglob("*"), key=lambda path: path.parts):
+        path = full_path.relative_to(folder)
+        is_hidden = any(part[0] == "." for part in path.parts)
+        if is_hidden or not full_path.is_file():
+            continue
+        suffix = path.suffix.lower()
+        if suffix in _READERS:
             files.append(path)
+        else:
+            others[suffix] += 1
     if not files:
         allowed = f"{', '.join(_READERS)} files"
         raise DataError("no documents in the folder", file=folder, allowed=allowed)
     notes = []
-    suffixes = Counter(path.suffix.lower() for path in visible)
     kinds = []
-    for suffix, count in suffixes.items():
-        if suffix not in _READERS:
-            kinds.append(f"{count} {suffix or 'without an ending'}")
+    for suffix, count in others.items():
+        kinds.append(f"{count} {suffix or 'without an ending'}")
     if kinds:
         notes.append(f"files of {folder} that are no documents: {', '.join(kinds)}")
     documents = [_read_file(folder, path) for path in files]

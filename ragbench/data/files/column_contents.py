@@ -6,6 +6,7 @@ Names of columns say less than their cells: `gold_chunks` may hold ids, `relevan
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -48,10 +49,9 @@ class ColumnContents:
         An id has no white space, or is one that the corpus has. A text has the words of a sentence,
         or is an object with a text.
         """
-        forms = [_form_of(item) for item in self._items(column)]
         if self._are_known(column):
             return "ids"
-        counts = {form: forms.count(form) for form in ("ids", "texts")}
+        counts = Counter(map(_form_of, self._items(column)))
         if counts["ids"] == counts["texts"]:
             return ""
         return "ids" if counts["ids"] > counts["texts"] else "texts"
@@ -59,7 +59,7 @@ class ColumnContents:
     def are_surely_texts(self, column: str) -> bool:
         """Return True if every item of a column is a sentence or has a text, whatever its name."""
         items = self._items(column)
-        are_texts = bool(items) and all(_is_sentence(item) for item in items)
+        are_texts = bool(items) and all(map(_is_sentence, items))
         return are_texts and not self._are_known(column)
 
     def are_places(self, column: str) -> bool:
@@ -110,15 +110,15 @@ class ColumnContents:
         names = self._names
         if names is None:
             return 0, 0
-        reader = GoldIds(names)
+        reader, n_known, total = GoldIds(names), 0, 0
         try:
-            ids = []
             for entry in self._entries:
                 for name, _ in reader.read(entry, column):
-                    ids.append(name)
+                    n_known += name in names.ids
+                    total += 1
         except DataError:  # it holds something else
             return 0, 0
-        return sum(name in names.ids for name in ids), len(ids)
+        return n_known, total
 
     def likely_part(self, column: str) -> str:
         """Return the part that a column without a known name may hold, by its cells alone.
@@ -136,16 +136,23 @@ class ColumnContents:
 
     def is_empty(self, column: str) -> bool:
         """Return True if a column has no value in any row."""
-        return all(entry.values.get(column) in (None, "", [], {}) for entry in self._entries)
+        return self._first_value(column) is None
 
     def example(self, column: str) -> str:
         """Return the first value of a column as messages show it; 'nothing' for an empty column."""
+        value = self._first_value(column)
+        if value is None:
+            return "nothing"
+        text = quote(value)
+        return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+
+    def _first_value(self, column: str) -> Any:
+        """Return the first value of a column that is not empty; None for an empty column."""
         for entry in self._entries:
             value = entry.values.get(column)
             if value not in (None, "", [], {}):
-                text = quote(value)
-                return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
-        return "nothing"
+                return value
+        return None
 
     def _are_known(self, column: str, *, by_other_names: bool = True) -> bool:
         """Return True if at least half of the texts of a column are ids or names of the corpus."""
@@ -199,15 +206,19 @@ def _printed_ids(text: str) -> Sequence[Any]:
 
 def _value_of(item: Any) -> str:
     """Return the id of an item, or its text without an id; '' for an item with neither."""
-    if isinstance(item, Mapping) and not (name := text_of_item(item)):
-        text = next((item[key] for key in TEXT_KEYS if isinstance(item.get(key), str)), name)
-        return str(text)
-    return text_of_item(item)
+    return text_of_item(item) or _inner_text(item) or ""
+
+
+def _inner_text(item: Any) -> str | None:
+    """Return the text of an object, such as a passage with its id; None for another item."""
+    for key in TEXT_KEYS if isinstance(item, Mapping) else ():
+        if isinstance(item.get(key), str):
+            return str(item[key])
+    return None
 
 
 def _has_text(item: Any) -> bool:
-    """Return True for an object with a text, such as a passage with its id."""
-    return isinstance(item, Mapping) and any(isinstance(item.get(key), str) for key in TEXT_KEYS)
+    return _inner_text(item) is not None
 
 
 def _form_of(item: Any) -> Form:

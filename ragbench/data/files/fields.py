@@ -363,7 +363,7 @@ class ChatReader:
         # if some row has tool calls, an empty cell means that the system made none
         self._has_calls = False
         if column := columns.get("tool_calls"):
-            self._has_calls = any(e.values.get(column) not in (None, "") for e in entries)
+            self._has_calls = any(entry.has(column) for entry in entries)
 
     def read(self, entry: Entry) -> Chat:
         """Return the conversation and the tool calls of one row.

@@ -287,9 +287,11 @@ def _with_support(values: Values) -> Content:
 def _with_selection(values: Values) -> Content:
     """Return a question of MS MARCO with its selected passages, and all of its passages."""
     passages = values["passages"]
-    documents = [_passage(text) for text in passages["passage_text"]]
-    relevant = []
-    for document, is_selected in zip(documents, passages["is_selected"], strict=True):
+    documents, relevant = [], []
+    texts = zip(passages["passage_text"], passages["is_selected"], strict=True)
+    for text, is_selected in texts:
+        document = _passage(text)
+        documents.append(document)
         if is_true(is_selected):
             relevant.append(document["id"])
     answers = []
@@ -305,9 +307,7 @@ def _with_positives(values: Values) -> Content:
     positive = _listed(values["positive_passages"])
     negative = _listed(values.get("negative_passages"))
     documents = []
-    for passage in positive:
-        documents.append({**_without(passage, "docid"), "id": passage["docid"]})
-    for passage in negative:
+    for passage in (*positive, *negative):
         documents.append({**_without(passage, "docid"), "id": passage["docid"]})
     row = _without(values, "positive_passages", "negative_passages")
     return [{**row, "relevant": [passage["docid"] for passage in positive]}], [*documents]
@@ -320,12 +320,12 @@ def _with_relevant_sentences(values: Values) -> Content:
     for key in values["all_relevant_sentence_keys"] or ():
         if (n := _sentence_document(key, len(documents))) is not None:
             numbers.add(n)
-    positions = sorted(numbers)
-    ids = [f"{values['id']}-{n}" for n in range(len(documents))]
-    passages = []
-    for name, text in zip(ids, documents, strict=True):
+    passages, relevant = [], []
+    for n, text in enumerate(documents):
+        name = f"{values['id']}-{n}"
         passages.append({"id": name, "text": text})
-    relevant = [ids[n] for n in positions]
+        if n in numbers:
+            relevant.append(name)
     return [{**values, "passages": passages, "relevant": relevant}], []
 
 

@@ -353,7 +353,7 @@ class GoldIds:
         if text.casefold() in _NO_VALUES:
             return []
         if text in self.listed:
-            return [(self._whole(entry, column, text), None)]
+            return self._whole_ids(entry, column, [text])
         if top and is_marked(text):
             raise self._error(entry, column, f"{quote(text)} has an unmatched quote or bracket")
         by_comma = pieces_of(text, COMMAS)
@@ -362,13 +362,16 @@ class GoldIds:
             for p in by_comma:
                 if self._is_name(p) or p.casefold() not in _NO_VALUES:
                     ids.append(p)
-            return [(self._whole(entry, column, piece), None) for piece in ids]
-        if not top:
-            return [(self._whole(entry, column, text), None)]
+            return self._whole_ids(entry, column, ids)
         try:
-            return [(self._whole(entry, column, word), None) for word in split_words(text)]
+            words = split_words(text) if top else [text]
         except ValueError as error:
             raise self._error(entry, column, f"{quote(text)} {error}") from error
+        return self._whole_ids(entry, column, words)
+
+    def _whole_ids(self, entry: Entry, column: str, texts: Iterable[str]) -> GradedIds:
+        """Return `_whole` of some texts, without grades."""
+        return [(self._whole(entry, column, text), None) for text in texts]
 
     def _whole(self, entry: Entry, column: str, text: str) -> str:
         """Return `7.0` as `7` beside that id; raise a `DataError` for a number that lost digits."""
@@ -389,7 +392,8 @@ class GoldIds:
         """Return the pair of an object {id, grade?}, or the pairs of an object {id: grade}."""
         key = find_key(value, _ID_KEYS)
         if key is not None:
-            grade = next((value[key] for key in _GRADE_KEYS if key in value), _flag_of(value))
+            grade_key = find_key(value, _GRADE_KEYS)
+            grade = _flag_of(value) if grade_key is None else value[grade_key]
             # an empty id, which `resolve` refuses
             ids = self._items(entry, column, value[key], top=False) or [("", None)]
             if len(ids) > 1:

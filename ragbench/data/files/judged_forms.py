@@ -175,3 +175,11 @@ JUDGED_FORMS = (
         ids_repeat=True,
     ),
 )
+
+
+def find_judged_form(values: Values) -> JudgedForm | None:
+    """Return the first form of `JUDGED_FORMS` that a row fits; None if it fits none."""
+    for form in JUDGED_FORMS:
+        if form.fits(values):
+            return form
+    return None

@@ -59,10 +59,12 @@ def _form_of(file: Path) -> str | None:
     """Return `qrels` or `runs` by the first lines of a file; None for a table or a folder."""
     if file.is_dir() or plain_suffix(file) in _TABLES:
         return None
-    fields = []
+    first: list[bytes] = []
     for _, line in islice(read_lines(file), 20):
-        fields.append(line.split())
-    first = next((of for of in fields if of and not of[0].startswith(b"#")), [])
+        fields = line.split()
+        if fields and not fields[0].startswith(b"#"):
+            first = fields
+            break
     if first[:3] == _BEIR:
         return "qrels"
     is_number = bool(first) and first[-1].lstrip(b"+-").isdigit()

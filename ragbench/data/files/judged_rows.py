@@ -14,7 +14,7 @@ import numpy as np
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.columns import value_at
 from ragbench.data.files.fields import read_text, read_texts
-from ragbench.data.files.judged_forms import JUDGED_FORMS, JudgedForm
+from ragbench.data.files.judged_forms import JUDGED_FORMS, JudgedForm, find_judged_form
 from ragbench.data.files.published_rows import convert_row
 from ragbench.data.files.rows import Entry, id_problem
 from ragbench.data.files.tables import read_table
@@ -178,9 +178,9 @@ def _form_of(
             if form.join and form.fits(tables[0][0].values | tables[1][0].values):
                 return form, _joined(tables, form.join)
     first = entries[0]
-    fitting = next((form for form in JUDGED_FORMS if form.fits(first.values)), None)
-    if fitting is not None:
-        return fitting, entries
+    form_of_first = find_judged_form(first.values)
+    if form_of_first is not None:
+        return form_of_first, entries
     # the form that lacks least, if the row has most of its keys
     closest = min(JUDGED_FORMS, key=lambda form: len(form.missing_keys(first.values)))
     missing = closest.missing_keys(first.values)
@@ -272,9 +272,8 @@ def _usual_columns(
     """Return part -> its column by usual names, for the parts that the form does not name."""
     free = []
     for name in entries[0].values:
-        if name not in labels:
+        if name not in labels and name not in form.columns.values():
             free.append(name)
-    free = [name for name in free if name not in form.columns.values()]
     chosen = {}
     for part in _TABLE_PARTS:
         names = columns_named(free, PARTS[part].sure) or columns_named(free, PARTS[part].likely)

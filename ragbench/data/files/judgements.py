@@ -97,13 +97,12 @@ class QrelsTable:
                 queries. `where` names the file with the queries.
         """
         query_ids = set(query_ids)
-        missing = {}
-        for q, docs in self.grades.items():
-            if q not in query_ids:
-                missing[q] = next(iter(docs))
-        places = [(self.lines[query, doc], query) for query, doc in missing.items()]
-        if places:
-            raise unknown_query(self.file, places, query_ids, where)
+        missing = []
+        for query, grades in self.grades.items():
+            if query not in query_ids:
+                missing.append((self.lines[query, next(iter(grades))], query))
+        if missing:
+            raise unknown_query(self.file, missing, query_ids, where)
 
 
 def unknown_query(
@@ -360,10 +359,10 @@ def read_nugget_lines(paths: Iterable[Path]) -> Iterator[tuple[Entry, str, tuple
         nuggets = entry.as_record(NuggetLine).nuggets
         # without the assignment, which differs from answer to answer
         facts: list[tuple[str, str]] = [(nugget.text, nugget.importance) for nugget in nuggets]
-        counts = Counter(text.strip() for text, _ in facts)
-        if (text := next((t for t, n in counts.items() if not t or n > 1), None)) is not None:
-            problem = f"nugget {quote(text)} is empty or repeated"
-            raise entry.error(problem, allowed="each nugget once, as text")
+        for text, n in Counter(text.strip() for text, _ in facts).items():
+            if not text or n > 1:
+                problem = f"nugget {quote(text)} is empty or repeated"
+                raise entry.error(problem, allowed="each nugget once, as text")
         if facts != facts_by_query.setdefault(query, facts):
             allowed = "the same nuggets, in the same order, on every line of a query"
             problem = f"query '{query}' has other nuggets on an earlier line"

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragbench.data.files.fields import counted
 from ragbench.types import Document
+from ragbench.types.lookups import pick
 
 # Metadata keys in which LangChain, LlamaIndex and Haystack keep the file that a chunk comes from.
 FILE_KEYS = ("source", "file_path", "file_name")
@@ -26,9 +27,8 @@ def page_of(metadata: Mapping[str, Any]) -> Page | None:
         >>> page_of({"source": "docs/Rules.pdf", "page": 0}), page_of({"source": "a.pdf"})
         (('rules.pdf', 0), None)
     """
-    file = next((metadata[key] for key in FILE_KEYS if metadata.get(key)), None)
-    number = next((metadata[key] for key in _PAGE_KEYS if metadata.get(key) is not None), None)
-    page = read_page(number)
+    file = next(filter(None, map(metadata.get, FILE_KEYS)), None)
+    page = read_page(pick(metadata, *_PAGE_KEYS))
     return None if file is None or page is None else (file_name(str(file)), page)
 
 

@@ -19,7 +19,7 @@ from ragbench.records.codec import kind
 from ragbench.registry import nearest
 from ragbench.types import Document
 from ragbench.types.ids import id_text
-from ragbench.types.lookups import index_by_id
+from ragbench.types.lookups import find_key, index_by_id
 from ragbench.types.tables import PARTS, columns_named
 
 _FORMS = "a list of ids, of texts, or of {id, text}; null for the whole corpus"
@@ -84,7 +84,7 @@ class PoolReader:
         name, text = item, item
         if isinstance(item, Mapping):
             name = item.get("id")
-            text = next((item[key] for key in fields.TEXT_KEYS if key in item), None)
+            text = item.get(find_key(item, fields.TEXT_KEYS))
         try:
             if name is None and isinstance(text, str):
                 name = fields.content_id(text)

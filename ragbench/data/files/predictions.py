@@ -65,8 +65,9 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, Answered]]:
     path = Path(path)
     rows = list(_rows(path))
     # the column `sample` counts only where a query has several answers
-    if len({key for _, key, _ in rows}) == len(rows):
-        return [{key: prediction for _, key, prediction in rows}]
+    answers = {key: prediction for _, key, prediction in rows}
+    if len(answers) == len(rows):
+        return [answers]
     entries: dict[int, dict[str, Entry]] = {}
     samples: dict[int, dict[str, Answered]] = {}
     for entry, key, prediction in rows:
@@ -85,9 +86,11 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
     passages = Passages()
     entries = _entries(path)
     # where some line has tool calls, a line without any made none
-    names = PARTS["tool_calls"].sure
-    filled = (n for n in names if any(e.values.get(n) not in (None, "") for e in entries))
-    calls = next(filled, None)
+    calls = None
+    for column in PARTS["tool_calls"].sure:
+        if any(entry.has(column) for entry in entries):
+            calls = column
+            break
     first_system: str | None = None
     for number, entry in enumerate(entries):
         key = _key(entry)
@@ -118,9 +121,9 @@ def _entries(path: Path) -> Sequence[Entry]:
 
 def _sample(entry: Entry) -> int:
     """Return the number of the answer to a query, 0 without one."""
-    value = entry.values.get("sample")
-    if value in (None, ""):
+    if not entry.has("sample"):
         return 0
+    value = entry.values["sample"]
     text = str(value)
     # isdigit() takes '²' as well, and int() refuses more than 4,300 digits in its own words
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or len(text) > 6:
@@ -131,10 +134,9 @@ def _sample(entry: Entry) -> int:
 def _key(entry: Entry) -> str:
     """Return the query id of a row, or else its question; raise a `DataError` if it has neither."""
     for column in _IDS:
-        if entry.values.get(column) not in (None, ""):
+        if entry.has(column):
             return entry.id(column)
-    question = entry.values.get("question")
-    if question in (None, ""):
+    if not entry.has("question"):
         keys = ", ".join(entry.values) or "none"
         raise entry.error(f"no query_id, id or question (keys: {keys})", allowed="one of them")
     return entry.text("question")
@@ -180,13 +182,11 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     if 0 < len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
         raise DataError(f"{tables[0]} is a table and {text} is a text file", allowed=_FORMS)
-    answers: dict[str, str | None]
+    answers = dict[str, str | None]()
     if tables:
-        answers = {}
         for key, stored in read_predictions(predictions).items():
             answers[key] = stored.answer
     else:
-        answers = {}
         for key, [line] in _read_lines(predictions).items():
             answers[key] = line
     gold: dict[str, list[str]] = {}

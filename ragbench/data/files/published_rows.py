@@ -10,7 +10,7 @@ from typing import Any
 
 from ragbench.data.files.columns import PartMap, value_at
 from ragbench.data.files.forms import Content, Form, find_form
-from ragbench.data.files.judged_forms import JUDGED_FORMS
+from ragbench.data.files.judged_forms import find_judged_form
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.records.codec import kind
@@ -93,7 +93,7 @@ def read_published(entries: Sequence[Entry], columns: PartMap) -> Published:
 
 def _refuse_judged(first: Entry) -> None:
     """Raise a DataError for a set that checks judges, which has no questions to answer."""
-    form = next((form for form in JUDGED_FORMS if form.fits(first.values)), None)
+    form = find_judged_form(first.values)
     if form is not None:
         problem = f"{form.name} has judged answers, which check a judge"
         allowed = "ragbench calibrate CONFIG --on FILE; or columns: {question: NAME, ...}"

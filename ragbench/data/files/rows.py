@@ -140,6 +140,10 @@ class Entry:
             by_hand=True,
         )
 
+    def has(self, key: str) -> bool:
+        """Return True if the row has a value for a key: neither null nor an empty text."""
+        return self.values.get(key) not in (None, "")
+
     def field(self, key: str) -> Any:
         """Return the value of a key.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, product
 from pathlib import Path
 
 from ragbench.data.files.lines import plain_suffix
@@ -77,20 +77,17 @@ def find_table(folder: Path, name: str) -> Path | None:
     Raises:
         DataError: Several do.
     """
-    files = []
-    for suffix in _TABLES:
-        for end in ("", ".gz"):
-            files.append(folder / f"{name}{suffix}{end}")
     paths = []
-    for path in files:
+    for suffix, end in product(_TABLES, ("", ".gz")):
+        path = folder / f"{name}{suffix}{end}"
         if path.is_file():
             paths.append(path)
     subfolder = folder / name
     if subfolder.is_dir() and find_tables(subfolder):
         paths.append(subfolder)
     if len(paths) > 1:
-        both = " and ".join(path.name for path in paths[:2])
-        raise DataError(f"both {both} exist", file=folder, allowed="one of the two")
+        problem = f"both {paths[0].name} and {paths[1].name} exist"
+        raise DataError(problem, file=folder, allowed="one of the two")
     return paths[0] if paths else None
 
 
@@ -109,8 +106,7 @@ def read_table(path: Path, subject: str, split: str | None = None) -> Iterator[E
     if not os.path.isdir(path):
         return read_rows(path, subject)
     tables = find_tables(path)
-    files = tables[_chosen_split(path, tables, split)]
-    return chain.from_iterable(_read_part(file, subject) for file in files)
+    return _read_parts(tables[_chosen_split(path, tables, split)], subject)
 
 
 def read_all_splits(path: Path, subject: str, split: str | None = None) -> Iterator[Entry]:
@@ -121,8 +117,7 @@ def read_all_splits(path: Path, subject: str, split: str | None = None) -> Itera
     if not os.path.isdir(path):
         return read_rows(path, subject)
     tables = find_tables(path)
-    parts = tables.get(split or "") or chain.from_iterable(tables.values())
-    return chain.from_iterable(_read_part(file, subject) for file in parts)
+    return _read_parts(tables.get(split or "") or chain.from_iterable(tables.values()), subject)
 
 
 def usual_split(tables: Tables) -> str | None:
@@ -168,16 +163,16 @@ def _no_table(folder: Path) -> DataError:
     return DataError("no table in the folder", file=folder, allowed=f"{SUFFIXES} files")
 
 
-def _read_part(path: Path, subject: str) -> Iterator[Entry]:
-    """Yield the rows of a file, or of a folder of save_to_disk."""
-    if not path.is_dir():
-        return _read_object(path) if _is_run_file(path) else read_rows(path, subject)
-    # the package writes its caches beside the data
-    files = []
-    for file in sorted(path.glob("*.arrow")):
-        if not file.name.startswith("cache-"):
-            files.append(file)
-    return chain.from_iterable(read_arrow(file, subject) for file in files)
+def _read_parts(paths: Iterable[Path], subject: str) -> Iterator[Entry]:
+    """Yield the rows of files, and of folders of save_to_disk."""
+    for path in paths:
+        if not path.is_dir():
+            yield from _read_object(path) if _is_run_file(path) else read_rows(path, subject)
+            continue
+        for file in sorted(path.glob("*.arrow")):
+            # the package writes its caches beside the data
+            if not file.name.startswith("cache-"):
+                yield from read_arrow(file, subject)
 
 
 def _is_saved(path: Path) -> bool:

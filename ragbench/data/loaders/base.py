@@ -6,7 +6,7 @@ These are random test sets, and fingerprints of a data set.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Protocol, TypeVar, cast, get_args
 
@@ -17,7 +17,7 @@ from ragbench.types import Answered, Collection, Document, Query
 from ragbench.types.conversation import ToolCall, Turn
 from ragbench.types.documents import record_ids
 from ragbench.types.forbidden import forbidden_print
-from ragbench.types.lookups import select_keys
+from ragbench.types.lookups import map_values, select_keys
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import PoolStatistics, nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
@@ -231,29 +231,27 @@ def fingerprint_collection(collection: Collection) -> dict[str, str]:
     if collection.qrels is not None:
         prints["qrels"] = collection.qrels.fingerprint()
     if collection.answers:
-        prints["answers"] = fingerprint_unordered(
-            [q, *sorted(gold)] for q, gold in collection.answers.items()
-        )
+        prints["answers"] = _print_by_id(collection.answers, sorted)
     if collection.gold_spans:
-        spans = collection.gold_spans.items()
-        prints["spans"] = fingerprint_unordered([q, spans_fingerprint(gold)] for q, gold in spans)
+        spans = map_values(spans_fingerprint, collection.gold_spans)
+        prints["spans"] = fingerprint_unordered(spans.items())
     if collection.excluded:
-        documents = collection.excluded.items()
-        prints["excluded"] = fingerprint_unordered([q, *sorted(names)] for q, names in documents)
+        prints["excluded"] = _print_by_id(collection.excluded, sorted)
     if collection.forbidden:
         prints["forbidden"] = forbidden_print(collection.forbidden)
     if collection.nuggets:
-        lists = collection.nuggets.items()
-        prints["nuggets"] = fingerprint_unordered([q, nuggets_fingerprint(n)] for q, n in lists)
+        nuggets = map_values(nuggets_fingerprint, collection.nuggets)
+        prints["nuggets"] = fingerprint_unordered(nuggets.items())
     if collection.expected_tool_calls:
-        calls = collection.expected_tool_calls.items()
-        digests = ([query, *_digests(gold)] for query, gold in calls)
-        prints["expected_tool_calls"] = fingerprint_unordered(digests)
+        prints["expected_tool_calls"] = _print_by_id(collection.expected_tool_calls, _digests)
     if collection.recorded_answers:
-        systems = collection.recorded_answers.items()
-        digests = ([name, *sorted(map(_answered, rows))] for name, rows in systems)
-        prints["given"] = fingerprint_unordered(digests)
+        prints["given"] = _print_by_id(collection.recorded_answers, _answers_digests)
     return prints
+
+
+def _print_by_id(values: Mapping[str, Value], parts_of: Callable[[Value], Iterable[str]]) -> str:
+    """Return the fingerprint of values in any order, each with its id and parts."""
+    return fingerprint_unordered([name, *parts_of(value)] for name, value in values.items())
 
 
 def _fingerprint_queries(collection: Collection) -> dict[str, str]:
@@ -270,7 +268,7 @@ def _fingerprint_queries(collection: Collection) -> dict[str, str]:
 
     prints = {"queries": fingerprint_unordered(rows())}
     if pools:
-        prints["pools"] = fingerprint_unordered([q, *sorted(pool)] for q, pool in pools.items())
+        prints["pools"] = _print_by_id(pools, sorted)
     return prints
 
 
@@ -283,6 +281,11 @@ def document_digest(document: Document) -> str:
     """Return a hash of the id, title, text and metadata of a document, in 64 hexadecimal digits."""
     extra = fingerprint_json(dict(document.metadata), _WHOLE) if document.metadata else ""
     return fingerprint([document.id, document.title, document.text, extra], _WHOLE)
+
+
+def _answers_digests(answers: Iterable[Answered]) -> list[str]:
+    """Return the sorted hashes of the recorded answers of a system."""
+    return sorted(map(_answered, answers))
 
 
 def _answered(answered: Answered) -> str:

@@ -28,6 +28,7 @@ from ragbench.data.files.rows import Entry, read_jsonl
 from ragbench.data.files.tables import find_table, find_tables, read_all_splits, read_table
 from ragbench.data.loaders import base
 from ragbench.errors import DataError
+from ragbench.files import names_in
 from ragbench.registry import Option, nearest, quote
 from ragbench.types import Collection, Query
 from ragbench.types.documents import record_ids
@@ -81,7 +82,7 @@ class Beir(base.Located):
             raise DataError(fault, file=self._path)
         if (file := find_table(self._path, "queries")) is None:
             # the message lists the folder, so that a file under another name is seen
-            present = ", ".join(sorted(entry.name for entry in self._path.iterdir())) or "nothing"
+            present = ", ".join(names_in(self._path)) or "nothing"
             problem = f"no queries.jsonl (the folder has {present})"
             allowed = "a folder of BEIR: queries.jsonl, corpus.jsonl, qrels/"
             raise DataError(problem, file=self._path, allowed=allowed)
@@ -107,13 +108,12 @@ class Beir(base.Located):
             notes += judgements.notes()
         answers_file = find_file(self._path, "answers.jsonl")
         answers = read_answers(answers_file, query_ids) if answers_file else {}
-        ids = {query.id for query in judged}
         collection = Collection(
             queries=judged,
             documents=documents,
             qrels=None if judgements is None else judgements.qrels(),
             # queries outside of the split have answers, too
-            answers=select_keys(answers, ids),
+            answers=select_keys(answers, set(record_ids(judged))),
             notes=notes,
         )
         return base.finish_collection(collection, self._random)
@@ -128,13 +128,15 @@ class Beir(base.Located):
         answers_file = find_file(self._path, "answers.jsonl")
         queries = list(read_all_splits(file, "queries", self._name)) if file else []
         answers = list(read_jsonl(answers_file)) if answers_file else []
-        texts = {}
+        texts, questions = {}, {}
         for entry in queries:
-            texts[entry.id(id_key(entry))] = entry.text("text")
+            name = entry.id(id_key(entry))
+            texts[name], questions[name] = entry.text("text"), entry.file_place
         chosen = self._qrels_files()
         judgements: dict[tuple[str, str], str] = {}
         for part in map(_read_split, chosen):
-            judgements |= {pair: f"{part.file}:{line}" for pair, line in part.lines.items()}
+            for pair, line in part.lines.items():
+                judgements[pair] = f"{part.file}:{line}"
         other_splits = {}
         for files in self.splits().values():
             if files not in chosen:
@@ -145,7 +147,7 @@ class Beir(base.Located):
                         of_split.append(Query(name, texts[name]))
                 other_splits[Path(part.file).name] = of_split
         return base.Places(
-            {entry.id(id_key(entry)): entry.file_place for entry in queries},
+            questions,
             judgements,
             {entry.id("query_id"): f"{entry.file}:{entry.line}" for entry in answers},
             other_splits,
@@ -156,7 +158,7 @@ class Beir(base.Located):
         for name in _QRELS:
             folder = self._path / name
             if folder.is_dir() and (tables := find_tables(folder)):
-                return {split: list(files) for split, files in tables.items()}
+                return dict(tables)
         return {}
 
     def _judgements(self, query_ids: Sequence[str]) -> QrelsTable | None:

@@ -31,7 +31,7 @@ from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 from ragbench.types.conversation import turn_without_reasoning
 from ragbench.types.display import list_counts
-from ragbench.types.lookups import index_by_id, is_list_of, omit_none
+from ragbench.types.lookups import index_by_id, is_list_of
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 
@@ -483,11 +483,17 @@ def read_gold(
     entries = list(rows.read_rows(path, "traces"))
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path)
     gold = table.collection()
-    ids = {_folded(query.text): query.id for query in gold.queries}
-    # a match by id comes before a match by question
-    ids |= {query.id: query.id for query in gold.queries}
-    matches = {query.id: ids.get(query.id) or ids.get(_folded(query.text)) for query in queries}
-    row_of = omit_none(matches)
+    by_id, by_question = index_by_id(gold.queries), dict[str, str]()
+    for row in gold.queries:
+        by_question[_folded(row.text)] = row.id
+    row_of = {}
+    for query in queries:
+        question = _folded(query.text)
+        # a match by id comes before a match by question
+        if query.id in by_id:
+            row_of[query.id] = query.id
+        elif question in by_question:
+            row_of[query.id] = by_question[question]
     if not row_of:
         allowed = "the questions as the traces have them, or the ids of traces"
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)

@@ -27,6 +27,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, OptionSet, nearest, quote
 from ragbench.types.json_fields import Record
+from ragbench.types.lookups import find_key
 from ragbench.types.records import AnswerJudgements, AnswerLength
 
 _QUESTION_KEYS = ("narrative", "topic")
@@ -221,7 +222,7 @@ def _read_answer(entry: Entry) -> TrackAnswer:
     flat = replace(entry, values={**entry.values, **metadata})
     topic = topic_of(flat, "narrative_id" if metadata else "topic_id")
     usual = _QUESTION_KEYS[0 if metadata else 1]
-    question = flat.text(next((key for key in _QUESTION_KEYS if key in flat.values), usual))
+    question = flat.text(find_key(flat.values, _QUESTION_KEYS) or usual)
     if not question.strip():
         raise entry.error("the text of the topic is blank")
     line = entry.as_record(AnswerLine)

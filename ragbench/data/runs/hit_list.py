@@ -7,7 +7,7 @@ the passages themselves; this module joins them with the passages that an answer
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -160,12 +160,12 @@ class StoredRanking:
     def gold_ranks(self, names: Iterable[str]) -> dict[str, int]:
         """Return the rank of the first hit that meets each gold, by its name; 0 without one."""
         if self.row is not None:
-            hits = sorted(self.row.hits, key=lambda hit: -hit.rank)
-            ranks = {}
-            for hit in hits:
+            ranks = dict.fromkeys(names, 0)
+            for hit in sorted(self.row.hits, key=lambda hit: -hit.rank):
                 for name in hit.gold:
-                    ranks[name] = hit.rank
-            return {name: ranks.get(name, 0) for name in names}
+                    if name in ranks:
+                        ranks[name] = hit.rank
+            return ranks
         # in the text: a ranking has many hits, and few are gold
         text, ranks = f"\n{self._documents}\n", {}
         for name in names:
@@ -310,13 +310,13 @@ def join_contexts(hits: Sequence[Hit], contexts: Sequence[Document]) -> list[int
 
 def _unjoined(
     contexts: Sequence[Document], joined: Mapping[int, int]
-) -> Iterator[tuple[int, Document]]:
-    """Yield number and passage of the contexts without a hit."""
-    numbers = []
-    for number in range(len(contexts)):
+) -> list[tuple[int, Document]]:
+    """Return number and passage of the contexts without a hit."""
+    pairs = []
+    for number, context in enumerate(contexts):
         if number not in joined:
-            numbers.append(number)
-    return ((number, contexts[number]) for number in numbers)
+            pairs.append((number, context))
+    return pairs
 
 
 def _id_and_text(passage: Hit | Document) -> Hashable:

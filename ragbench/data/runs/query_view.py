@@ -228,19 +228,22 @@ class QueryViews:
         row = self._question(query)
         texts = self.texts_of(query)
         judged, unscored = row.judged, [] if self._bare else self.unscored(query)
+        gold = []
         # negated grades: one sort gives the best grade first, and equal grades by id
-        gold = sorted((-grade, name) for name, grade in judged.items() if grade > 0)
+        for negated, name in sorted((-grade, name) for name, grade in judged.items()):
+            if negated < 0:
+                gold.append(GoldDocument(name, -negated, *text_fields(texts(None, name))))
+        systems = []
+        for system in self._answering_systems if self._bare else self.summary.systems:
+            systems.append(self._system(system, row, texts, unscored))
         return QueryView(
             id=query,
             question=row.question,
             metadata=self._metadata(query),
             answers=row.answers,
             judged=judged,
-            gold=tuple(GoldDocument(name, -g, *text_fields(texts(None, name))) for g, name in gold),
-            systems=tuple(
-                self._system(system, row, texts, unscored)
-                for system in (self._answering_systems if self._bare else self.summary.systems)
-            ),
+            gold=tuple(gold),
+            systems=tuple(systems),
             pairs=self._verdicts("pairs", query),
             graded=self._verdicts("passages", query),
             row=row.row,
@@ -405,10 +408,10 @@ class QueryViews:
     @cached_property
     def _answering_systems(self) -> list[SystemSummary]:
         """Systems with a stored answer or verdict, in the order of the summary."""
-        kinds = ("predictions", "judgements")
         systems = []
         for system in self.summary.systems:
-            if any(self._lines_of(k, system.name) for k in kinds):
+            name = system.name
+            if self._lines_of("predictions", name) or self._lines_of("judgements", name):
                 systems.append(system)
         return systems
 

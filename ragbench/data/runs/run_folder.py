@@ -322,10 +322,9 @@ def resolve_run_folder(path: Path) -> Path:
         check_links(folder)
         return folder
     if os.path.isfile(folder / COLLECTIONS):
-        runs = sorted(str(p.parent) for p in folder.parent.glob(f"*/{LATEST}"))
-        allowed = f"the run on one of them: {', '.join(runs)}"
+        allowed = f"the run on one of them: {', '.join(_experiments_in(folder.parent))}"
         raise DataError("a summary over several data sets", file=folder, allowed=allowed)
-    inside = sorted(str(p.parent) for p in folder.glob(f"*/{LATEST}"))
+    inside = _experiments_in(folder)
     siblings = set()
     for name in names_in(folder.parent):
         # a hidden folder is no run, such as the cache `.ragbench`
@@ -334,6 +333,11 @@ def resolve_run_folder(path: Path) -> Path:
     near = inside[0] if inside else nearest(folder.name, siblings - {folder.name})
     allowed = "a run folder with summary.json, or the folder of an experiment"
     raise DataError("no run here", file=folder, allowed=allowed, nearest=near)
+
+
+def _experiments_in(folder: Path) -> list[str]:
+    """Return the subfolders with a `latest`, sorted."""
+    return sorted(str(latest.parent) for latest in folder.glob(f"*/{LATEST}"))
 
 
 def collections_folder(path: Path) -> Path | None:

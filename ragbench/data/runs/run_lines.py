@@ -34,7 +34,7 @@ from ragbench.types import Cause, Collection, FloatArray, Qrels, Query, ToolCall
 from ragbench.types.columnar import QueryFingerprints
 from ragbench.types.forbidden import forbidden_fingerprints
 from ragbench.types.json_fields import Record
-from ragbench.types.lookups import index_positions, omit_empty, select_keys
+from ragbench.types.lookups import index_positions, map_values, omit_empty, select_keys
 from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.spans import spans_fingerprint
 
@@ -310,7 +310,7 @@ def read_causes(path: Path) -> dict[str, dict[str, CauseRow]]:
     """
     causes = {}
     for system, rows in read_cause_rows(path).items():
-        causes[system] = {query: shown_row(of_query) for query, of_query in rows.items()}
+        causes[system] = map_values(shown_row, rows)
     return causes
 
 
@@ -385,15 +385,15 @@ def fingerprint_queries(
     for part, prints in ({} if qrels is None else qrels.query_fingerprints()).items():
         parts[part] = select_keys(prints, ids)
     answers = select_keys(collection.answers, ids)
-    spans = collection.gold_spans.items()
-    calls, nuggets = collection.expected_tool_calls.items(), collection.nuggets.items()
+    spans = select_keys(omit_empty(collection.gold_spans), ids)
+    calls = select_keys(collection.expected_tool_calls, ids)
     gold_parts = {
         "answers": answer_fingerprints(answers, marks),
-        "spans": {q: spans_fingerprint(gold) for q, gold in spans if gold and q in ids},
-        "tool_calls": {q: _calls_fingerprint(gold) for q, gold in calls if q in ids},
+        "spans": map_values(spans_fingerprint, spans),
+        "tool_calls": map_values(_calls_fingerprint, calls),
         "forbidden": forbidden_fingerprints(collection.forbidden, ids),
         "pool": pools,
-        "nuggets": {q: nuggets_fingerprint(facts) for q, facts in nuggets if q in ids},
+        "nuggets": map_values(nuggets_fingerprint, select_keys(collection.nuggets, ids)),
     }
     # no empty column for a part that the data set lacks
     return parts | omit_empty(gold_parts)
@@ -439,13 +439,14 @@ def format_fingerprints(query_ids: Sequence[str], prints: QueryFingerprints) -> 
 
 def fingerprint_rows(
     query_ids: Iterable[str], prints: QueryFingerprints
-) -> Iterable[tuple[str, list[str | None]]]:
-    """Return an iterator over (query, its fingerprint by each part), None where it lacks the part.
+) -> Iterator[tuple[str, list[str | None]]]:
+    """Yield (query, its fingerprint by each part), None where it lacks the part.
 
     The order is that of `query_ids`; parts are those of `prints`, in the order of `PARTS`.
     """
     columns = [prints[part] for part in _columns(prints)]
-    return ((query, [column.get(query) for column in columns]) for query in query_ids)
+    for query in query_ids:
+        yield query, [column.get(query) for column in columns]
 
 
 def _columns(prints: QueryFingerprints) -> list[str]:
@@ -497,5 +498,8 @@ def checked_fingerprints(
         raise DataError(f"fingerprints with the {place}", file=file, allowed=allowed)
     fingerprints = {}
     for column, part in enumerate(parts):
-        fingerprints[part] = {query: cell for query, row in table.items() if (cell := row[column])}
+        fingerprints[part] = dict[str, str]()
+        for query, row in table.items():
+            if cell := row[column]:
+                fingerprints[part][query] = cell
     return fingerprints

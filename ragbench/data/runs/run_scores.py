@@ -42,7 +42,7 @@ from ragbench.records.summary import SystemSummary
 from ragbench.registry import quote
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 from ragbench.types.display import counted
-from ragbench.types.lookups import index_positions, omit_none, select_in_order
+from ragbench.types.lookups import index_positions, select_in_order
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
@@ -124,12 +124,16 @@ class _ScoreReader:
             fault = f"system '{system.name}' has {n} queries, others {n_others}"
             allowed = "a row for every system and query, in one order"
             raise DataError(fault, file=self._file, allowed=allowed)
+        columns, kinds = {}, {}
+        for name, score in system.scores.items():
+            columns[name] = self._score(system, name, table.columns)
+            kinds[name] = score.kind or "generation"
         return SystemScores(
             system.name,
             system.retriever,
             system.generator,
-            {name: self._score(system, name, table.columns) for name in system.scores},
-            {name: score.kind or "generation" for name, score in system.scores.items()},
+            columns,
+            kinds,
             counts=system.counts,
             costs=self._costs(system.name),
             role=system.role,
@@ -255,10 +259,13 @@ def baseline_of(scores: ScoredSystems) -> BaselineFile:
 
 def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSystem:
     """Return the record of a system; `rows` are the rows of its columns for `ids`."""
-    columns = {name: column.take(rows) for name, column in sorted(system.columns.items())}
-    cells = [_cells(column) for column in columns.values()]
-    causes_of = {name: column.answer_causes for name, column in columns.items()}
-    of_answers = omit_none(causes_of)
+    heads, cells, of_answers = {}, [], {}
+    for name, whole_column in sorted(system.columns.items()):
+        column = whole_column.take(rows)
+        heads[name] = _head(column, system.kinds[name])
+        cells.append(_cells(column))
+        if column.answer_causes is not None:
+            of_answers[name] = column.answer_causes
     unscored_answers = {}
     for row, query in enumerate(ids):
         counts = _count_unscored({name: causes[row] for name, causes in of_answers.items()})
@@ -267,7 +274,7 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSys
     return BaselineSystem(
         retriever=system.retriever,
         generator=system.generator,
-        scores={name: _head(column, system.kinds[name]) for name, column in columns.items()},
+        scores=heads,
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
         # all scores of answers have the same number of answers
         answers=next((causes.shape[1] for causes in of_answers.values()), None),
@@ -357,15 +364,16 @@ class _BaselineReader:
         for query, line in system.per_query.items():
             rows.append(self._cells(query, line, len(system.scores)))
         answers = self._answer_causes(system)
-        columns = {}
+        columns, kinds = {}, {}
         for (name, head), cells in zip(system.scores.items(), zip(*rows, strict=True), strict=True):
             columns[name] = self._column(name, head, list(cells), answers.get(name))
+            kinds[name] = head.kind
         return SystemScores(
             self._name,
             system.retriever,
             system.generator,
             columns,
-            {name: head.kind for name, head in system.scores.items()},
+            kinds,
         )
 
     def _error(self, place: str, problem: str, allowed: str | None = None) -> DataError:

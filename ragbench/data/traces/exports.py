@@ -24,7 +24,6 @@ from ragbench.data.traces.spans import (
     nested,
     number,
     parse,
-    pick,
     seconds,
     snake,
     to_mapping,
@@ -33,7 +32,7 @@ from ragbench.data.traces.spans import (
 from ragbench.json_yaml import load_yaml
 from ragbench.registry import quote
 from ragbench.types import Usage
-from ragbench.types.lookups import is_list_of
+from ragbench.types.lookups import is_list_of, map_values, pick
 
 # Part of a span -> the paths at which it may lie.
 Paths = Mapping[str, Sequence[str]]
@@ -51,12 +50,16 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
         """Return the value of a part."""
         return first_in(row, *paths.get(name, ()))
 
+    def values(name: str) -> list[Json]:
+        """Return the value at each path of a part."""
+        return [value_at(row, path) for path in paths[name]]
+
     trace, identifier = to_text(part("trace")), to_text(part("id"))
     if trace is None or identifier is None:
         part_without_id = "trace" if trace is None else "span"
         allowed = f"{paths['trace'][-1]} and {paths['id'][-1]} in each row"
         raise entry.error(f"a span without the id of its {part_without_id}", allowed=allowed)
-    kind, output = kind_of(*(value_at(row, path) for path in paths["kind"])), parse(part("output"))
+    kind, output = kind_of(*values("kind")), parse(part("output"))
     documents = part("documents")
     return TraceSpan(
         trace=trace,
@@ -72,7 +75,7 @@ def _span(entry: Entry, row: Tree, paths: Paths) -> TraceSpan:
         # tools without a field for passages write them as the output of the step
         documents=output if documents is None and kind in ("retriever", "reranker") else documents,
         reranked=part("reranked"),
-        error=error_reason(part("status"), *(value_at(row, path) for path in paths["reasons"])),
+        error=error_reason(part("status"), *values("reasons")),
         model=to_text(part("model")),
         usage=Usage(
             count(part("input_tokens")),
@@ -91,7 +94,8 @@ def read_rows_of_spans(entries: Iterable[Entry]) -> Iterator[TraceSpan]:
     They are in the order of the rows. A row without the id of its trace or span raises a DataError
     once it is read.
     """
-    return (read_span(entry, entry.values) for entry in entries)
+    for entry in entries:
+        yield read_span(entry, entry.values)
 
 
 def read_span(entry: Entry, values: Tree) -> TraceSpan:
@@ -112,7 +116,7 @@ def read_span(entry: Entry, values: Tree) -> TraceSpan:
     attributes = to_mapping(row.get("attributes"))
     attributes = {**attributes, "metadata": to_mapping(attributes.get("metadata"))}
     if isinstance(texts := attributes.get("mlflow"), Mapping):  # JSON texts
-        attributes["mlflow"] = {key: _decode_mlflow(value) for key, value in texts.items()}
+        attributes["mlflow"] = map_values(_decode_mlflow, texts)
     exception = _exception_message(parse(row.get("events")))
     return _span(entry, {**row, "attributes": attributes, "exception": exception}, _SPAN)
 
@@ -130,7 +134,7 @@ def _exception_message(events: Json) -> Json:
 def _decode_mlflow(value: Json) -> Json:
     """Return an attribute of MLflow with the JSON texts inside it parsed, quoted texts too."""
     if isinstance(value, Mapping):
-        return {key: _decode_mlflow(inner) for key, inner in value.items()}
+        return map_values(_decode_mlflow, value)
     if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == '"':
         unquoted = parse(f"[{value}]")
         return unquoted[0] if isinstance(unquoted, list) and len(unquoted) == 1 else value
@@ -257,19 +261,19 @@ def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSp
     # No root is added if one outermost span is a chain or agent already. The root starts with the
     # first span and ends with the last.
     session = to_text(row.get("session_id"))
-    outermost, starts, ends = [], [], []
+    with_session, outermost, starts, ends = [], [], [], []
     for span in spans:
+        with_session.append(replace(span, session=span.session or session))
         if span.parent is None:
             outermost.append(span)
         if span.start is not None:
             starts.append(span.start)
         if span.end is not None:
             ends.append(span.end)
-    spans = [replace(span, session=span.session or session) for span in spans]
     # a single chain or agent is the application itself
     is_root = len(outermost) == 1 and outermost[0].kind in ("chain", "agent")
     if row.get("input") is None or is_root:
-        return spans
+        return with_session
     errors = []
     for span in outermost:
         if span.error:
@@ -291,7 +295,7 @@ def _under_root(entry: Entry, row: Tree, spans: list[TraceSpan]) -> list[TraceSp
     }
     root = _span(entry, parts, _LANGFUSE)
     children = []
-    for span in spans:
+    for span in with_session:
         children.append(replace(span, parent=span.parent or root.id))
     return [root, *children]
 

@@ -7,7 +7,7 @@ trace whose roles are not clear is left out: `UnclearTrace` has the cause.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -125,7 +125,10 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
     question, turns = _question(root, retrievals, rules)
     answer, error = _answer_or_error(tree, root, rules)
     # each query once, in the order of the retrievals
-    queries = dict.fromkeys(retrieval.query for retrieval in retrievals)
+    queries = list[str]()
+    for retrieval in retrievals:
+        if retrieval.query is not None and retrieval.query not in (question, *queries):
+            queries.append(retrieval.query)
     models = set()
     for span in tree.spans:
         if span.kind == "llm" and span.model:
@@ -138,7 +141,7 @@ def read_trace(spans: Sequence[TraceSpan], rules: RoleRules) -> TraceRoles:
             answer,
             # None if no retrieval was recorded, which differs from one without passages
             passages if retrievals or reranked is not None else None,
-            [query for query in queries if query is not None and query != question],
+            queries,
             tuple(map(_tool_call, tree.outermost("tool"))),
             error=error,
             usage=_usage(tree),
@@ -283,8 +286,7 @@ def _question(
     question, turns = values.read_question(root.input, rules.question)
     if question is None:
         raise UnclearTrace(_NO_QUESTION)
-    documents = chain.from_iterable(retrieval.documents for retrieval in retrievals)
-    has_passages = any(d.text and d.text in question for d in documents)
+    has_passages = any(d.text and d.text in question for d in _documents_of(retrievals))
     # a question without passages in it is no prompt
     if root.kind != "llm" or not has_passages:
         return question, turns
@@ -322,12 +324,12 @@ def _reranked(
     pending = list(retrievals)
     # by their ends: each reranker gets what was retrieved or reranked before it
     for reranker in sorted(rerankers, key=_end):
-        ready = []
+        ready, later = list[Retrieval](), list[Retrieval]()
         for retrieval in pending:
-            if _end(retrieval.span) <= _end(reranker):
-                ready.append(retrieval)
-        pending = [retrieval for retrieval in pending if retrieval not in ready]
-        passages += chain.from_iterable(retrieval.documents for retrieval in ready)
+            is_ready = _end(retrieval.span) <= _end(reranker)
+            (ready if is_ready else later).append(retrieval)
+        pending = later
+        passages += _documents_of(ready)
         record = reranker.input if reranker.reranked is None else reranker.reranked
         inputs = values.read_documents(record, rules.id_field, rules.corpus)
         ids = {document.id for document in (passages if inputs is None else inputs)}
@@ -336,7 +338,12 @@ def _reranked(
             if document.id not in ids:
                 untouched.append(document)
         passages = [*_documents(reranker, rules), *untouched]
-    return [*passages, *chain.from_iterable(retrieval.documents for retrieval in pending)]
+    return [*passages, *_documents_of(pending)]
+
+
+def _documents_of(retrievals: Iterable[Retrieval]) -> Iterator[Document]:
+    """Return an iterator over the passages of several retrievals."""
+    return chain.from_iterable(retrieval.documents for retrieval in retrievals)
 
 
 def _end(span: TraceSpan) -> float:

@@ -14,6 +14,7 @@ from ragbench.data.files.columns import value_at
 from ragbench.data.files.rows import Entry
 from ragbench.json_yaml import load_json
 from ragbench.types import Usage
+from ragbench.types.lookups import map_values
 from ragbench.types.records import read_count
 
 # A value as a tool wrote it; its kind is checked before use.
@@ -243,14 +244,6 @@ def to_mapping(value: Json) -> Tree:
     return value if isinstance(value, Mapping) else {}
 
 
-def pick(values: Tree, *keys: str) -> Json:
-    """Return the value of the first key that is not null."""
-    for key in keys:
-        if values.get(key) is not None:
-            return values[key]
-    return None
-
-
 def to_text(value: Json) -> str | None:
     """Return a text that is not blank, or an integer as its digits; None for anything else.
 
@@ -312,7 +305,7 @@ def _to_lists(value: Json) -> Json:
         return value
     if value and all(key.isdecimal() for key in value):
         return [_to_lists(value[key]) for key in sorted(value, key=int)]
-    return {key: _to_lists(item) for key, item in value.items()}
+    return map_values(_to_lists, value)
 
 
 def first_in(tree: Tree, *paths: str) -> Json:

@@ -9,10 +9,10 @@ from contextlib import suppress
 from ragbench.data.files.columns import value_at
 from ragbench.data.files.fields import content_id
 from ragbench.data.files.rows import encode_spaces
-from ragbench.data.traces.spans import Json, Tree, parse, pick, to_mapping, to_text
+from ragbench.data.traces.spans import Json, Tree, parse, to_mapping, to_text
 from ragbench.types import Document, Turn
 from ragbench.types.conversation import ROLES
-from ragbench.types.lookups import all_are
+from ragbench.types.lookups import all_are, pick
 
 # Keys of a question: first the sure ones, then those that count if there is no sure one.
 QUESTIONS = (
@@ -150,12 +150,13 @@ def _message(value: Json) -> Message | None:
     """Return (role in lower case, text) of a chat message of OpenAI or LangChain; else None."""
     if not isinstance(value, Mapping):
         return None
-    inner = [value.get(key) for key in ("message", "kwargs", "data")]
-    wrapped = next((part for part in inner if isinstance(part, Mapping)), None)
-    if wrapped is not None and "role" not in value:
-        # LangChain: the path of the class
-        path = value["id"] if isinstance(value.get("id"), list) else []
-        return _message({"type": value.get("type"), "class": path[-1] if path else "", **wrapped})
+    for key in ("message", "kwargs", "data"):
+        wrapped = value.get(key)
+        if isinstance(wrapped, Mapping) and "role" not in value:
+            # LangChain: the path of the class
+            path = value["id"] if isinstance(value.get("id"), list) else []
+            class_name = path[-1] if path else ""
+            return _message({"type": value.get("type"), "class": class_name, **wrapped})
     word = re.match("Human|AI|System|Tool", str(value.get("class")))
     role = value.get("role") or value.get("type") or (word and word[0])
     if not isinstance(role, str) or "document" in role.lower():
@@ -210,12 +211,13 @@ def read_documents(
     items = documents_in(value)
     if items is None:
         return None
-    documents = [_document(item, id_field, corpus) for item in items]
     passages = []
-    for document in documents:
-        if document is not None:
-            passages.append(document)
-    return passages if len(passages) == len(documents) else None
+    for item in items:
+        document = _document(item, id_field, corpus)
+        if document is None:
+            return None
+        passages.append(document)
+    return passages
 
 
 def _document(value: Json, id_field: str | None, corpus: Mapping[str, Document]) -> Document | None:

@@ -15,6 +15,7 @@ from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.score.text.base import metric
 from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
+from ragbench.types.lookups import map_values
 
 # Tool calls in a form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
@@ -313,7 +314,7 @@ def _canonical(value: Json) -> str:
 def _numbers(value: Json) -> Json:
     """Return a JSON value whose whole numbers are integers."""
     if isinstance(value, Mapping):
-        return {key: _numbers(item) for key, item in value.items()}
+        return map_values(_numbers, value)
     if isinstance(value, (list, tuple)):
         return [_numbers(item) for item in value]
     # JSON has one kind of number: a model may write 5.0 for 5
