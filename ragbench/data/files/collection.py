@@ -412,7 +412,7 @@ def _read_folder(folder: Path) -> Corpus:
     """Read the documents below a folder, in the order of their paths."""
     # The id is the path within the folder, with white space as %20, since run files are split at
     # white space.
-    files, others = list[Path](), Counter[str]()
+    files, suffixes = list[Path](), Counter[str]()
     for full_path in sorted(folder.rglob("*"), key=lambda path: path.parts):
         path = full_path.relative_to(folder)
         is_hidden = any(part[0] == "." for part in path.parts)
@@ -422,13 +422,13 @@ def _read_folder(folder: Path) -> Corpus:
         if suffix in _READERS:
             files.append(path)
         else:
-            others[suffix] += 1
+            suffixes[suffix] += 1
     if not files:
         allowed = f"{', '.join(_READERS)} files"
         raise DataError("no documents in the folder", file=folder, allowed=allowed)
     notes = []
     kinds = []
-    for suffix, count in others.items():
+    for suffix, count in suffixes.items():
         kinds.append(f"{count} {suffix or 'without an ending'}")
     if kinds:
         notes.append(f"files of {folder} that are no documents: {', '.join(kinds)}")

@@ -81,14 +81,14 @@ class GoldAnswers:
         text, places = self._locate_words(passage)
         first = words.find(run)
         start, end = places[first].start, places[first + run.n_words - 1].end
-        left, right = start, end
+        quote_start, quote_end = start, end
         for piece in _piece_places(text):
             if piece.end <= start:
-                left = piece.start
+                quote_start = piece.start
             elif piece.start >= end:
-                right = piece.end
+                quote_end = piece.end
                 break
-        quoted = " ".join(text[left:right].split())
+        quoted = " ".join(text[quote_start:quote_end].split())
         return quoted if len(quoted) <= _LONGEST_QUOTE else f"{quoted[:_LONGEST_QUOTE]} ..."
 
     def _locate_words(self, passage: str) -> tuple[str, list[_Place]]:

@@ -113,10 +113,10 @@ async def check_claims(vote: Vote) -> Verdict:
     return grounding.best_verdict(vote.rubric, verdicts)
 
 
-def _of_kinds(named: Mapping[str, _Value], kinds: Set[str]) -> dict[str, _Value]:
+def _of_kinds(values: Mapping[str, _Value], kinds: Set[str]) -> dict[str, _Value]:
     """Return the entries whose name has one of the kinds: `answer`, `reference` or `passage`."""
     entries = {}
-    for name, value in named.items():
+    for name, value in values.items():
         if name.split()[0] in kinds:
             entries[name] = value
     return entries
