@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from ragbench.calibration.draw import draw
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
-from ragbench.calibration.sheet import draw
 from ragbench.score.judge.rubric import load_rubric
 from ragbench.stats import ppi_difference, roc_auc, stratified_ppi_difference
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ragbench.calibration.draw import Draw, draw_again, is_unsure_draw
 from ragbench.calibration.group_agreement import (
     group_agreements,
     level_labels,
@@ -19,6 +20,7 @@ from ragbench.calibration.group_agreement import (
 )
 from ragbench.calibration.judge_bias import judge_bias, pair_judges
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.rater_agreement import (
     correlations,
@@ -26,7 +28,6 @@ from ragbench.calibration.rater_agreement import (
     people_against_people,
 )
 from ragbench.calibration.ratings import Ratings
-from ragbench.calibration.sheet import Draw, LabelScale, draw_again, is_unsure_draw
 from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.records import certificate
 from ragbench.records.codec import from_json

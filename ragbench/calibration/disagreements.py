@@ -10,9 +10,9 @@ import numpy as np
 
 from ragbench.calibration.earlier_agreement import ChangedAgreement
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.ratings import Ratings
-from ragbench.calibration.sheet import LabelScale
 from ragbench.types.lookups import index_positions
 
 # Distance of scores from 0 to 1 that is a disagreement on a scale without levels.

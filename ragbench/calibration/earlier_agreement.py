@@ -10,8 +10,8 @@ import numpy as np
 
 from ragbench.calibration.judge_bias import agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key, read_answers, read_scores
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
-from ragbench.calibration.sheet import LabelScale
 from ragbench.data.runs.run_folder import read_summary
 from ragbench.data.runs.run_list import previous_run
 from ragbench.score.judge.base import JudgedItem

@@ -11,9 +11,9 @@ import numpy as np
 
 from ragbench.calibration.judge_bias import judge_bias
 from ragbench.calibration.judged_run import Key
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.rater_agreement import agreement_record, level_agreement
 from ragbench.calibration.ratings import Ratings
-from ragbench.calibration.sheet import LabelScale
 from ragbench.records.certificate import AgreementResult, GroupAgreement
 from ragbench.stats.two_levels import (
     PassFail,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedScore, Key
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.ratings import Ratings
-from ragbench.calibration.sheet import LabelScale
 from ragbench.records.certificate import JudgeBias, JudgePair
 from ragbench.stats.difference import difference_interval
 from ragbench.stats.mean import finite, mean_interval

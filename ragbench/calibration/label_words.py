@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ragbench.calibration.sheet import LabelScale
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.score.judge.base import Rubric
 from ragbench.score.judge.rubric import end_words, level_words
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from ragbench.calibration.answer_rows import ANSWER_PARTS, AnswerFinder
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.label_words import is_unclear, label_words, scale_of_column
-from ragbench.calibration.sheet import LabelScale, item_id
+from ragbench.calibration.sheet import item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError

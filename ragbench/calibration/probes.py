@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedScore, Key
-from ragbench.calibration.sheet import LabelScale
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.records.certificate import ProbeResult
 from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge

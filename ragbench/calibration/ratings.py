@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.label_words import label_words
 from ragbench.calibration.labels import ONE_SYSTEM, Labels, add_group, read_rating
-from ragbench.calibration.sheet import LabelScale
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError, OptionError

@@ -211,7 +211,7 @@ def command(
     if "own_columns" in choices:
         choices["columns"] = choices.pop("own_columns")
     from ragbench.calibration.judged_run import read_judged_run
-    from ragbench.calibration.sheet import LabelScale
+    from ragbench.calibration.label_scale import LabelScale
     from ragbench.cli import certificate
 
     for name, option in (("scale", "--scale"), ("judge_scale", "--judge-scale")):

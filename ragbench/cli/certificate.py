@@ -20,8 +20,10 @@ from ragbench.calibration.disagreements import (
     find_flips,
     mark_flips,
 )
+from ragbench.calibration.draw import draw
 from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels, LabelTable, read_labels
 from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
@@ -113,7 +115,7 @@ class Request:
     output: Path | None = None
     rubrics: Sequence[str] = ()
     probes: bool = False
-    scale: sheet.LabelScale | None = None
+    scale: LabelScale | None = None
     confidence: float = 0.95
     form: str = "table"
     trusted: Sequence[str] = ()
@@ -149,7 +151,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
     """Draw n answers per rubric at random, and write the sheet to label; .html is a page for it.
 
     A .json file is a list of rows, all other files are CSV; without a file, CSV goes to stdout.
-    Notes on stderr count the rows. `options` are `unit`, `systems` and `where` of `sheet.draw`.
+    Notes on stderr count the rows. `options` are `unit`, `systems` and `where` of `draw`.
 
     Raises:
         UsageError: The file exists: it may hold labels.
@@ -165,7 +167,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
     draws = {}
     for score in run.select_scores(request.rubrics):
         if score.rubric.name not in draws:  # one sheet serves all judges of a rubric
-            drawn = sheet.draw(run, score, n, seed=request.seed, **options)
+            drawn = draw(run, score, n, seed=request.seed, **options)
             draws[score.rubric.name] = (drawn, score.rubric)
     rows = sheet.sheet_rows(_with_questions(run), draws.values())
     text = to_csv(sheet.COLUMNS, rows)
@@ -174,7 +176,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
     elif output.suffix == ".html":
         scales = {}
         for name, (_, rubric) in draws.items():
-            scales[name] = sheet.LabelScale.of_rubric(rubric)
+            scales[name] = LabelScale.of_rubric(rubric)
         with naming_unwritable(output):
             write_label_page(output, rows, scales)
     elif output.suffix == ".json":
@@ -328,8 +330,8 @@ def certify_ratings(
     target: Target,
     rubrics: Sequence[str],
     *,
-    scale: sheet.LabelScale | None = None,
-    judge_scale: sheet.LabelScale | None = None,
+    scale: LabelScale | None = None,
+    judge_scale: LabelScale | None = None,
     model: str = "not named",
     columns: Sequence[str] = (),
     by: str = "",
@@ -362,7 +364,7 @@ def certify_ratings(
         model=model,
         by=by,
     )
-    scale = scale or sheet.LabelScale(0, 1)
+    scale = scale or LabelScale(0, 1)
     groups = answer_groups(run, labels, by)
     scores = with_passing_score(run.scores, options.pop("judge_good", None), scale)
     calibration = Calibration(scale=scale, by=by, groups=groups, **options)

@@ -15,9 +15,9 @@ from ragbench.calibration.certificate import Calibration, certify, check_good, w
 from ragbench.calibration.disagreements import find_disagreements
 from ragbench.calibration.judged_run import JudgedRun, Key
 from ragbench.calibration.judged_set import groups_of_rows, labels_of_rows, rated_run
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.preferred import certify_pairs
-from ragbench.calibration.sheet import LabelScale
 from ragbench.cli import output
 from ragbench.cli.certificate import Target, write_certificate, write_record
 from ragbench.config.load import load_judges

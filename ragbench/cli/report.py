@@ -167,7 +167,7 @@ def runs(folder: Path, score: str | None, verbose: bool, form: str) -> None:
     from ragbench.data.runs.run_folder import to_json
     from ragbench.data.runs.run_list import list_runs
     from ragbench.records import codec
-    from ragbench.report.runs import place_of, runs_report, runs_screen
+    from ragbench.report.run_list import place_of, runs_report, runs_screen
 
     entries = list_runs(folder, score)
     if form == "json":

@@ -21,7 +21,7 @@ from ragbench.comparison.cause_rules import (
     right_value,
 )
 from ragbench.comparison.gold import find_answer
-from ragbench.comparison.matching import QUERY_PARTS
+from ragbench.comparison.same_queries import QUERY_PARTS
 from ragbench.records.causes import RIGHT, Loss
 from ragbench.score.text.columns import gold_print, shared_signature
 from ragbench.score.text.gold_words import GoldWords

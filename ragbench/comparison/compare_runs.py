@@ -2,140 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cache
-from itertools import chain
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 
-import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.causes import flow_of
+from ragbench.comparison.compared_rows import (
+    ComparedRow,
+    compared_rows,
+    rows_by_label,
+    unique_names,
+)
 from ragbench.comparison.differences import compare_systems, doubtful_intervals
-from ragbench.comparison.matching import QUERY_PARTS, Matching
+from ragbench.comparison.matching import Matching
 from ragbench.comparison.method import Method
+from ragbench.comparison.moved_queries import read_questions
 from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.same_queries import QUERY_PARTS
 from ragbench.comparison.systems import summarize
-from ragbench.data.files.trec_files import read_run
-from ragbench.data.runs.query_view import HITS_FOLDER, QUESTIONS_FILE
-from ragbench.data.runs.run_lines import CAUSES_FILE, Lines, read_cause_rows
+from ragbench.data.runs.run_lines import CAUSES_FILE, read_cause_rows
 from ragbench.data.runs.run_list import CONFIG_FILE, RunFacts, changes, read_facts
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.records.causes import AnswerCause, CauseFlow, CauseRow, Quantity
 from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
-    Comparisons,
     Difference,
     MeasureComparison,
-    MovedQueries,
-    MovedQuery,
     RunSince,
 )
-from ragbench.records.manifest import HitsRow, QuestionRow
 from ragbench.stats.unpaired import FEWEST_WITHOUT_BOUND
-
-# Letters of systems in tables; most fonts have no superscript q.
-_LETTERS = "abcdefghijklmnoprstuvwxyz"
-_RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
-# Number of documents of each ranking beside a query that moved.
-DEPTH = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedRow:
-    """System of a comparison, with its label and letter in tables; `compared_rows` returns them.
-
-    Attributes:
-        letter: Letter in marks of significance: `a`, `b` to `z` without `q`, then `a1`.
-        label: Name that no other row has: `bm25`, or `bm25 (runs/new)`.
-        source: Position of its source; 0 is the base.
-        group: Its key in `Matching.groups`: mostly the name of the same system in the base.
-        scores: System under its own name, with the columns of the compared measures only.
-    """
-
-    letter: str
-    label: str
-    source: int
-    group: str
-    scores: SystemScores
-
-
-def compared_rows(matching: Matching) -> list[ComparedRow]:
-    """Return a row for each system, those that are compared with each other side by side.
-
-    Systems without any of the measures have no row. They are ordered by their set of measures, then
-    by group and source; letters follow this order. Labels of systems of the same name end with the
-    short name of their source.
-    """
-    # a table has the systems of the same measures: together, so that its letters have no gaps
-    by_measures: dict[tuple[str, ...], list[tuple[str, int, SystemScores]]] = {}
-    for group, names_of_group in matching.groups.items():
-        for place, name in enumerate(names_of_group):
-            if name is not None:
-                system = matching.sources[place].systems[name]
-                measures = tuple(m for m in matching.measures if m in system.columns)
-                by_measures.setdefault(measures, []).append((group, place, system))
-    by_measures.pop((), None)
-    names = [system.name for _, _, system in chain.from_iterable(by_measures.values())]
-    tails = short_names([source.source for source in matching.sources])
-    rows = []
-    for i, (group, place, system) in enumerate(chain.from_iterable(by_measures.values())):
-        turn, letter = divmod(i, len(_LETTERS))
-        columns = {}
-        for m in matching.measures:
-            if m in system.columns:
-                columns[m] = system.columns[m]
-        is_unique = names.count(system.name) == 1
-        rows.append(
-            ComparedRow(
-                letter=f"{_LETTERS[letter]}{turn or ''}",
-                label=system.name if is_unique else f"{system.name} ({tails[place]})",
-                source=place,
-                group=group,
-                scores=replace(system, columns=columns),
-            )
-        )
-    return rows
-
-
-def short_names(sources: Sequence[str]) -> list[str]:
-    """Return the shortest ends of paths that differ, in the order of the paths.
-
-    Run folders of the same day are named without the date. If two paths are equal, all keep their
-    full path and get a number: `path #1`, `path #2`. Without paths the list is empty.
-
-    Example:
-        >>> short_names(["runs/a/20261122-183350-2371", "runs/a/20261122-190412-1ce2"])
-        ['183350-2371', '190412-1ce2']
-        >>> short_names([])
-        []
-    """
-    parts = []
-    for source in sources:
-        parts.append(source.replace("\\", "/").rstrip("/").split("/"))
-    for length in range(1, max(map(len, parts), default=0) + 1):
-        names = []
-        for part in parts:
-            names.append("/".join(part[-length:]))
-        if len(set(names)) == len(names):
-            days = set()
-            for name in names:
-                days.add(name[:9] if _RUN_ID.fullmatch(name) else name)
-            return [name[9:] for name in names] if len(days) == 1 < len(names) else names
-    return _numbered(sources)
-
-
-def unique_names(sources: Sequence[str]) -> list[str]:
-    """Return the paths, with numbers as in `short_names` if two of them are equal."""
-    return list(sources) if len(set(sources)) == len(sources) else _numbered(sources)
-
-
-def _numbered(sources: Sequence[str]) -> list[str]:
-    """Return `path #1`, `path #2` and so on, in the order of the paths."""
-    return [f"{source} #{place}" for place, source in enumerate(sources, start=1)]
 
 
 def compare_sources(
@@ -184,7 +81,7 @@ def compare_sources(
     if is_paired:
         measures = tuple(_with_failed(family, rows, matching) for family in measures)
     facts = {key: getattr(comparisons, key) for key in asdict(method)}
-    names = unique_names([source.source for source in matching.sources])
+    names = unique_names(matching.names)
     sizes = [len(source.query_ids) for source in matching.sources]
     compared = [_summarize_row(row, matching, method, clusters) for row in rows]
     return ComparedRuns(
@@ -192,7 +89,7 @@ def compare_sources(
         **facts | ({} if is_paired else {"test": "unpaired", "resamples": None}),
         measures=measures,
         unpaired=dict(zip(names, sizes, strict=True)) if matching.unpaired else {},
-        sources=tuple(source.source for source in matching.sources),
+        sources=tuple(matching.names),
         queries=len(base.query_ids),
         left_out=dict(matching.left_out),
         differing=dict(matching.differing),
@@ -302,7 +199,7 @@ def add_changes(compared: ComparedRuns, matching: Matching) -> ComparedRuns:
     # ids of different questions may be equal
     runs = tuple(_runs_since_base(matching))
     flows = () if matching.unpaired else tuple(_flows(compared, matching))
-    question_of, questions = _questions(matching), {}
+    question_of, questions = read_questions(matching), {}
     queries: dict[str, None] = {}
     for flow in flows:
         queries.update(dict.fromkeys(flow.moved_queries()))
@@ -335,7 +232,7 @@ def _runs_since_base(matching: Matching) -> Iterator[RunSince]:
 
 def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
     """Yield the moves of queries between causes for each comparison; none without causes."""
-    rows = {row.label: row for row in compared_rows(matching)}
+    rows = rows_by_label(matching)
     causes = list[Mapping[str, Mapping[str, Sequence[CauseRow]]]]()
     for source in matching.sources:
         folder = source.folder
@@ -364,132 +261,3 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
             for query in ids:
                 new_causes.append([row.cause for row in new[query]])
             yield flow_of(system, baseline, old_causes, new_causes, ids)
-
-
-def paired_rows(
-    comparison: Comparisons, matching: Matching, measure: str, clusters: Sequence[str] | None = None
-) -> Iterator[tuple[ComparedRow, ComparedRow, PairedScores]]:
-    """Yield system, baseline and their paired scores for each comparison by a measure.
-
-    `clusters` has the cluster label of each query; None if queries are units. A measure that was
-    not compared yields nothing. `measure` and `names` of the scores are empty, `decision` is that
-    of the comparison.
-    """
-    rows = {row.label: row for row in compared_rows(matching)}
-    family = comparison.measure(measure)
-    for difference in () if family is None else family.comparisons:
-        pair = rows[difference.system], rows[difference.baseline]
-        system, baseline = (row.scores.columns[measure] for row in pair)
-        ids, changes = matching.sources[0].query_ids, matching.changes[pair[0].source]
-        scores = PairedScores(system, baseline, ids, clusters, changes=changes, decision=difference)
-        yield *pair, scores
-
-
-def moved_most(
-    comparison: Comparisons, matching: Matching, measure: str, n: int
-) -> tuple[MovedQueries, ...]:
-    """Return the `n` queries with the largest changes, up or down, for each comparison.
-
-    They come with both scores, the question, and the first five documents of both rankings with the
-    ranks of gold. Queries without a change, or without a score of both systems, are never among
-    them. Largest change first; equal changes in the order of the queries. `up`, `down` and `same`
-    count all queries with both scores; up is better, also where lower scores are. `difference` is
-    score minus baseline. A measure that was not compared gives an empty tuple. Raises DataError if
-    a file of a run cannot be read, IndexError if the sources are unpaired.
-    """
-    rankings, question_of = _Rankings(matching), _questions(matching)
-    moved = []
-    for system, baseline, pairs in paired_rows(comparison, matching, measure):
-        d = pairs.gains
-        # queries without a difference count as 0: they come last, and are dropped below
-        order = np.argsort(-np.abs(np.nan_to_num(d)), kind="stable")[:n]
-        queries = []
-        for position in order[np.nan_to_num(d)[order] != 0].tolist():
-            query = pairs.query_ids[position]
-            score, baseline_score = (c.values[position] for c in (pairs.system, pairs.baseline))
-            ranking, gold = rankings.first(system, query)
-            baseline_ranking, baseline_gold = rankings.first(baseline, query)
-            queries.append(
-                MovedQuery(
-                    query_id=query,
-                    score=float(score),
-                    baseline_score=float(baseline_score),
-                    difference=float(score - baseline_score),
-                    question=question_of(query),
-                    ranking=ranking,
-                    baseline_ranking=baseline_ranking,
-                    gold=gold,
-                    baseline_gold=baseline_gold,
-                )
-            )
-        moved.append(
-            MovedQueries(
-                measure=measure,
-                system=system.label,
-                baseline=baseline.label,
-                up=int(np.count_nonzero(d > 0)),
-                down=int(np.count_nonzero(d < 0)),
-                same=int(np.count_nonzero(d == 0)),
-                queries=tuple(queries),
-            )
-        )
-    return tuple(moved)
-
-
-class _Rankings:
-    """First documents of the rankings of systems, each file read once; made from a matching."""
-
-    def __init__(self, matching: Matching) -> None:
-        self._sources = matching.sources
-        self._read, self._lines = cache(read_run), cache(Lines)
-
-    def first(self, row: ComparedRow, query: str) -> tuple[tuple[str, ...] | None, tuple[int, ...]]:
-        """Return the first 5 documents of a query, best first, and the ranks of gold among them."""
-        source = self._sources[row.source]
-        file = source.rankings.get(row.scores.name)
-        if file is None:
-            return None, ()
-        ranking = tuple(document for document, _ in self._read(file).ranking(query)[:DEPTH])
-        gold = set() if source.folder is None else self._gold(source.folder, file, query)
-        ranks = []
-        for rank, name in enumerate(ranking, start=1):
-            if name in gold:
-                ranks.append(rank)
-        return ranking, tuple(ranks)
-
-    def _gold(self, folder: Path, file: Path, query: str) -> set[str]:
-        """Return the documents of which a passage in a ranking meets gold."""
-        stored = self._lines(folder / HITS_FOLDER / f"{file.stem}.jsonl")
-        documents = set[str]()
-        if stored:
-            for row in stored.read(HitsRow, query):
-                for hit in row.hits:
-                    if hit.gold:
-                        documents.add(hit.document or hit.id)
-            return documents
-        for question in self._lines(folder / QUESTIONS_FILE).read(QuestionRow, query):
-            for name, grade in question.judged.items():
-                if grade > 0:
-                    documents.add(name)
-        return documents
-
-
-def _questions(matching: Matching) -> Callable[[str], str]:
-    """Return a function from a query to its question, from the first source that has it."""
-    folders = []
-    for source in matching.sources:
-        if source.folder is not None:
-            folders.append(source.folder)
-    files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
-
-    def question_of(query: str) -> str:
-        """Return the text of a query; it is empty if no source has it."""
-        for source in matching.sources:
-            if text := source.questions.get(query):
-                return text
-        for lines in files:
-            for row in lines.read(QuestionRow, query):
-                return row.question
-        return ""
-
-    return question_of

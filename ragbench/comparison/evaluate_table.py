@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from msgspec import structs
 
 from ragbench.comparison.evaluate import (
     PairFacts,
@@ -22,50 +19,47 @@ from ragbench.comparison.evaluate import (
     with_failed_answers,
 )
 from ragbench.comparison.evaluation import Evaluation
-from ragbench.comparison.excluded import HitNames, find_excluded
 from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import met_gold
-from ragbench.comparison.id_pairs import QuestionIds, pair_ids
 from ragbench.comparison.input_table import input_table
-from ragbench.comparison.passage_places import document_resolver, unplaced_warning
+from ragbench.comparison.passage_places import unplaced_warning
 from ragbench.comparison.peer_calls import (
     PeerArguments,
-    PeerMetrics,
     ScoreName,
-    judge_arguments,
     read_arguments,
-    read_metrics,
     threshold_note,
 )
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.scorable import nothing_to_score
+from ragbench.comparison.score_kinds import (
+    names_by_kind,
+    opened_judge,
+    read_names,
+)
 from ragbench.comparison.slices import answerable_questions, slicings
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
+from ragbench.comparison.table_records import records_of, with_gold_ids, without_excluded
 from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
-from ragbench.errors import DataError, OptionError, RagbenchError
+from ragbench.errors import DataError, OptionError
 from ragbench.log import log_notes
 from ragbench.records.causes import LEAK_READ, RIGHT
-from ragbench.records.score import Kind, RunCounts
-from ragbench.registry import nearest
+from ragbench.records.score import RunCounts
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, JudgedItems, judge_items
-from ragbench.score.judge.rubric import built_in_rubrics, load_rubric
-from ragbench.score.retrieval import MEASURES
 from ragbench.score.retrieval.base import RetrievedPassages
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.score.retrieval.score_run import (
     Rules,
     score_forbidden,
     score_gold,
     score_passages,
 )
-from ragbench.score.text import DEFAULT_METRICS, METRICS
-from ragbench.score.text.base import AnswerSources, CallRows, Metric
+from ragbench.score.text import DEFAULT_METRICS
+from ragbench.score.text.base import AnswerSources, CallRows
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import (
     Answered,
@@ -73,10 +67,8 @@ from ragbench.types import (
     Collection,
     Query,
     ScoreColumn,
-    ScoredDocument,
 )
 from ragbench.types.display import list_counts
-from ragbench.types.documents import record_ids
 from ragbench.types.lookups import index_by_name
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
@@ -217,10 +209,10 @@ def evaluate_collection(
         zero_unknown_ids: True scores a table as 0 if no retrieved id is one of a judged document;
             False gives it no value.
     """
-    records, id_notes = _with_gold_ids(_records_of(collection), collection)
+    records, id_notes = with_gold_ids(records_of(collection), collection)
     gold = [collection.answers.get(query.id, []) for query in collection.queries]
     items = [*map(_item, collection.queries, records, gold)]
-    ranked_records, notes = _without_excluded(records, collection)
+    ranked_records, notes = without_excluded(records, collection)
     hits = {}
     for record in ranked_records:
         hits[record.query_id] = [hit.id for hit in record.ranking or ()]
@@ -229,13 +221,13 @@ def evaluate_collection(
     relevant = {name: judged.get(name, {}) for name in hits}
     strays = _stray_ids(hits, relevant)
     has_doubtful_ids = bool(strays) and not zero_unknown_ids
-    with _opened(judge) as opened:
+    with opened_judge(judge) as opened:
         if metrics is None:
             metrics = _default_scores(collection, records, has_strays=bool(strays))
             if not (metrics or opened):
                 raise nothing_to_score(collection)
-        call = _read_names(metrics, opened, collection)
-        by_kind = _names_by_kind(call.names, opened)
+        call = read_names(metrics, opened)
+        by_kind = names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)
         labels = [measure.label for measure in by_kind["retrieval"]]
@@ -281,44 +273,6 @@ def _judge_rows(
         return JudgedItems([], {}, [], {})
     with shown_progress(progress, "judge") as report:
         return judge_items(judge, items, rubrics, report and Counted(report, len(items)))
-
-
-def _without_excluded(
-    records: Sequence[Answered], collection: Collection
-) -> tuple[Sequence[Answered], list[str]]:
-    """Return the records without the passages that are excluded for their query, and notes."""
-    if not collection.excluded:
-        return records, []
-    excluded = [collection.excluded.get(record.query_id, frozenset()) for record in records]
-    corpus = collection.documents or ()
-    ids, document_of_hit = frozenset(record_ids(corpus)), document_resolver(corpus)
-    rankings = []
-    for record, names in zip(records, excluded, strict=True):
-        names_of_hits = []
-        for passage in (record.ranking or ()) if names else ():
-            hit = ScoredDocument(passage.id, metadata=passage.metadata)
-            document = None if hit.id in ids else document_of_hit(hit)
-            names_of_hits.append(HitNames(hit.id, document or hit.id))
-        rankings.append(names_of_hits)
-    of_all = find_excluded(rankings, excluded, ids)
-    scored_records = list[Answered]()
-    for row, record in enumerate(records):
-        if record.ranking is not None and any(of_all.marks[row]):
-            n_read = sum(not is_out for is_out in of_all.marks[row][: len(record.contexts or ())])
-            hits_left = of_all.keep(row, record.ranking)
-            record = replace(record, contexts=hits_left[:n_read], further=hits_left[n_read:])
-        scored_records.append(record)
-    return scored_records, [*of_all.notes(), *of_all.warnings()]
-
-
-def _read_names(
-    metrics: Sequence[object], judge: Judge | None, collection: Collection
-) -> PeerMetrics:
-    """Return the names of the scores of a call, with notes on those of another tool."""
-    metrics = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
-    if not (metrics or judge):
-        raise OptionError("evaluate", "metrics", metrics, "names of scores; None for the defaults")
-    return read_metrics(metrics, lambda name: _is_score(name, judge))
 
 
 def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Sequence[str]) -> None:
@@ -447,62 +401,6 @@ def _leak_read(collection: Collection, records: Sequence[Answered]) -> ScoreColu
     return column.without_scores(lacks_answer, Cause.MISSING_ANSWER)
 
 
-def _records_of(collection: Collection) -> list[Answered]:
-    """Return the record of each question, in their order; an empty one where there is none."""
-    systems = [*collection.recorded_answers]
-    if len(systems) > 1:
-        problem = f"rows of {len(systems)} systems: {', '.join(systems)}"
-        allowed = "rows of one system, or run_experiment, which compares systems"
-        raise DataError(problem, record="evaluate", allowed=allowed)
-    records = chain.from_iterable(collection.recorded_answers.values())
-    by_id = {record.query_id: record for record in records}
-    for name, group_heads in collection.alternatives.items():
-        if name in by_id:
-            by_id[name] = _with_alternatives(by_id[name], group_heads, collection)
-    for name, record in by_id.items():
-        by_id[name] = record if record.error is None else replace(record, answer=None)
-    return [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
-
-
-def _with_gold_ids(
-    records: Sequence[Answered], collection: Collection
-) -> tuple[list[Answered], list[str]]:
-    """Return the records with the gold ids of hits in another spelling, and notes on them."""
-    judged = {} if collection.qrels is None else collection.qrels.by_query
-    questions = []
-    for record in records:
-        hits = [hit.id for hit in record.ranking or ()]
-        questions.append(QuestionIds(judged.get(record.query_id, {}), hits))
-    pairs = pair_ids(questions, frozenset(record_ids(collection.documents or ())))
-    names, renamed = pairs.gold_of_hit, []
-    for record in records:
-        if names and record.ranking is not None:
-            record = _with_ids(record, [names.get(hit.id, hit.id) for hit in record.ranking])
-        renamed.append(record)
-    return renamed, [*pairs.notes(), *pairs.warnings()]
-
-
-def _with_alternatives(
-    record: Answered, group_heads: Mapping[str, str], collection: Collection
-) -> Answered:
-    """Return a record whose hits have the ids that they are scored by, of alternatives of gold."""
-    if record.ranking is None or collection.qrels is None:
-        return record
-    grades = collection.qrels.by_query.get(record.query_id, {})
-    ids = [hit.id for hit in record.ranking]
-    return _with_ids(record, credit_alternatives(ids, group_heads, grades))
-
-
-def _with_ids(record: Answered, ids: Sequence[str]) -> Answered:
-    """Return a record with other ids of its hits, in their order."""
-    hits = record.ranking or []
-    renamed = []
-    for hit, name in zip(hits, ids, strict=True):
-        renamed.append(structs.replace(hit, id=name))
-    n_read = len(record.contexts or ())
-    return replace(record, contexts=renamed[:n_read], further=renamed[n_read:])
-
-
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
     """Return part -> value of each item: question, contexts, answer and reference."""
     reference = []
@@ -514,17 +412,6 @@ def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dic
         "answer": [item.answer for item in items],
         "reference": reference,
     }
-
-
-def _names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind, list[Any]]:
-    """Return kind -> names of its scores, measures parsed; [] for a kind without scores."""
-    by_kind: dict[Kind, list[Any]] = {kind: [] for kind in _PARSERS}
-    for name in names:
-        kind = kind_of_score(name, judge, "evaluate", "metrics")
-        # parsed here, since `official` names several measures
-        is_ranked = kind == "retrieval"
-        by_kind[kind] += parse_measures(name, trec_eval_defaults=True) if is_ranked else [name]
-    return by_kind
 
 
 def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
@@ -660,96 +547,6 @@ def _columns(collection: Collection) -> str:
         if note.startswith("columns: "):
             return note
     return ""
-
-
-def _opened(judge: object) -> AbstractContextManager[Judge | None]:
-    """Return a context of the judge, which closes it only if it is created here."""
-    opened = open_judge(judge)
-    return nullcontext(opened) if opened is None or opened is judge else opened
-
-
-def open_judge(judge: object) -> Judge | None:
-    """Return the judge of a model name, of a mapping of arguments of `Judge`, or of a client.
-
-    A `Judge` and None are returned as they are. The caller has to close a judge that is new.
-
-    Raises:
-        OptionError: An unknown judge, rubric or option, or no key.
-        DataError: A file is no rubric, or code or a model cannot be loaded.
-        MissingExtra: The judge needs a package that is not installed.
-        AdapterError: The factory of a chat model fails.
-    """
-    if judge is None or isinstance(judge, Judge):
-        return judge
-    options = {"model": judge} if isinstance(judge, str) else judge
-    return Judge(**(options if isinstance(options, Mapping) else judge_arguments(judge)))
-
-
-_PARSERS: Mapping[Kind, Callable[[Any], object]] = {
-    "retrieval": partial(parse_measures, trec_eval_defaults=True),
-    "generation": parse_metric,
-    "judge": load_rubric,
-}
-
-
-def kind_of_score(name: Any, judge: Judge | None, owner: str, option: str) -> Kind:
-    """Return the kind of the score with a name: `retrieval`, `generation` or `judge`.
-
-    A path, a mapping and a name of the judge's rubrics are `judge`, without reading the file.
-    `owner` and its `option` are named in messages.
-
-    Raises:
-        OptionError: No score has the name, an option of the name is wrong, or it is a rubric and
-            there is no judge.
-        DataError: A file is no rubric.
-        RagbenchError: Code of the user cannot be loaded.
-    """
-    errors: list[RagbenchError] = []
-    kind = _find_kind(name, judge, errors)
-    if kind is not None:
-        return _with_judge(name, judge, owner) if kind == "judge" else kind
-    # a wrong option of one kind of score says more than that the other kinds lack the name
-    for problem in errors:
-        if not isinstance(problem, OptionError) or problem.option not in ("", "name", "type"):
-            raise problem
-    # the parser of measures knows the cut-off, too: ndcg10 is nearer to ndcg@10 than to ndcg
-    close = next((e.nearest for e in errors if isinstance(e, OptionError) and e.nearest), None)
-    score_names = [*MEASURES.names(), *METRICS.names(), *built_in_rubrics()]
-    allowed = "a measure, metric or rubric of `ragbench list`, or the file of a rubric"
-    if close is not None:
-        score_names.append(close)
-    raise OptionError(owner, option, name, allowed, nearest(str(name), score_names) or close)
-
-
-def _find_kind(name: Any, judge: Judge | None, errors: list[RagbenchError]) -> Kind | None:
-    """Return the kind of the score with a name; None, with the errors of all parsers, if none."""
-    own_names = [] if judge is None else [rubric.name for rubric in judge.rubrics]
-    if isinstance(name, (Path, Mapping)) or name in own_names:
-        return "judge"
-    if name == LEAK_READ:
-        return "generation"
-    if isinstance(name, (Metric, Measure)):
-        return "generation" if isinstance(name, Metric) else "retrieval"
-    for kind, parse in _PARSERS.items():
-        try:
-            # an object, such as a measure of ir_measures, has its name as text
-            parse(str(name))
-        except RagbenchError as error:
-            errors.append(error)
-        else:
-            return kind
-    return None
-
-
-def _is_score(name: str, judge: Judge | None) -> bool:
-    return _find_kind(name, judge, []) is not None
-
-
-def _with_judge(name: object, judge: Judge | None, owner: str) -> Kind:
-    if judge is None:
-        allowed = f"a judge for {name}: judge='gpt-4o-mini', or a Judge"
-        raise OptionError(owner, "judge", None, allowed)
-    return "judge"
 
 
 def _missing_notes(evaluation: Evaluation, columns: str = "") -> list[str]:

@@ -244,7 +244,7 @@ def scorer(
         function = getattr(single, "average_precision" if match[1] == "map" else match[1])
         score_ranking = _ranking_scorer(_of_list(function, cutoff))
         return ScoreFunction(label, score_ranking, _RANKING_PARTS, make)
-    from ragbench.comparison.evaluate_table import kind_of_score, open_judge
+    from ragbench.comparison.score_kinds import kind_of_score, open_judge
 
     opened = open_judge(judge)
     score_kind = kind_of_score(name, opened, "scorer", "name")

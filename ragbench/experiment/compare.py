@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import structs
 
 from ragbench import errors
-from ragbench.comparison.compare_runs import add_changes, compare_sources, moved_most, paired_rows
+from ragbench.comparison.compare_runs import add_changes, compare_sources
 from ragbench.comparison.evaluate import as_judgements
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Families, Method
+from ragbench.comparison.moved_queries import moved_most, paired_rows
 from ragbench.comparison.own_noise import own_noise
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,

@@ -36,15 +36,13 @@ from ragbench.fixes.lost_groups import find_lost_groups
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens
+from ragbench.records.cause_texts import CAUSE_CHANGES, OUTSIDE_POOL, part_to_change
 from ragbench.records.causes import (
-    CAUSE_CHANGES,
     NOT_LOST,
-    OUTSIDE_POOL,
     AnswerCause,
     CauseRow,
     counted_cause,
     counts_all_gold,
-    part_to_change,
     quantity,
 )
 from ragbench.records.codec import from_lines

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.compare_runs import ComparedRow
+from ragbench.comparison.compared_rows import ComparedRow
 from ragbench.comparison.pairs import SHOWN_QUERIES, PairedScores, scores_of
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.scored_systems import ScoredSystems

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from ragbench.comparison.evaluate_table import DEFAULT_MEASURES as DEFAULT_TABLE_MEASURES
-from ragbench.comparison.evaluate_table import evaluate_collection, kind_of_score
+from ragbench.comparison.evaluate_table import evaluate_collection
 from ragbench.comparison.matching import LEAST_COMMON
+from ragbench.comparison.score_kinds import kind_of_score
 from ragbench.comparison.sources import DEFAULT_MEASURES, from_evaluation, needs_qrels, read_scored
 from ragbench.comparison.systems import find_score
 from ragbench.data.files.columns import UnclearAnswer, UnclearColumns

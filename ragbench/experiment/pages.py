@@ -9,15 +9,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ragbench.comparison.compare_runs import (
-    add_changes,
-    compare_sources,
-    compared_rows,
-    moved_most,
-    short_names,
-)
+from ragbench.comparison.compare_runs import add_changes, compare_sources
+from ragbench.comparison.compared_rows import compared_rows, short_names
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
+from ragbench.comparison.moved_queries import moved_most
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_folder import collections_folder, read_manifest, to_json

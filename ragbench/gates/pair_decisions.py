@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ragbench.comparison.all_pairs import AllPairs
-from ragbench.comparison.compare_runs import compare_sources, paired_rows
+from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
+from ragbench.comparison.moved_queries import paired_rows
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.records.comparison import Comparisons, Difference

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
+from ragbench.records.cause_texts import CAUSE_SAYS
 from ragbench.records.causes import (
-    CAUSE_SAYS,
     CAUSES,
     NOT_LOST,
     AnswerCause,

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.matching import QueryChanges, list_ids
+from ragbench.comparison.matching import QueryChanges
+from ragbench.comparison.same_queries import list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
 from ragbench.data.runs.run_list import OTHER

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ragbench.comparison.compare_runs import short_names
+from ragbench.comparison.compared_rows import short_names
 from ragbench.errors import OptionError
 from ragbench.pictures import svg
 from ragbench.pictures.intervals import Whisker, interval_picture

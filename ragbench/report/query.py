@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,21 +11,21 @@ from msgspec import structs
 
 from ragbench.data.runs.hit_list import Hit, mark_read
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
-from ragbench.records.causes import CAUSES, AnswerCause, part_to_change
+from ragbench.records.cause_texts import part_to_change
+from ragbench.records.causes import CAUSES, AnswerCause
 from ragbench.records.manifest import (
     AnswerRow,
     FailedPrediction,
     PredictionRow,
-    TextRow,
     VerdictRow,
 )
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.terminal import draw_table
+from ragbench.report.prompts import generator_prompt, prompts_sent
 from ragbench.report.table import word_table
 from ragbench.report.text import MISSING, cause_words, significant
 from ragbench.types import Document, JudgedClaim
 from ragbench.types.display import cut, printable
-from ragbench.types.scores import SentPrompt
 
 _INDENT = "  "
 
@@ -345,86 +344,6 @@ def _hit_texts(hit: Hit) -> tuple[str, str]:
 def _prompt_lines(text: str) -> Iterator[str]:
     """Return an iterator over the lines of a prompt, indented, with `| ` in front."""
     return (f"{_INDENT}| {printable(line)}" for line in text.split("\n"))
-
-
-def generator_prompt(answer: PredictionRow) -> str:
-    """Return the prompt of an answer with its passages filled in; empty if it is not stored.
-
-    A passage without a stored text stays a placeholder: `[[passage 1]]`. Numbers are from 1.
-    """
-    texts = [passage.text for passage in answer.contexts or ()]
-
-    def passage_text(placeholder: re.Match[str]) -> str:
-        number = int(placeholder[1])
-        text = texts[number - 1] if number <= len(texts) else None
-        return placeholder[0] if text is None else text
-
-    return re.sub(r"\[\[passage ([1-9][0-9]*)\]\]", passage_text, answer.prompt or "")
-
-
-def prompts_sent(
-    views: QueryViews, view: QueryView, system: SystemView | None, verdict: VerdictRow
-) -> Iterator[SentPrompt]:
-    """Yield the prompts of a verdict with their texts; nothing for a judge without prompts.
-
-    A text that the run folder does not store in full stays a placeholder: `[[passage 1]]`. A prompt
-    whose form is not stored is left out.
-
-    Args:
-        views: The run.
-        view: The query.
-        system: System of the judged answer; None for a verdict on a pair or a passage.
-        verdict: The verdict.
-    """
-    answers = _judged_answers(view, system, verdict)
-    passages: list[str | None] = []
-    if verdict.document_id is not None:
-        passages = [_full_text(views.passage(view.id, verdict.document_id))]
-    else:
-        for answer in answers:
-            passages += map(_full_text, (answer and answer.contexts) or ())
-    if verdict.other is not None:
-        passages = list(dict.fromkeys(passages))  # passages of both answers count once
-    texts = {"question": view.question}
-    texts |= {f"reference {n}": text for n, text in enumerate(view.answers, start=1)}
-    for name, answer in zip(("answer", "other"), answers, strict=False):
-        if answer is not None and answer.answer is not None:
-            texts[name] = answer.answer
-    whole = {}
-    for n, text in enumerate(passages, start=1):
-        if text is not None:
-            whole[n] = text
-    texts |= {f"passage {n}": text for n, text in whole.items()}
-    # all passages as one text only if none is missing
-    if len(whole) == len(passages):
-        texts["passages"] = "\n".join(whole.values())
-    for row in verdict.prompts:
-        if (form := views.prompts.get(row.form)) is not None:
-            yield SentPrompt(form.system, row.filled(form, texts), to=row.to)
-
-
-def _judged_answers(
-    view: QueryView, system: SystemView | None, verdict: VerdictRow
-) -> list[AnswerRow | None]:
-    """Return the answer that a verdict judges, or that of each system of a pair."""
-    if system is not None:
-        return [next((a for a in system.answers if a.sample == verdict.sample), None)]
-    answers: list[AnswerRow | None] = []
-    for name in (verdict.system, verdict.other):
-        if name is not None:
-            judged = view.system(name)
-            samples = () if judged is None else judged.answers
-            # the system with fewer samples is paired again from its first sample
-            answers.append(samples[(verdict.sample or 0) % len(samples)] if samples else None)
-    return answers
-
-
-def _full_text(passage: Document | TextRow | None) -> str | None:
-    """Return title and text as a model gets them, with a blank between them."""
-    if passage is None or passage.text is None or (isinstance(passage, TextRow) and passage.cut):
-        return None
-    # as `Document.full_text` joins them for models
-    return f"{passage.title} {passage.text}" if passage.title else passage.text
 
 
 def pair_in_words(verdict: VerdictRow) -> str:

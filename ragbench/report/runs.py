@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise, zip_longest
-from pathlib import Path
+from itertools import zip_longest
 
-from ragbench.comparison.compare_runs import short_names
-from ragbench.comparison.matching import QUERY_PARTS
-from ragbench.comparison.signatures import unlike_parts
-from ragbench.data.runs.run_list import RunEntry
+from ragbench.comparison.compared_rows import short_names
 from ragbench.records.causes import CauseFlow, counted_cause
 from ragbench.records.comparison import (
     ComparedRuns,
@@ -19,28 +14,17 @@ from ragbench.records.comparison import (
     MovedQueries,
     RunSince,
 )
-from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Outcome
-from ragbench.report.formats import fit_screen
-from ragbench.report.formats.base import Screen
 from ragbench.report.headline import outcome_of, verdict_of
 from ragbench.report.table import (
-    Block,
-    Paragraph,
-    Raw,
     Table,
-    TableCell,
     TableColumn,
-    TableReport,
     change,
     count,
-    data_table,
     label,
-    number,
     word_table,
 )
-from ragbench.signature import Signature
 from ragbench.types.display import printable
 
 _NO_RANKING = "(ranking not stored)"
@@ -57,22 +41,6 @@ _CAUSES = ("system", "queries", "from", "to", "which")
 _ORDER: tuple[Outcome, ...] = ("worse", "better", "not shown", "", "not compared", "identical")
 # largest numbers in one line: systems of an outcome, queries of a move, changes of a config
 _MOST_SYSTEMS, _MOST_QUERIES, _MOST_CHANGES = 3, 5, 5
-
-_LIST = (
-    *(TableColumn("started"), TableColumn("name", breaks=True), TableColumn("run")),
-    *(TableColumn("best", breaks=True), TableColumn("score", "number")),
-    *(TableColumn("commit", breaks=True), TableColumn("changed since previous run", "words")),
-)
-_TREND = (
-    *(TableColumn("system"), TableColumn("trend", "bar"), TableColumn("first", "number")),
-    *(TableColumn("last", "number"), TableColumn("best", "number"), TableColumn("in")),
-)
-LIST_COLUMNS = (
-    *("run", "name", "started", "complete", "queries", "system", "score", "mean", "low", "high"),
-    *("commit", "changed", "problem"),
-)
-# largest numbers: changes in the list of runs, systems in a trend, values of a system in a trend
-_LISTED_CHANGES, _TREND_SYSTEMS, _TREND_VALUES = 3, 12, 60
 
 
 def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
@@ -124,7 +92,7 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
 
 def changed_text(run: RunSince) -> str:
     """Return a line with the first 5 changes of config and data of a run, or without changes."""
-    return _first(run.changed, _MOST_CHANGES) or (_UNKNOWN if run.has_unseen else _UNCHANGED)
+    return first_texts(run.changed, _MOST_CHANGES) or (_UNKNOWN if run.has_unseen else _UNCHANGED)
 
 
 def moved_causes(compared: ComparedRuns, *, is_folded: bool = False) -> list[str]:
@@ -172,13 +140,11 @@ def flows_of_answers(compared: ComparedRuns) -> Iterator[CauseFlow]:
             yield flow
 
 
-# Change of a run with other questions than the run before, as `changes` words it
-_OTHER_QUERIES = "other queries"
 _UNCHANGED = "nothing in config, data and files"
 _UNKNOWN = "nothing that ragbench can see"
 
 
-def _first(texts: Sequence[str], most: int) -> str:
+def first_texts(texts: Sequence[str], most: int) -> str:
     """Join the first `most` texts by `; `, with the number of further ones; '' without texts."""
     more = [f"{len(texts) - most} more"] if len(texts) > most else []
     return "; ".join([*map(printable, texts[:most]), *more])
@@ -342,230 +308,3 @@ def moved_head(moved: MovedQueries) -> str:
     names = map(printable, (moved.measure, moved.system, moved.baseline))
     counts = f"{moved.up} up, {moved.down} down, {moved.same} the same"
     return "moved most on {}, {} against {}: {}".format(*names, counts)
-
-
-@dataclass(frozen=True, slots=True)
-class Trends:
-    """Score of an experiment over its runs, oldest first.
-
-    `trends_of` creates it. `table` returns a row per system, `notes` the warnings.
-
-    Attributes:
-        experiment: Name of the experiment.
-        score: Name of the score, the first score of the newest run.
-        runs: Short names of the runs.
-        systems: System -> its value in each run, None where the run does not have this score first;
-            the best one in the newest run comes first. At most 12 systems.
-        left_out: Number of further systems.
-        breaks: Runs with another signature of the score than the previous run; the parts that
-            follow from other questions do not count.
-    """
-
-    experiment: str
-    score: str
-    runs: tuple[str, ...]
-    systems: Mapping[str, Sequence[SystemScore | None]]
-    left_out: int
-    breaks: tuple[str, ...]
-
-    @property
-    def notes(self) -> list[str]:
-        """Return warnings on runs that are not comparable and on systems that are not shown."""
-        reason = "has other options or judgements than that of the previous run"
-        notes = []
-        for run in self.breaks:
-            name = f"{printable(self.score)} of {printable(run)}"
-            notes.append(f"{name} {reason}: the two are not comparable")
-        if self.left_out:
-            notes.append(f"{fmt.counted(self.left_out, 'further systems')} are in --format json")
-        return notes
-
-    def table(self) -> Table:
-        """Return the trend of each system as a line of text bars, with its first, last and best."""
-        rows = []
-        for system, scores in self.systems.items():
-            scored = []
-            for s, run in zip(scores, self.runs, strict=True):
-                if s is not None:
-                    scored.append((s, run))
-            # `_rank` sorts the best first
-            best, best_run = min(scored, key=lambda pair: _rank(pair[0]))
-            means = [None if score is None else score.mean for score in scores]
-            bars = TableCell(fmt.sparkline(means[-_TREND_VALUES:]))
-            ends = (scored[0][0], scored[-1][0], best)
-            numbers = (number(score.mean) for score in ends)
-            rows.append((label(system), bars, *numbers, label(best_run)))
-        subject = f"{printable(self.score)} of {printable(self.experiment)}"
-        caption = f"{subject} over {fmt.counted(len(self.runs), 'runs')}, oldest first"
-        notes = fmt.labelled("note", self.notes)
-        return Table(_TREND, tuple(rows), caption, notes=notes)
-
-
-def trends_of(entries: Sequence[RunEntry]) -> list[Trends]:
-    """Return the trend of the score of each experiment with several scored runs.
-
-    `entries` are sorted by their start, oldest first. Trends are in the order of the first runs; []
-    without an experiment with two scored runs. Unreadable runs do not count.
-    """
-    by_name: dict[str, list[RunEntry]] = {}
-    for entry in entries:
-        if entry.problem is None and entry.score is not None:
-            by_name.setdefault(entry.name, []).append(entry)
-    # a single run has no trend
-    filled = []
-    for name, runs in by_name.items():
-        trends = _trends(name, runs)
-        if len(runs) > 1 and trends.systems:
-            filled.append(trends)
-    return filled
-
-
-def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
-    """Return the trend of the runs of an experiment, by the score of its newest run."""
-    score = runs[-1].score or ""
-    # a run whose first score is another one has no place in this trend
-    scores = []
-    for run in runs:
-        scores.append(run.scores if run.score == score else {})
-    # newest first: a system that the newest run lacks has the position of its last run
-    systems: dict[str, None] = {}
-    for of_run in reversed(scores):
-        systems |= dict.fromkeys(of_run)
-    ordered = sorted(systems, key=lambda system: _rank(scores[-1].get(system)))
-    names = short_names([str(run.path) for run in runs])
-    breaks = []
-    for label_of_run, run, pair in zip(names[1:], runs[1:], pairwise(scores), strict=True):
-        earlier, later = pair
-        other_queries = _OTHER_QUERIES in run.changed
-        for system in later.keys() & earlier.keys():
-            # a change of options or judgements starts a new series
-            if _differ(later[system], earlier[system], other_queries=other_queries):
-                breaks.append(label_of_run)
-                break
-    means = {}
-    for system in ordered[:_TREND_SYSTEMS]:
-        means[system] = [of_run.get(system) for of_run in scores]
-    return Trends(
-        experiment=name,
-        score=score,
-        runs=tuple(names),
-        systems=means,
-        left_out=max(0, len(ordered) - _TREND_SYSTEMS),
-        breaks=tuple(breaks),
-    )
-
-
-def _differ(later: SystemScore, earlier: SystemScore, *, other_queries: bool) -> bool:
-    """Return True if the signatures of two scores forbid a comparison."""
-    one, other = (Signature.parse(score.signature) for score in (later, earlier))
-    return bool(unlike_parts(one, other, QUERY_PARTS if other_queries else frozenset()))
-
-
-def _rank(score: SystemScore | None) -> tuple[bool, float]:
-    """Return a key that sorts the best score first and missing scores last."""
-    if score is None or score.mean is None:
-        return True, 0.0
-    return False, score.mean if score.direction == "lower" else -score.mean
-
-
-def runs_report(entries: Sequence[RunEntry], folder: Path) -> TableReport:
-    """Return the list of runs, unreadable runs and trends.
-
-    `entries` are runs below `folder`, oldest first.
-    """
-    rows, problems = [], []
-    for entry in entries:
-        if entry.problem is None:
-            rows.append(_list_row(entry, folder))
-        else:
-            problem = printable(f"{place_of(entry, folder)}: {entry.problem}")
-            problems.append(f"not a whole run: {problem}")
-    blocks: list[Block] = []
-    if rows:
-        blocks.append(Table(_LIST, tuple(rows), keeps_rows=True))
-    blocks.append(Paragraph(tuple(problems)))
-    for trends in trends_of(entries):
-        blocks.append(trends.table())
-    rows_of_data = (_data_row(entry, folder) for entry in entries)
-    return TableReport(tuple(blocks), data_table(LIST_COLUMNS, rows_of_data))
-
-
-# Shorter and shorter screens: numbers of runs, of trends, and of systems in a trend.
-_CUTS = ((20, 3, 5), (15, 3, 3), (10, 2, 3), (6, 2, 2), (4, 1, 2), (3, 1, 1), (2, 1, 1), (1, 0, 0))
-
-
-def runs_screen(entries: Sequence[RunEntry], folder: Path, screen: Screen) -> TableReport:
-    """Return the newest runs and trends on one screen of a terminal."""
-    return fit_screen((_brief_runs(entries, folder, *cut) for cut in _CUTS), screen)
-
-
-def _brief_runs(
-    entries: Sequence[RunEntry], folder: Path, n_runs: int, n_trends: int, n_systems: int
-) -> TableReport:
-    """Return the newest runs and the trends of the newest experiments, without intervals."""
-    has_commit = any(entry.commit for entry in entries)
-    rows, problems = [], []
-    for entry in entries[-n_runs:]:
-        if entry.problem is not None:
-            problems.append(
-                f"not a whole run: {printable(place_of(entry, folder))}: {printable(entry.problem)}"
-            )
-            continue
-        _, _, place, best, score, commit, changed = _list_row(entry, folder)
-        commits = (commit,) if has_commit else ()
-        rows.append((place, best, TableCell(score.text), *commits, changed))
-    columns = [TableColumn("run"), TableColumn("best"), TableColumn("score", "number")]
-    columns += [TableColumn("commit")] if has_commit else []
-    table = Table((*columns, TableColumn("changed", "words")), tuple(rows))
-    blocks: list[Block] = [table] if rows else []
-    blocks.append(Paragraph(tuple(problems)))
-    trends = trends_of(entries)
-    for trend in trends[len(trends) - n_trends :]:
-        blocks.append(replace(trend.table(), most=n_systems, more="more with --verbose"))
-    counts = {"earlier runs": len(entries) - n_runs, "trends": len(trends) - n_trends}
-    more = []
-    for noun, n in counts.items():
-        if n > 0:
-            more.append(fmt.counted(n, noun))
-    if more:
-        blocks.append(Paragraph((f"more with --verbose: {fmt.listed(more)}",)))
-    return TableReport(tuple(blocks), data_table((), ()))
-
-
-def _list_row(entry: RunEntry, folder: Path) -> tuple[TableCell, ...]:
-    """Return the cells of a readable run, under `_LIST`."""
-    place = place_of(entry, folder) + ("" if entry.complete else " (incomplete)")
-    score = TableCell("nothing scored")
-    if entry.value is not None:
-        value = number(entry.value.mean, entry.value.interval)
-        score = replace(value, text=f"{printable(entry.score)} {value.text}")
-    # ten characters of a commit are enough to find it
-    best, commit = entry.system or fmt.MISSING, (entry.commit or fmt.MISSING)[:10]
-    unchanged = "the first run" if entry.is_first else "nothing"
-    changed = _first(entry.changed, _LISTED_CHANGES) or unchanged
-    names = map(label, (entry.started, entry.name, place, best))
-    return (*names, score, *map(label, (commit, changed)))
-
-
-def _data_row(entry: RunEntry, folder: Path) -> tuple[Raw, ...]:
-    """Return the values of a run, under `LIST_COLUMNS`; of an unreadable run most are missing."""
-    place = place_of(entry, folder)
-    if entry.problem is not None:
-        return (place, *[None] * (len(LIST_COLUMNS) - 2), entry.problem)
-    mean = None if entry.value is None else entry.value.mean
-    interval = None if entry.value is None else entry.value.interval
-    return (
-        *(place, entry.name, entry.started, entry.complete, entry.queries),
-        *(entry.system, entry.score, mean, *(interval or (None, None))),
-        *(entry.commit, "; ".join(entry.changed) or None, None),
-    )
-
-
-def place_of(entry: RunEntry, folder: Path) -> str:
-    """Return the path of a run relative to the listed folder; its name if it is that folder.
-
-    Raises:
-        ValueError: The run is not below the folder.
-    """
-    relative = entry.path.relative_to(folder)
-    return str(relative) if relative.parts else entry.path.name

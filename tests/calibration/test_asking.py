@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.probes import (
     probe_position,
     reverse_passages,
     sample_answers,
     why_not,
 )
-from ragbench.calibration.sheet import LabelScale
 from ragbench.score.judge.base import JudgedItem, RubricJudge
 from ragbench.score.judge.judge import make_judge
 from ragbench.score.judge.rubric import built_in_rubrics, load_rubric

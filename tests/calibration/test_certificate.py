@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ragbench.calibration.certificate import Calibration, certify
-from ragbench.calibration.sheet import LabelScale, draw
+from ragbench.calibration.draw import draw
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.errors import DataError
 from ragbench.records.codec import to_json
 from ragbench.report.calibration import certificate_report

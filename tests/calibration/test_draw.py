@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.calibration.sheet import draw, draw_again, item_id
+from ragbench.calibration.draw import draw, draw_again
+from ragbench.calibration.sheet import item_id
 from ragbench.errors import OptionError
 from tests.calibration.runs import planted, score_of
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.calibration.certificate import Calibration, certify
-from ragbench.calibration.sheet import LabelScale
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.errors import OptionError
 from ragbench.report.calibration import certificate_report
 from ragbench.report.formats import render

@@ -7,7 +7,7 @@ import pytest
 
 import ragbench as rb
 from ragbench.calibration.judged_run import JudgedScore
-from ragbench.calibration.sheet import LabelScale
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.errors import OptionError
 from ragbench.score.judge.rubric import load_rubric
 from tests.lazy import Lazy

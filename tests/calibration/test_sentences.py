@@ -8,7 +8,7 @@ import pytest
 
 from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.disagreements import find_disagreements
-from ragbench.calibration.sheet import LabelScale
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.report.calibration import certificate_report
 from ragbench.report.formats import render
 from ragbench.report.judge_sentences import COLUMNS, disagreement_rows

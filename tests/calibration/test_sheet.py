@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from ragbench.calibration.sheet import COLUMNS, draw, scale_text, sheet_rows
+from ragbench.calibration.draw import draw
+from ragbench.calibration.sheet import COLUMNS, scale_text, sheet_rows
 from ragbench.data.runs.run_folder import to_csv
 from ragbench.score.judge.rubric import load_rubric
 from tests.calibration.runs import RUBRIC, planted, score_of

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragbench.calibration.certificate import Calibration, certify
+from ragbench.calibration.draw import draw, draw_again
 from ragbench.calibration.labels import Labels
-from ragbench.calibration.sheet import draw, draw_again
 from ragbench.errors import DataError, OptionError
 from ragbench.report.calibration import certificate_report
 from ragbench.report.formats import render

@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 
-from ragbench.comparison.compare_runs import compare_sources, compared_rows, moved_most
+from ragbench.comparison.compare_runs import compare_sources
+from ragbench.comparison.compared_rows import compared_rows
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
+from ragbench.comparison.moved_queries import moved_most
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.manifest import HitsRow, QuestionRow, StoredHit

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import ComparedPair, compare_preferences
+from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.records.codec import to_json
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.ratings import read_ratings
-from ragbench.calibration.sheet import LabelScale
 from ragbench.cli import main
 from ragbench.comparison.evaluate import score_pairs
 from ragbench.data.files.predictions import read_pairs

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ragbench.comparison.compare_runs import compare_sources, moved_most
+from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
+from ragbench.comparison.moved_queries import moved_most
 from ragbench.report.comparison import COLUMNS
 from ragbench.types import Cause
 from tests.comparison.formats import render_csv, render_latex, render_markdown, render_table

@@ -8,7 +8,8 @@ import pytest
 
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.experiment.runner import run_experiment
-from ragbench.report.query import prompts_sent, render_query
+from ragbench.report.prompts import prompts_sent
+from ragbench.report.query import render_query
 from tests.chat_server import ChatServer
 from tests.messages import lines_with
 from tests.report.chromium import expect

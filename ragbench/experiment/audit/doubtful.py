@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragbench.calibration.sheet import LabelScale
+from ragbench.calibration.label_scale import LabelScale
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_csv
 from ragbench.errors import DataError

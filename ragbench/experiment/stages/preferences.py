@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import ComparedPair, compare_preferences
+from ragbench.comparison.preferences import ComparedPair, compare_preferences
 from ragbench.experiment import records
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.stages.answers import AnswerQueries

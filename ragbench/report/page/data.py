@@ -28,7 +28,8 @@ from ragbench.data.runs.hit_list import (
     list_hits,
 )
 from ragbench.data.runs.query_view import QueryView, QueryViews
-from ragbench.records.causes import CAUSE_CHANGES, CAUSE_SAYS, CAUSES, OUTSIDE_POOL, part_to_change
+from ragbench.records.cause_texts import CAUSE_CHANGES, CAUSE_SAYS, OUTSIDE_POOL, part_to_change
+from ragbench.records.causes import CAUSES
 from ragbench.records.codec import to_json, to_line
 from ragbench.records.manifest import AnswerRow, FailedPrediction, TextRow, VerdictRow
 from ragbench.records.summary import Summary, SystemSummary

@@ -12,9 +12,8 @@ from msgspec import structs
 
 from ragbench.data.runs.query_view import QueryView, QueryViews, in_turn
 from ragbench.data.runs.run_folder import read_manifest
+from ragbench.records.cause_texts import CAUSE_CHANGES, CAUSE_SAYS
 from ragbench.records.causes import (
-    CAUSE_CHANGES,
-    CAUSE_SAYS,
     CAUSES,
     EQUAL_TEXT,
     NOT_LOST,

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragbench.calibration.disagreements import Disagreement
-from ragbench.calibration.sheet import COLUMNS, LabelScale
+from ragbench.calibration.label_scale import LabelScale
+from ragbench.calibration.sheet import COLUMNS
 from ragbench.data.files.rows import Entry
 from ragbench.errors import visible
 from ragbench.questions.review import QuotedDocuments
