@@ -1,17 +1,22 @@
-"""Ids of records, and the hash of a corpus."""
+"""Ids and texts of records, and the hash of a corpus."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragbench.types.records import Document, Query
+from ragbench.types.records import Document, Query, ScoredDocument
 
 
-def record_ids(records: Sequence[Document] | Sequence[Query]) -> list[str]:
-    """Return the ids of documents or queries."""
+def record_ids(records: Iterable[Document | ScoredDocument | Query]) -> list[str]:
+    """Return the ids of documents, hits or queries."""
     return [record.id for record in records]
+
+
+def full_texts(documents: Iterable[Document]) -> list[str]:
+    """Return the texts of documents, each with its title."""
+    return [document.full_text for document in documents]
 
 
 @dataclass(frozen=True, slots=True)

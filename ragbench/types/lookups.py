@@ -1,13 +1,15 @@
-"""Look-ups by name, id or position, parts of mappings, and the types of elements."""
+"""Look-ups by name, id or position, parts of mappings and records, and the types of elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, MutableMapping
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 _Result = TypeVar("_Result")
+_InKey = TypeVar("_InKey", contravariant=True)
+_OutValue = TypeVar("_OutValue", covariant=True)
 
 
 class _HasName(Protocol):
@@ -20,8 +22,17 @@ class _HasId(Protocol):
     def id(self) -> str: ...
 
 
+class _HasItems(Protocol[_InKey, _OutValue]):
+    def __getitem__(self, key: _InKey, /) -> _OutValue: ...
+
+
 _NameItem = TypeVar("_NameItem", bound=_HasName)
 _IdItem = TypeVar("_IdItem", bound=_HasId)
+
+
+def item_names(items: Iterable[_HasName]) -> list[str]:
+    """Return the names of the items."""
+    return [item.name for item in items]
 
 
 def index_by_name(items: Iterable[_NameItem]) -> dict[str, _NameItem]:
@@ -37,6 +48,16 @@ def index_by_id(items: Iterable[_IdItem]) -> dict[str, _IdItem]:
 def index_positions(keys: Iterable[_Key]) -> dict[_Key, int]:
     """Return the position of each key, from 0; of equal keys the last position counts."""
     return {key: position for position, key in enumerate(keys)}
+
+
+def take_items(items: _HasItems[_Key, _Value], keys: Iterable[_Key]) -> list[_Value]:
+    """Return the items at some positions of a sequence, or under some keys of a mapping.
+
+    Example:
+        >>> take_items(["q1", "q2", "q3"], [2, 0])
+        ['q3', 'q1']
+    """
+    return [items[key] for key in keys]
 
 
 def group_by(items: Iterable[_Value], key_of: Callable[[_Value], _Key]) -> dict[_Key, list[_Value]]:
@@ -55,6 +76,11 @@ def select_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict
 def select_in_order(mapping: Mapping[_Key, _Value], keys: Iterable[_Key]) -> dict[_Key, _Value]:
     """Return the entries of the mapping whose key is among `keys`, in the order of `keys`."""
     return {key: mapping[key] for key in keys if key in mapping}
+
+
+def pop_keys(mapping: MutableMapping[_Key, _Value], keys: Iterable[_Key]) -> dict[_Key, _Value]:
+    """Remove the entries of `keys` from the mapping and return them; it must have each key."""
+    return {key: mapping.pop(key) for key in keys}
 
 
 def omit_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict[_Key, _Value]:

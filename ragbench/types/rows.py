@@ -8,13 +8,16 @@ from itertools import chain, islice
 from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.checks import checked_score
+
+if TYPE_CHECKING:
+    from ragbench.types.score_column import ScoreColumn
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -44,6 +47,11 @@ def borders(lengths: Iterable[int], n: int) -> IntArray:
     starts = np.zeros(n + 1, np.int64)
     np.cumsum(np.fromiter(lengths, np.int64, n), out=starts[1:])
     return starts
+
+
+def stack_values(columns: Iterable[ScoreColumn]) -> FloatArray:
+    """Return the values of columns over the same items as an array of shape (columns, items)."""
+    return np.stack([column.values for column in columns])
 
 
 def nested(

@@ -35,3 +35,25 @@ def test_groups_are_in_the_order_of_first_occurrence():
     groups = lookups.group_by(["bm25-1", "dense-1", "bm25-2"], lambda name: name.partition("-")[0])
 
     assert list(groups.items()) == [("bm25", ["bm25-1", "bm25-2"]), ("dense", ["dense-1"])]
+
+
+def test_names_and_attributes_of_records():
+    runs = [SimpleNamespace(name="b", n=2, k=9), SimpleNamespace(name="a", n=1, k=8)]
+
+    assert lookups.item_names(runs) == ["b", "a"]
+    assert list(lookups.attributes_of(runs[0], ("n", "name")).items()) == [
+        ("n", 2),
+        ("name", "b"),
+    ]
+
+
+def test_items_of_a_sequence_and_of_a_mapping_in_the_order_of_the_keys():
+    assert lookups.take_items("abc", [2, 0, 2]) == ["c", "a", "c"]
+    assert lookups.take_items({"q1": 1, "q2": 2}, ["q2", "q1"]) == [2, 1]
+
+
+def test_popped_keys_leave_the_mapping():
+    options = {"seed": 1, "scale": None, "by": "x"}
+
+    assert lookups.pop_keys(options, ("scale", "seed")) == {"scale": None, "seed": 1}
+    assert options == {"by": "x"}
