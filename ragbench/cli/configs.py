@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli import output
+from ragbench.types.lookups import item_names
 
 if TYPE_CHECKING:
     from ragbench.config.schema import ExperimentConfig
@@ -215,7 +216,7 @@ def _plan_lines(
     if (fill := plan.fill) is not None:
         graded = f"unjudged passages among the best {fill.rules.depth} hits of each retriever"
         lines.append(("filled", [f"{graded}, by {fill.rubric.name} ({fill.name})"]))
-    metrics = [metric.name for metric in plan.metrics]
+    metrics = item_names(plan.metrics)
     for entry in plan.pass_metrics():
         metrics.append(entry.metric.name)
     lines += [("metrics", metrics), ("judged", judged)]

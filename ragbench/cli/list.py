@@ -14,6 +14,7 @@ import click
 
 from ragbench.cli import output
 from ragbench.registry import Family, declared_options, summary_line
+from ragbench.types.lookups import attributes_of
 
 if TYPE_CHECKING:
     from ragbench.score.text.base import Declaration
@@ -124,7 +125,7 @@ def _presets() -> list[dict[str, Any]]:
     keys = ("model", "source", *_PRESET_FACTS.values())
     presets: list[dict[str, Any]] = []
     for name, preset in load_presets().items():
-        presets.append({"name": name, **{key: getattr(preset, key) for key in keys}})
+        presets.append({"name": name, **attributes_of(preset, keys)})
     return presets
 
 
@@ -142,7 +143,7 @@ def _print_prompts(name: str, as_json: bool) -> None:
     if as_json:
         content = {
             "rubric": rubric.name,
-            **{fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS},
+            **attributes_of(rubric, _RUBRIC_FACTS),
             "fingerprints": prompt_parts(rubric),
             "prompts": requests,
         }
@@ -287,7 +288,7 @@ def _list_rubrics() -> list[_Entry]:
             f"{description.measures} Judges the {rubric.asks}, by {rubric.method}{lower}; needs "
             f"{', '.join(rubric.needs)}; judge: {', '.join(judges)}"
         )
-        facts = {fact: getattr(rubric, fact) for fact in _RUBRIC_FACTS}
+        facts = attributes_of(rubric, _RUBRIC_FACTS)
         facts |= {"judges": judges, **description._asdict()}
         entries.append({"name": name, "help": sentence, "options": [], **facts})
     return entries

@@ -44,6 +44,7 @@ from ragbench.registry import check_allowed
 from ragbench.report.preferred import pairs_report
 from ragbench.types import Qrels
 from ragbench.types.display import counted
+from ragbench.types.lookups import item_names
 
 # Column of the predictions that a file holds.
 JUDGE = "judge"
@@ -300,7 +301,7 @@ def _plan_lines(
 ) -> Iterator[str]:
     """Yield the calls and cost of each judge, and each budget that may not be enough."""
     for judge in judges:
-        names = ", ".join(rubric.name for rubric in judge.rubrics)
+        names = ", ".join(item_names(judge.rubrics))
         cost = "no calls" if judge.cost is None else output.estimated(judge.cost)
         yield f"plan: {judge.name} judges {counted(len(rows.rows), rows.unit)} by {names}: {cost}"
         for reason, rubrics in judge.skipped.items():

@@ -15,6 +15,7 @@ import click
 from ragbench.cli import output
 from ragbench.errors import DataError
 from ragbench.records.causes import CAUSES, AnswerCause, CauseRow
+from ragbench.types.lookups import item_names
 
 if TYPE_CHECKING:
     from ragbench.data.runs.query_view import QueryView
@@ -259,7 +260,7 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
 
     views = QueryViews(run)
     causes = views.cause_rows
-    systems = [entry.name for entry in views.summary.systems]
+    systems = item_names(views.summary.systems)
     _check_systems(causes, systems, views.folder / CAUSES_FILE)  # of a damaged run folder
     _check_systems(() if system is None else (system,), causes, run)
     rows: list[CauseRow] = []
@@ -331,7 +332,7 @@ def show(
     from ragbench.types.display import wrap
 
     views = QueryViews(run)
-    _check_systems(systems, [system.name for system in views.summary.systems], run)
+    _check_systems(systems, item_names(views.summary.systems), run)
     view = views[views.find(query)]
     write = partial(render_query, view, systems=systems, width=output.terminal_width())
     screen = output.screen()
@@ -362,7 +363,7 @@ def _query_screen(
     from ragbench.report.formats import MOST_LINES
     from ragbench.types.display import wrap
 
-    names = systems or [system.name for system in view.systems]
+    names = systems or item_names(view.systems)
     text = ""
     for n_hits, n_systems in _QUERY_CUTS:
         text = write(hits=n_hits, systems=names[:n_systems])

@@ -23,7 +23,7 @@ from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.score_run import Rules
 from ragbench.score.retrieval.trec_eval import relevance_strings
 from ragbench.types import Qrels
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import index_by_name, item_names
 from ragbench.types.reasoning import Reasoning
 
 # Word of trec_eval for many measures -> the members of `FACTS` among them.
@@ -86,7 +86,7 @@ def score_runs(
     judged = read_qrels(qrels)
     length = _relstring_length(facts)
     systems = [_score(run, judged, parsed, chosen, length, workers) for run in runs]
-    tags = Counter(scored.name for scored in systems)
+    tags = Counter(item_names(systems))
     # runs with the same tag would have the same name in the table
     systems = [replace(s, name=s.source) if tags[s.name] > 1 else s for s in systems]
     notes = _notes(systems, chosen)

@@ -20,6 +20,7 @@ from ragbench.errors import OptionError, Phrase, Place, RagbenchError
 from ragbench.records.score import Kind
 from ragbench.registry import DeclaredOption, Option, declared_options, nearest
 from ragbench.score.text.base import Metric
+from ragbench.types.lookups import item_names
 
 if TYPE_CHECKING:
     from ragbench.score.retrieval.notation import Measure
@@ -160,7 +161,7 @@ def _parse_names(
             continue
         # equal for two spellings of one score; `ndcg_cut_5,10` is a list of two scores
         are_several = isinstance(score, list)
-        score_names = [s.name for s in score] if are_several else [score.canonical]
+        score_names = item_names(score) if are_several else [score.canonical]
         earlier = next(filter(None, map(by_name.get, score_names)), None)
         if earlier is not None:
             problem = f"{node.quote()} is named twice"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError
 from ragbench.registry import nearest
+from ragbench.types.documents import record_ids
 
 if TYPE_CHECKING:
     from ragbench.data.files.collection import Corpus
@@ -446,7 +447,7 @@ def _match(
     judged = [] if collection.qrels is None else list(dict.fromkeys(collection.qrels.documents))
     if not judged:
         return "", []
-    ids = {document.id for document in corpus.documents}
+    ids = set(record_ids(corpus.documents))
     missing = []
     for name in judged:
         if name not in ids:

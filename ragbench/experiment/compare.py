@@ -48,6 +48,7 @@ from ragbench.report.pictures import (
 from ragbench.report.text import probability
 from ragbench.types import Qrels
 from ragbench.types.display import counted, printable, shorten_line
+from ragbench.types.lookups import take_items
 from ragbench.types.tables import Frame, html_table, load_pandas, number
 
 if TYPE_CHECKING:
@@ -401,7 +402,7 @@ def read_all(
             for name, kind in system.kinds.items():
                 if kind == "retrieval":
                     rankings_scores[name] = None
-    return [read[i] for i in range(len(source_pairs))]
+    return take_items(read, range(len(source_pairs)))
 
 
 def _names(sources: Sequence[Source]) -> list[str]:

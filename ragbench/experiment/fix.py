@@ -55,7 +55,7 @@ from ragbench.report.headline import lead_measure, leading_systems
 from ragbench.report.text import questions
 from ragbench.retrieve import RETRIEVERS
 from ragbench.types import Qrels, Query, Run
-from ragbench.types.lookups import select_keys
+from ragbench.types.lookups import item_names, select_keys
 from ragbench.types.rows import BoolArray
 
 _LARGEST = 16_000_000  # bytes of rankings that a page is made of, and of texts that are read
@@ -147,7 +147,7 @@ class RunReader:
 
         For a pair of retriever and generator it is the retriever.
         """
-        names = [system.name for system in self.summary.systems]
+        names = item_names(self.summary.systems)
         name = self.system or self._leader or next(iter(self.rankings), "the run")
         system = self.summary.system(name)
         if system is None and self.system is None:

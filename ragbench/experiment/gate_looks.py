@@ -22,7 +22,7 @@ from ragbench.report.gate import GateReview
 from ragbench.report.progress import Progress
 from ragbench.report.text import counted, ends_of
 from ragbench.types import FloatArray
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import index_positions, take_items
 
 # Further looks at a loss that is not sure; benchmarks/year.py has the reason
 _MOST_LOOKS = 3
@@ -214,7 +214,7 @@ def merge_looks(first: ScoredSystems, later: Sequence[ScoredSystems]) -> ScoredS
 def has_same_scores(first: ScoredSystems, look: ScoredSystems) -> bool:
     """Return True if a look at some questions has the scores of the first one, as stored ones."""
     row_of = index_positions(first.query_ids)
-    rows = [row_of[query] for query in look.query_ids]
+    rows = take_items(row_of, look.query_ids)
     for name, system in look.systems.items():
         # the default scores depend on the questions
         for measure in system.columns.keys() & first.systems[name].columns.keys():

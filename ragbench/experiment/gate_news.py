@@ -23,7 +23,7 @@ from ragbench.records.causes import RIGHT
 from ragbench.report.text import counted, significant
 from ragbench.signature import fingerprint
 from ragbench.types.display import printable
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import index_positions, take_items
 
 _MOST_NAMES = 5  # questions or documents that a line names
 
@@ -173,7 +173,7 @@ def new_question_lines(
     if not new:
         return
     row_of = index_positions(head.query_ids)
-    rows = [row_of[query] for query in new]
+    rows = take_items(row_of, new)
     parts = []
     for name, system in head.systems.items():
         names = [name for name in (RIGHT, *measures) if name in system.columns]

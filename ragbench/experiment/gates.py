@@ -37,7 +37,7 @@ from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import question_line, verdict_line
 from ragbench.report.text import counted
-from ragbench.types.lookups import index_positions, select_in_order
+from ragbench.types.lookups import attributes_of, index_positions, select_in_order
 
 # A gate as the YAML has it, as a mapping or as text, or a condition.
 GateLike = Mapping[str, Any] | str
@@ -327,10 +327,10 @@ def method_of_run(run: ScoredSystems) -> Method:
     if run.folder is None:
         return Method()
     comparisons = read_comparisons(run.folder)
-    values = {key: getattr(comparisons, key) for key in ("confidence", "resamples", "seed")}
+    values = attributes_of(comparisons, ("confidence", "resamples", "seed"))
     for key, value in values.items():
         if value is None:
             allowed = "the file as the run wrote it"
             raise DataError(f"no '{key}'", file=run.folder / COMPARISONS, allowed=allowed)
-    names = {key: getattr(comparisons, key) for key in ("test", "correction", "family")}
+    names = attributes_of(comparisons, ("test", "correction", "family"))
     return Method(**values, **names, cluster=comparisons.cluster)

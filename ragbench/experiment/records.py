@@ -44,6 +44,7 @@ from ragbench.types import (
     ScoreColumn,
     Usage,
 )
+from ragbench.types.lookups import attributes_of, item_names
 from ragbench.types.rows import IntArray
 
 
@@ -273,7 +274,7 @@ class Preferences:
                 names.append(name)
         summaries = []
         for entry in self.entries:
-            values = {name: getattr(entry, name) for name in names}
+            values = attributes_of(entry, names)
             summaries.append(PreferenceSummary(**values, judging=self.use.summary()))
         return summaries
 
@@ -383,7 +384,7 @@ class Results:
         Without columns, a system is appended that has no scores yet. `counts` tell how its run was
         read; None keeps those that it has. A score of the same name is replaced.
         """
-        names = [scores.name for scores in self.systems]
+        names = item_names(self.systems)
         if system.name not in names:
             names.append(system.name)
             self.systems.append(

@@ -38,7 +38,7 @@ from ragbench.records.summary import Summary
 from ragbench.registry import checking_imports
 from ragbench.report.progress import Progress
 from ragbench.secrets import MASK
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import attributes_of, index_positions
 
 # Scheme of a URL: `https://`.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -300,7 +300,7 @@ def _surroundings(old: Manifest, new: Manifest) -> Iterator[str]:
 
     def facts(manifest: Manifest) -> dict[str, Any]:
         names = ("ragbench", "python", "platform")
-        software = {name: getattr(manifest, name) for name in names}
+        software = attributes_of(manifest, names)
         return {**software, **manifest.packages, **manifest.data}
 
     return _changes(facts(old), facts(new), "{0} was {1}, is {2}")

@@ -28,7 +28,7 @@ from ragbench.report import pictures
 from ragbench.report.headline import lead, lost_sentence
 from ragbench.report.results import render_terminal
 from ragbench.types.display import printable
-from ragbench.types.lookups import index_by_id, index_positions
+from ragbench.types.lookups import index_by_id, index_positions, take_items
 from ragbench.types.tables import html_table, load_pandas, number
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class Experiment:
         if self.frame_index is None:
             return frame.set_index(["system", "query_id"])
         place_of = index_positions(self.frame_queries)
-        index = self.frame_index.take([place_of[query] for query in frame["query_id"]])
+        index = self.frame_index.take(take_items(place_of, frame["query_id"]))
         levels = [index.get_level_values(level) for level in range(index.nlevels)]
         names = ["system", *index.names]
         frame.index = pd.MultiIndex.from_arrays([frame["system"], *levels], names=names)

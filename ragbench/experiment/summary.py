@@ -42,7 +42,7 @@ from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.types import Cause, FloatArray, Prediction, ScoreColumn, Usage
 from ragbench.types.display import printable
-from ragbench.types.lookups import omit_none
+from ragbench.types.lookups import omit_none, take_items
 from ragbench.types.records import add_usage
 
 
@@ -361,7 +361,7 @@ def _score_slices(
     slices: dict[str, dict[str, SystemScore]] = {name: {} for name in slicing.names}
     for name, is_member in zip(slicing.names, slicing.members().T, strict=True):
         rows = np.flatnonzero(is_member)
-        clusters = None if plan.clusters is None else [plan.clusters[row] for row in rows]
+        clusters = None if plan.clusters is None else take_items(plan.clusters, rows)
         for score, column in system.columns.items():
             part = column.take(rows)
             slices[name][score] = summarize(part, confidence=confidence, clusters=clusters)
@@ -442,7 +442,7 @@ def format_costs(systems: Sequence[SystemScores], query_ids: Sequence[str]) -> I
     tables: list[list[Column]] = []
     for system in systems:
         if system.costs:
-            costs = [system.costs[name] for name in COST_COLUMNS]
+            costs = take_items(system.costs, COST_COLUMNS)
             tables.append([system.name, query_ids, *costs])
     return csv_tables(["system", "query_id", *COST_COLUMNS], len(query_ids), tables)
 

@@ -16,6 +16,7 @@ from ragbench.fixes.rankings import StoredRankings
 from ragbench.records.fixes import ChangeKind, FusedRetriever, PricedChange, Promise
 from ragbench.records.summary import UNLIKE_READING
 from ragbench.types import FloatArray, IntArray
+from ragbench.types.lookups import take_items
 from ragbench.types.rows import BoolArray
 
 FUSED = 8  # rankings that are fused with each other: 8 have 84 pairs and triples
@@ -195,7 +196,7 @@ class PricedRun:
         """Return the gain of the queries that count; see `gain_of`."""
         clusters = self.clusters
         if clusters is not None:
-            clusters = [clusters[row] for row in np.flatnonzero(self.counts).tolist()]
+            clusters = take_items(clusters, np.flatnonzero(self.counts).tolist())
         return gain_of(differences[self.counts], self.confidence, clusters)
 
     def _ids(self, rows: BoolArray) -> tuple[str, ...]:

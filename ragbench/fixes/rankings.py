@@ -13,7 +13,7 @@ from ragbench.records.manifest import HitsRow
 from ragbench.score.retrieval.ranking import Ties, TrecEval, rank
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import spans
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import index_positions, take_items
 from ragbench.types.rows import BoolArray, borders
 
 NEVER = int(np.iinfo(np.int64).max)  # depth of gold that is not ranked
@@ -201,7 +201,7 @@ class StoredRankings:
         """Return (True where a fusion ranks the gold of a query, hits that may get above it)."""
         # A document gets above a gold document only if it is above it in a ranking, or in a ranking
         # without it. Of several gold documents, the one with the fewest such hits counts.
-        ranks = np.stack([self._ranks[source] for source in sources])
+        ranks = np.stack(take_items(self._ranks, sources))
         lengths = np.stack([end - first for first, end in map(self._rows.__getitem__, sources)])
         # A ranking without the gold adds 0 to it, so that each of its hits may get above.
         above = np.where(ranks > 0, ranks - 1, lengths[:, self._query])

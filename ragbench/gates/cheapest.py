@@ -21,6 +21,7 @@ from ragbench.records.causes import gated_score
 from ragbench.records.gate import Decision, Facts
 from ragbench.records.summary import CheapestSystem, QueryCost, cost_text
 from ragbench.registry import Option
+from ragbench.types.lookups import take_items
 
 # Times of a few milliseconds depend on the load of the machine more than on the system
 _SHORT_MS = 10.0
@@ -261,7 +262,7 @@ class Cheapest(base.SystemGate):
             why = f"refused: {score} cannot be compared: {unlike}"
             return Decision(verdict="undecided", why=why, refused=True)
         ids, labels = run.scored.query_ids, run.clusters
-        clusters = None if labels is None else [labels[query] for query in ids]
+        clusters = None if labels is None else take_items(labels, ids)
         comparison = CostComparison(system.name, systems, score, margin, run.method, ids, clusters)
         cost, costs = comparison.costs
         if (value := costs.get(system.name)) is None:

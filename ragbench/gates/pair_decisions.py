@@ -12,6 +12,7 @@ from ragbench.comparison.moved_queries import paired_rows
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
 from ragbench.records.comparison import Comparisons, Difference
+from ragbench.types.lookups import take_items
 
 
 class PrintedDecisions:
@@ -74,4 +75,4 @@ class PrintedDecisions:
     def _labels(self, query_ids: Sequence[str]) -> list[str] | None:
         """Return the cluster of each query; None if queries are units."""
         clusters = self._clusters
-        return None if clusters is None else [clusters[query] for query in query_ids]
+        return None if clusters is None else take_items(clusters, query_ids)

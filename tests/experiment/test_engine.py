@@ -88,13 +88,13 @@ def with_all_stages(config, url):
     }
 
 
-def read_attributes(holder, depth=2):
+def attributes_of(holder, depth=2):
     """Read all attributes of an object, and those of what they hold."""
     for name in dir(holder):
         if not name.startswith("__"):
             value = getattr(holder, name)
             if depth and type(value).__module__.startswith("ragbench."):
-                read_attributes(value, depth - 1)
+                attributes_of(value, depth - 1)
 
 
 @pytest.fixture
@@ -153,9 +153,9 @@ def test_attributes_of_a_planned_run_write_and_call_nothing(config, chat, is_sto
         stages = stages_of(resources).stages
         outputs = engine.run(stages, make=False)
         for stage in stages:
-            read_attributes(stage)
+            attributes_of(stage)
             if stage in outputs:
-                read_attributes(outputs[stage])
+                attributes_of(outputs[stage])
                 work = engine.counters.work.get(stage.title)
                 stage.step(outputs.of([*stage.inputs, stage]), work)
 

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 from ragbench.data.files.gold import DocumentNames
 from ragbench.text.languages import unicode_words
 from ragbench.types import Document
-from ragbench.types.lookups import index_by_id
+from ragbench.types.lookups import index_by_id, take_items
 from ragbench.types.spans import Span, locate_quote
 
 _SHORTEST = 4  # words of a quote, or of a part of it: fewer may stand elsewhere by chance
@@ -163,7 +163,7 @@ class _QuoteSearch:
         # this also guards `inner[0]`, which a quote of one word does not have
         if len(words) < _SHORTEST:
             return QuoteAnchor("gone", "is not in its document, and too short to be looked for")
-        inner = [self._rows[pair] for pair in pairwise(words)]
+        inner = take_items(self._rows, pairwise(words))
         # a document with all pairs may have them in different places: `locate_quote` decides
         rows = sorted(set(inner[0]).intersection(*inner[1:]))
         whole = []

@@ -18,6 +18,7 @@ from ragbench.records.audit import ALL_QUERIES, FINDING_KINDS, Audit, Detectable
 from ragbench.retrieve.run_file import RunFile
 from ragbench.stats.planning import typical_detectable
 from ragbench.types import Collection
+from ragbench.types.documents import record_ids
 from ragbench.types.lookups import index_by_id, omit_empty, select_keys
 
 _CHECKS = (
@@ -72,7 +73,7 @@ def audited_set(config: ExperimentConfig, collection: Collection) -> AuditedSet:
     # a loader of the user may be a function, which has no places
     if isinstance(dataset.cls, type) and issubclass(dataset.cls, Located):
         places = dataset.cls(**dataset.options).places()
-    ids = {query.id for query in collection.queries}
+    ids = set(record_ids(collection.queries))
     judged = {} if qrels is None else select_keys(qrels.by_query, ids)
     gold_of = {}
     for q, docs in judged.items():
@@ -108,7 +109,7 @@ def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dic
     for name, answered in collection.recorded_answers.items():
         rankings[name] = {}
         for answer in answered:
-            rankings[name][answer.query_id] = [hit.id for hit in answer.ranking or ()]
+            rankings[name][answer.query_id] = record_ids(answer.ranking or ())
     for name, component in config.retrievers.items():
         if component.cls is RunFile:
             retriever, pools = RunFile(**component.options), PoolFilter(collection.documents)
@@ -118,7 +119,7 @@ def _rankings(config: ExperimentConfig, collection: Collection) -> dict[str, dic
             for query, ranking in zip(collection.queries, hits, strict=True):
                 is_inside = pools.inside(query.pool)
                 inside = ranking if is_inside is None else filter(is_inside, ranking)
-                rankings[name][query.id] = [hit.id for hit in islice(inside, top_k)]
+                rankings[name][query.id] = record_ids(islice(inside, top_k))
     return rankings
 
 

@@ -13,6 +13,7 @@ from ragbench.errors import DataError
 from ragbench.experiment.audit.judged import LabelledPassage
 from ragbench.stats.mean import mean_interval
 from ragbench.types import Collection, Qrels
+from ragbench.types.documents import record_ids
 
 # Rubric of the sheet, whose scale is that of the judgements.
 RUBRIC = "relevance"
@@ -84,7 +85,7 @@ def read_graded(path: Path, collection: Collection) -> tuple[list[GradedLabel], 
     levels = []
     for level in grade_scale(collection.qrels).levels:
         levels.append(f"{level:g}")
-    queries = {query.id for query in collection.queries}
+    queries = set(record_ids(collection.queries))
     judged = {} if collection.qrels is None else collection.qrels.by_query
     graded, n_empty, rows = list[GradedLabel](), 0, dict[str, Entry]()
     for row in read_csv(path):

@@ -12,7 +12,7 @@ from ragbench.records.audit import Finding
 from ragbench.score.text.gold_words import GoldWords, has_no_answer
 from ragbench.text.near_duplicates import copied_words, near_duplicates
 from ragbench.text.tokenize import words
-from ragbench.types.documents import record_ids
+from ragbench.types.documents import full_texts, record_ids
 
 # Share of their words that two documents with the same content have in common
 _SAME_CONTENT = 0.9
@@ -52,7 +52,7 @@ def check_duplicates(audited: AuditedSet) -> Iterator[Finding]:
     """
     gold = set(chain.from_iterable(audited.gold.values()))
     corpus = audited.corpus or ()
-    ids, texts = record_ids(corpus), [document.full_text for document in corpus]
+    ids, texts = record_ids(corpus), full_texts(corpus)
     rows = []
     for row, name in enumerate(ids):
         if name in gold and len(set(words(texts[row]))) >= _SHORTEST_DOCUMENT:
@@ -87,13 +87,13 @@ def check_answers(audited: AuditedSet) -> Iterator[Finding]:
         is_whole = 0 < len(documents) == len(audited.gold.get(query.id, ()))
         if not answers or not is_whole or has_no_answer(answers):
             continue
-        gold, text = GoldWords(answers, query.text), "\n".join(d.full_text for d in documents)
+        gold, text = GoldWords(answers, query.text), "\n".join(full_texts(documents))
         if not gold.can_be_found or gold.find_in(text, audited.words):
             continue
         share = gold.share(text)
         if share.whole or share.n_shared == share.n_gold:
             continue
-        names = _listed([document.id for document in documents])
+        names = _listed(record_ids(documents))
         problem = (
             f"the answer to query {query.id} is not in its gold ({names}), which has "
             f"{share.words}: {shorten(min(answers, key=len))}"

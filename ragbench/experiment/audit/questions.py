@@ -16,6 +16,7 @@ from ragbench.text.near_duplicates import same_questions
 from ragbench.text.tokenize import words
 from ragbench.types import Query
 from ragbench.types.conversation import Turn
+from ragbench.types.documents import record_ids
 
 _CLEAR = 2  # stop words by which a language must lead
 _MOST = 0.9  # share of the questions in the language of the set
@@ -77,9 +78,9 @@ def check_splits(audited: AuditedSet) -> Iterator[Finding]:
 
     A file that judges all of the queries has other judgements of them, and is no other split.
     """
-    query_ids = {query.id for query in audited.queries}
+    query_ids = set(record_ids(audited.queries))
     for split, split_queries in audited.places.other_splits.items():
-        ids = {other.id for other in split_queries}
+        ids = set(record_ids(split_queries))
         if ids >= query_ids:
             continue
         by_key = {}

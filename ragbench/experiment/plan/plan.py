@@ -53,6 +53,7 @@ from ragbench.score.judge.rubric import load_rubric
 from ragbench.score.retrieval.notation import parse_measures
 from ragbench.types import Collection, Document, Qrels
 from ragbench.types.documents import record_ids
+from ragbench.types.lookups import item_names
 
 # Level of `match` -> what is wrong with judged documents that no hit can match.
 _NOT_IN_CORPUS = {
@@ -361,7 +362,7 @@ def _score_names(plan: Plan) -> list[str]:
     for judge, group in rubrics.items():
         judge_scores += [plan.judge_score(rubric.name, judge) for rubric in group]
     # `right` is a score of every system that answers
-    names = [metric.name for metric in plan.metrics]
+    names = item_names(plan.metrics)
     for entry in plan.pass_metrics():
         names.append(entry.metric.name)
     leaks = [LEAK_READ] if plan.collection.forbidden else []

@@ -25,6 +25,7 @@ from ragbench.score.text.judged_rows import JUDGED_PARTS, judged_parts
 from ragbench.score.text.notation import parse_metric
 from ragbench.types import Answered, Collection
 from ragbench.types.documents import record_ids
+from ragbench.types.lookups import item_names
 
 # Default measures behind `found`; those with k above `top_k` are left out.
 DEFAULT_MEASURES = (
@@ -98,7 +99,7 @@ def choose_measures(
     for measure in chosen:
         _check_needs(measure, inputs, fills, no_fill)
     first = _found_measures(inputs, fills) if chosen else ()
-    chosen_names = {measure.name for measure in chosen}
+    chosen_names = set(item_names(chosen))
     names = []
     for name in first:
         if parse_measure(name).name not in chosen_names:

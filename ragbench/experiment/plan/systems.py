@@ -20,6 +20,7 @@ from ragbench.records.summary import SystemType
 from ragbench.registry import PYTHON, check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.cross_validated import CrossValidated
+from ragbench.types.lookups import item_names, take_items
 
 
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
@@ -77,7 +78,7 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
 
     chosen = [system for system in systems if is_chosen(system)]
     # a pair needs the ranking of its retriever, which is scored as well
-    names = {system.retriever for system in chosen} | {system.name for system in chosen}
+    names = {system.retriever for system in chosen} | set(item_names(chosen))
     selected = []
     for system in systems:
         if system.name in names:
@@ -153,7 +154,7 @@ def build_retrievers(inputs: PlanInputs, systems: Sequence[System]) -> dict[str,
                 "a retriever that brings its own",
             )
     for name, retriever in built.items():
-        sources = [built[source] for source in retriever.sources]
+        sources = take_items(built, retriever.sources)
         if isinstance(retriever, CrossValidated):
             retriever.ranks_by_score = all(source.ranks_by_score for source in sources)
         if retriever.borrows and any(isinstance(source, CrossValidated) for source in sources):

@@ -19,6 +19,7 @@ from ragbench.score.base import Advance
 from ragbench.score.judge.base import JudgedItem
 from ragbench.signature import fingerprint, order_key
 from ragbench.types import Document
+from ragbench.types.documents import full_texts
 from ragbench.types.lookups import select_in_order
 
 # Text of a passage to come, where no corpus has an example: 100 words
@@ -332,7 +333,7 @@ def example_item(plan: Plan, row: int, passages: int) -> JudgedItem:
     """
     query, answers = plan.queries[row], plan.collection.answers
     gold = list(answers.get(query.id, ()))
-    texts = [document.full_text for document in example_passages(plan, row, passages)]
+    texts = full_texts(example_passages(plan, row, passages))
     answer = gold[0] if gold else query.text
     return JudgedItem(query.text, answer, texts, gold, query.id, turns=query.turns)
 

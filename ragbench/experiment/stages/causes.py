@@ -40,6 +40,7 @@ from ragbench.experiment.stages.pass_rates import pass_column
 from ragbench.records.causes import LEAK_READ, Loss
 from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.types import Cause, Document, FloatArray, ScoreColumn, ScoredDocument
+from ragbench.types.documents import record_ids
 from ragbench.types.lookups import index_by_id
 
 
@@ -335,7 +336,7 @@ def _with_read_gold(system: _SystemAnswers, row: int, facts: AnswerFacts) -> Ans
     query = system.gold.plan.ids[row]
     relevant = set(system.gold.relevant.get(query, ()))
     scored_id = system.ids.get(query, {})
-    names = [passage.id for passage in contexts]
+    names = record_ids(contexts)
     read_ids = frozenset(scored_id.get(name, name) for name in names) & relevant
     reads_document = bool(read_ids)
     if query in system.gold.pieces:
@@ -344,7 +345,7 @@ def _with_read_gold(system: _SystemAnswers, row: int, facts: AnswerFacts) -> Ans
         return replace(facts, passages=len(contexts))
     if system.ranking is not None and system.source.control is None and not read_ids and names:
         hits = system.ranking.outcomes[row].value
-        if hits is None or not {hit.id for hit in hits.documents} & set(names):
+        if hits is None or not set(record_ids(hits.documents)) & set(names):
             return replace(facts, passages=len(contexts))  # other ids: ranks decide
     unread = None if query in system.gold.pieces else _unread_answer(system, row, read_ids)
     return replace(

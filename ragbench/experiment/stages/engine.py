@@ -21,6 +21,7 @@ from ragbench.secrets import redactor
 from ragbench.store.items import StageItems, StageStore
 from ragbench.types import Cause
 from ragbench.types.json_fields import Record
+from ragbench.types.lookups import take_items
 
 # Keys of the group and of the item in it, which slots of several stages may share.
 ItemPlace = tuple[str, str | None]
@@ -211,7 +212,7 @@ class Engine:
         with self.timed(stage.title, *stage.progress_total(inputs, todo)) as progress:
             stage.make(inputs, todo, keep, progress.advance)
         items.paid = _add(items.paid, _add(stage.totals(), previous, -1))
-        new_values = [items.values[position] for position in todo]
+        new_values = take_items(items.values, todo)
         items.paid = _add(items.paid, stage.reported(new_values))
         items.new += todo
         if stage.has_notes:

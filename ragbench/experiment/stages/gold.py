@@ -29,6 +29,7 @@ from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.ranking import rank_order
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Cause, Document, Qrels, ScoredDocument, Span
+from ragbench.types.lookups import take_items
 from ragbench.types.rows import Mapped
 
 # Rank and id of each relevant document that a ranking has, best first.
@@ -278,7 +279,7 @@ class GoldFacts:
         row_queries = np.searchsorted(qrels.starts, rows, "right") - 1
         rows = rows[rank_order(row_queries, ranks[rows])]
         documents = self._qrels_documents
-        names = [documents[row] for row in rows.tolist()]
+        names = take_items(documents, rows.tolist())
         pairs = tuple(zip(ranks[rows].tolist(), names, strict=True))
         starts = np.searchsorted(row_queries, np.arange(len(qrels.query_ids) + 1)).tolist()
         ranks_of = {}

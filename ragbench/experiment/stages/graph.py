@@ -51,6 +51,7 @@ from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.text.columns import TextScorer
 from ragbench.score.text.judged_rows import JUDGED_PARTS, judged_queries
 from ragbench.store.items import StageStore
+from ragbench.types.lookups import take_items
 
 # Rounds of a run with a budget: each adds a tenth of the queries.
 _ROUNDS = 10
@@ -369,5 +370,5 @@ def plan_run(plan: Plan) -> PlannedRun:
             if stage.under not in nodes:
                 first.append(stage)
         first.sort(key=lambda stage: (stage.place, "" if stage.place else stage.title))
-        steps = [nodes[stage] for stage in first]
+        steps = take_items(nodes, first)
         return PlannedRun(plan, steps, engine.counters.count_kept_failures())

@@ -56,8 +56,9 @@ from ragbench.score.judge.verdicts import (
 from ragbench.secrets import redact
 from ragbench.signature import fingerprint_json, order_key
 from ragbench.types import Cause, Verdict
+from ragbench.types.documents import full_texts
 from ragbench.types.json_fields import optional
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import attributes_of, index_by_name, take_items
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import SentPrompt
 
@@ -80,7 +81,7 @@ def passage_texts(outcome: Outcome[Any]) -> list[str] | None:
     """
     if outcome.value is None or outcome.value.contexts is None:
         return None
-    texts = [document.full_text for document in outcome.value.contexts]
+    texts = full_texts(outcome.value.contexts)
     return texts if any(texts) or not texts else None
 
 
@@ -96,7 +97,7 @@ class StoredVerdict(Verdict, kw_only=True):
 
 def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
     """Return the fields of a verdict, without those of a stored one."""
-    return {name: getattr(verdict, name) for name in Verdict.__struct_fields__}
+    return attributes_of(verdict, Verdict.__struct_fields__)
 
 
 class Verdicts(Stage[Output_co]):
@@ -277,7 +278,7 @@ class Verdicts(Stage[Output_co]):
             order = sorted(
                 rows, key=lambda row: order_key(seed, bare[row // self._repeat].query_id)
             )
-            rubrics = [self._rubrics[name] for name in rubric_names]
+            rubrics = take_items(self._rubrics, rubric_names)
             for row, verdicts in self._judge(items, order, rubrics, advance):
                 for name, verdict in verdicts.items():
                     position = row * len(names) + names.index(name)

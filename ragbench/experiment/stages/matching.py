@@ -30,7 +30,7 @@ from ragbench.score.retrieval.notation import parse_measures
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Retrieved, Run, ScoredDocument
 from ragbench.types.documents import record_ids
-from ragbench.types.lookups import index_by_id, omit_none
+from ragbench.types.lookups import index_by_id, omit_none, take_items
 from ragbench.types.rows import Mapped
 from ragbench.types.spellings import are_plain
 
@@ -668,7 +668,7 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
         by_id = {}
         for hit in reversed(hits):
             by_id[hit.id] = document_of(hit, corpus)
-        texts = [by_id[name] for name in order[query]]
+        texts = take_items(by_id, order[query])
         n_without_text += sum(text is None for text in texts)
         credits = passage_matching.credit(
             (None if text is None else words_of(_body(text)) for text in texts),

@@ -40,6 +40,7 @@ from ragbench.score.judge.verdicts import (
     same_answers,
 )
 from ragbench.types import ScoreColumn, Verdict
+from ragbench.types.lookups import item_names
 from ragbench.types.rows import Mapped
 
 # Number of systems up to which all pairs are judged by default; more are judged with the baseline,
@@ -129,7 +130,7 @@ class JudgePairs(Stage[JudgeResults | None]):
         """Add preferences and warnings; only a warning below two systems."""
         plan, judge, name, judged = self.plan, self.judge, self.name, outputs[self]
         if judged is None:
-            rubrics = ", ".join(rubric.name for rubric in judge.pairwise)
+            rubrics = ", ".join(item_names(judge.pairwise))
             systems = "1 system" if self._rivals else "no system"
             results.warnings.append(
                 f"judge {name}: {rubrics} compares two systems; there is {systems} that answers"
@@ -194,7 +195,7 @@ class JudgePairs(Stage[JudgeResults | None]):
 
     def _pairs(self) -> list[tuple[str, str]]:
         """Return the names of all pairs of systems, or of each system with the baseline."""
-        names = [system.name for system in self._rivals]
+        names = item_names(self._rivals)
         if len(names) > 1 and self._is_against_baseline():
             pairs = []
             for name in names:

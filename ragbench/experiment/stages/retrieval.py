@@ -56,6 +56,7 @@ from ragbench.signature import fingerprint
 from ragbench.types import Cause, Document, Query, Retrieved, Run, ScoredDocument
 from ragbench.types.display import counted, quoted_start
 from ragbench.types.json_fields import Record
+from ragbench.types.lookups import take_items
 from ragbench.types.rows import Mapped
 
 # Position of a query, and its outcome.
@@ -104,9 +105,9 @@ def retrieve(
     inside, pool_of = (pools or PoolFilter(None)).inside, PoolParameter(retriever.retrieve)
 
     def answers_to(positions: Sequence[int]) -> list[Any]:
-        block = [queries[position] for position in positions]
+        block = take_items(queries, positions)
         if rankings:
-            hits = [[source[position] for position in positions] for source in rankings]
+            hits = [take_items(source, positions) for source in rankings]
             answers = list(retriever.combine(block, hits, top_k))
         else:
             answers = list(
@@ -348,7 +349,7 @@ class Retrieve(base.Stage[HitOutcomes]):
     ) -> None:
         """Retrieve hits for the queries of some slots, in their order."""
         _, rankings = self._source_hits(inputs)
-        queries = [self.plan.queries[row] for row in todo]
+        queries = take_items(self.plan.queries, todo)
         calls = self._resources.calls("retriever", self.name)
         hits = [Mapped(source.__getitem__, todo) for source in rankings]
         executor, pools = self._resources.executor, PoolFilter(self.plan.collection.documents)

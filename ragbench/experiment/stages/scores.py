@@ -53,7 +53,7 @@ from ragbench.signature import fingerprint, fingerprint_json
 from ragbench.types import Cause, Qrels, ScoreColumn, ToolCall
 from ragbench.types.byte_ids import ByteIds, as_bytes
 from ragbench.types.json_fields import Prose, Record
-from ragbench.types.lookups import index_by_name, index_positions
+from ragbench.types.lookups import index_by_name, index_positions, take_items
 from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.rows import Mapped
 
@@ -112,7 +112,7 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
 
     def _rankings(self, inputs: Outputs) -> list[records.RetrieverRun]:
         """Return the rankings of the system; [] where any repetition has no passages."""
-        rankings = [inputs[rank] for rank in self._ranks]
+        rankings = take_items(inputs, self._ranks)
         present = []
         for ranking in rankings:
             if ranking is not None:
@@ -545,7 +545,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         if not self._reads_citations:
             return None
         plan, answers = self.plan, inputs[self._answer]
-        rankings = [inputs[rank] for rank in self._ranks]
+        rankings = take_items(inputs, self._ranks)
         # a generator may read one ranking alone; each answer of an app has its own
         n_rankings = len(rankings)
         if self._answer.system.generator is not None:
