@@ -24,7 +24,8 @@ from ragbench.records.noise import (
 from ragbench.records.score import Kind
 from ragbench.stats import NoisePart, next_purchases, noise_parts
 from ragbench.types import FloatArray, ScoreColumn
-from ragbench.types.rows import BoolArray
+from ragbench.types.lookups import index_by_name
+from ragbench.types.rows import BoolArray, stack_values
 
 # Levels of a table of repetitions, the outermost first.
 LEVELS = ("retrieval", "answers", "judge")
@@ -57,7 +58,7 @@ class RepeatedScores:
 
 def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> RepeatedScores | None:
     """Return the repetitions of a score of a system; None for a score of all queries together."""
-    scored = next(s for s in results.systems if s.name == system)
+    scored = index_by_name(results.systems)[system]
     column, kind = scored.columns[score], scored.kinds[score]
     if column.aggregate != "mean":
         return None
@@ -67,7 +68,7 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
     n_rankings = 1 if answers is None or len(columns) == 1 else answers.rankings
     if kind == "retrieval":
         n_rankings = len(columns)
-    values, judges = np.stack([c.values for c in columns], axis=1)[..., None], tuple[str, ...]()
+    values, judges = stack_values(columns, axis=1)[..., None], tuple[str, ...]()
     if kind == "judge" and (judge := judge_of(plan, score)) is not None:
         values, judges = judgements_of(results, system, judge, values), (judge[0],)
     elif score == RIGHT and system in results.judged_right:
@@ -85,7 +86,7 @@ def repeated_scores(plan: Plan, results: Results, system: str, score: str) -> Re
 
 def is_judged(kind: Kind, column: ScoreColumn) -> bool:
     """Return True if a judge decides a score, or a part of it."""
-    parts = (column.signature.part(name) for name in ("judge", "supported", "refusal"))
+    parts = map(column.signature.part, ("judge", "supported", "refusal"))
     return kind == "judge" or any(part is not None for part in parts)
 
 
@@ -326,9 +327,8 @@ def _with_noise(plan: Plan, results: Results, measure: str, row: Difference) -> 
     """Return a difference with its noise; unchanged if neither system was repeated."""
     if row.unlike is not None:
         return row
-    system, baseline = (
-        repeated_scores(plan, results, name, measure) for name in (row.system, row.baseline)
-    )
+    system = repeated_scores(plan, results, row.system, measure)
+    baseline = repeated_scores(plan, results, row.baseline, measure)
     if system is None or baseline is None:
         return row
     confidence, seed = plan.config.statistics.confidence, plan.config.seed

@@ -45,7 +45,7 @@ from ragbench.types import (
     Usage,
 )
 from ragbench.types.lookups import attributes_of, item_names
-from ragbench.types.rows import IntArray
+from ragbench.types.rows import IntArray, stack_values
 
 
 @dataclass(slots=True)
@@ -502,7 +502,7 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
     """
     if len(columns) == 1:
         return columns[0]
-    values = np.stack([column.values for column in columns])
+    values = stack_values(columns)
     is_scored = ~np.isnan(values)
     counts = is_scored.sum(axis=0)
     means = np.full(values.shape[1], np.nan)
@@ -531,6 +531,11 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
         total=total,
         answer_causes=np.stack([column.causes for column in columns], axis=1),
     )
+
+
+def name_sentences(name: str, sentences: Iterable[str]) -> list[str]:
+    """Return the sentences of notes or warnings, each after the name of its system."""
+    return [f"{name}: {sentence}" for sentence in sentences]
 
 
 def failed_answers(columns: Sequence[ScoreColumn]) -> dict[str, int]:

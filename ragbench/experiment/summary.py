@@ -38,7 +38,7 @@ from ragbench.llm import Budget, Connected
 from ragbench.llm.failures import one_line
 from ragbench.records import summary as records
 from ragbench.records.causes import RIGHT, AnswerCause, Quantity, counted_cause
-from ragbench.records.comparison import PreferredPair
+from ragbench.records.comparison import MeasureComparison, PreferredPair
 from ragbench.records.score import JudgedBy, SystemScore
 from ragbench.types import Cause, FloatArray, Prediction, ScoreColumn, Usage
 from ragbench.types.display import printable
@@ -51,21 +51,23 @@ def make_summary(plan: Plan, results: Results, started: float) -> records.Summar
 
     It is `complete` if no score has a larger share of failures than the config allows, and the
     budget left no items out. Systems are in the order of the tables. A run without systems is
-    complete. A config with `audit` raises a
+    complete. With `audit`, errors of `audit_test_set` pass through.
     """
     systems = tuple(_summarize_systems(plan, results))
-    pairs = [*chain.from_iterable(preferences.pairs for preferences in results.preferences)]
-    allowed = plan.config.max_failed
-    counts = []
+    pairs, preferences = list[PreferredPair](), list[records.PreferenceSummary]()
+    for of_judge in results.preferences:
+        pairs += of_judge.pairs
+        preferences += of_judge.summaries()
+    within = True
     for failed, n in _count_failures(systems, pairs, results):
-        counts.append((sum(failed.values()), n))
-    # without failures there may be no values either: no share of 0 items
-    within = all(not n_failed or n_failed / (n_failed + n) <= allowed for n_failed, n in counts)
+        n_failed = sum(failed.values())
+        # without failures there may be no values either: no share of 0 items
+        if n_failed and n_failed / (n_failed + n) > plan.config.max_failed:
+            within = False
     spending, judges = results.spending, {}
     for name, entry in plan.all_judges.items():
         model, label = entry.judge.model, entry.judge.label
         judges[name] = records.DeclaredJudge(type=entry.type, model=model, label=label)
-    preferences = chain.from_iterable(entry.summaries() for entry in results.preferences)
     return records.Summary(
         name=plan.config.name,
         complete=within and not (spending is not None and spending.reached),
@@ -148,13 +150,11 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
 def _cheapest_systems(plan: Plan, results: Results) -> Iterator[records.CheapestSystem]:
     """Yield the cheapest system that is not much worse, by the first measure of each kind."""
     systems = results.compared_systems
-    families = []
+    first_of_kind = dict[str | None, MeasureComparison]()
     for family in results.comparisons.measures:
         if family.best:
-            families.append(family)
-    # reversed, so that the first measure of a kind overwrites the later ones
-    firsts = {family.kind: family for family in reversed(families)}
-    for family in sorted(firsts.values(), key=families.index):
+            first_of_kind.setdefault(family.kind, family)
+    for family in first_of_kind.values():
         scored, best = scored_by(family.measure, systems), family.best or ""
         method = method_of(plan.config)
         comparison = CostComparison(
@@ -203,15 +203,17 @@ def _warnings(
             reason = f"no request was served by the server of {name}"
             yield f"{reason}: the same command sends them again"
         yield from _first_failures(results.systems, plan.config.path)
-    counts = [(pair.n, pair.failed) for pair in pairs]
+    scores: list[SystemScore | PreferredPair] = [*pairs]
     for system in systems:
-        for score in system.scores.values():
-            counts.append((score.n, score.failed))
+        scores += system.scores.values()
+    n_values, has_failures = 0, False
+    for score in scores:
+        n_values += score.n
+        has_failures = has_failures or bool(score.failed)
     # traces have a warning of their own
-    if not any(n for n, _ in counts) and ONLY_REFUSALS not in plan.warnings:
-        failed = any(failed for _, failed in counts)
+    if not n_values and ONLY_REFUSALS not in plan.warnings:
         reason = "every item failed"
-        if not failed:
+        if not has_failures:
             reason = (
                 "no measure, metric or rubric applies to any query; without gold, a judge scores "
                 "answers: metrics: {judge: {type: openai, model: gpt-4o-mini}}"
@@ -358,13 +360,15 @@ def _score_slices(
 ) -> dict[str, dict[str, SystemScore]]:
     """Return slice -> score -> mean, interval and counts over the queries of the slice."""
     confidence = plan.config.statistics.confidence
-    slices: dict[str, dict[str, SystemScore]] = {name: {} for name in slicing.names}
+    slices = {}
     for name, is_member in zip(slicing.names, slicing.members().T, strict=True):
         rows = np.flatnonzero(is_member)
         clusters = None if plan.clusters is None else take_items(plan.clusters, rows)
+        scores = {}
         for score, column in system.columns.items():
             part = column.take(rows)
-            slices[name][score] = summarize(part, confidence=confidence, clusters=clusters)
+            scores[score] = summarize(part, confidence=confidence, clusters=clusters)
+        slices[name] = scores
     return slices
 
 
@@ -474,17 +478,18 @@ def spending_of(plan: Plan, results: Results, budget: Budget) -> records.Spendin
     limits = plan.config.budget
     if limits == BudgetLimits():
         return None
-    left_out = []
-    for entry in _left_out(plan, results):
-        if entry[1]:
-            left_out.append(entry)
+    missing, usages = dict[str, int](), []
+    for name, n_missing, usage in _left_out(plan, results):
+        if n_missing:
+            missing[name] = n_missing
+            usages.append(usage)
     usd = round(budget.spent_usd, 6) if budget.is_cost_known else None
     return records.Spending(
         limits=omit_none(asdict(limits)),
         spent=records.CostTotal(usd=usd, tokens=budget.spent_tokens),
-        reached=bool(left_out),
-        missing={name: n_missing for name, n_missing, _ in left_out},
-        to_finish=total_cost(usage for *_, usage in left_out),
+        reached=bool(missing),
+        missing=missing,
+        to_finish=total_cost(usages),
     )
 
 
@@ -525,8 +530,10 @@ def unpriced_models(plan: Plan) -> dict[str, dict[str, str]]:
     prices cannot be read.
     """
     components: dict[str, object] = {}
-    components |= {f"generator {name}": entry for name, entry in plan.generators.items()}
-    components |= {f"judge {name}": entry.judge for name, entry in plan.all_judges.items()}
+    for name, generator in plan.generators.items():
+        components[f"generator {name}"] = generator
+    for name, planned in plan.all_judges.items():
+        components[f"judge {name}"] = planned.judge
     unpriced = {}
     for name, component in components.items():
         if isinstance(component, Connected) and (models := component.unpriced()):
@@ -538,7 +545,7 @@ def unpriced_models(plan: Plan) -> dict[str, dict[str, str]]:
 def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | None]]:
     """Yield name, number of items left out by the budget, and their likely usage, for each kind."""
     for system, answers in results.answers.items():
-        n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in answers.outcomes)
+        n_missing = _count_over_budget(answers.outcomes)
         used = [answer.usage for answer in values_of(answers.outcomes)]
         yield f"generate {system}", n_missing, scale_usage(used, n_missing)
     for system, verdicts in results.judgements.items():
@@ -557,13 +564,19 @@ def _left_out(plan: Plan, results: Results) -> Iterator[tuple[str, int, Usage | 
         n_missing, n = filled.counts.failed.get(_OVER_BUDGET, 0), filled.counts.model
         yield "judge passages", n_missing, scale_usage([filled.use.usage], n_missing, n)
     for preferences in results.preferences:
-        n_missing = sum(pair.failed.get(_OVER_BUDGET, 0) for pair in preferences.pairs)
-        n = sum(pair.n for pair in preferences.pairs)
+        n_missing = n = 0
+        for pair in preferences.pairs:
+            n_missing += pair.failed.get(_OVER_BUDGET, 0)
+            n += pair.n
         usage = scale_usage([preferences.use.usage], n_missing, n)
         yield f"judge pairs ({preferences.judge})", n_missing, usage
     for name, ranking in results.rankings.items():
-        n_missing = sum(outcome.cause is Cause.OVER_BUDGET for outcome in ranking.outcomes)
-        yield f"retrieve {name}", n_missing, Usage(0, 0, 0.0)
+        yield f"retrieve {name}", _count_over_budget(ranking.outcomes), Usage(0, 0, 0.0)
+
+
+def _count_over_budget(outcomes: Iterable[Outcome[Any]]) -> int:
+    """Return the number of outcomes that the budget left out."""
+    return sum(outcome.cause is Cause.OVER_BUDGET for outcome in outcomes)
 
 
 def budget_warning(spending: records.Spending) -> str:

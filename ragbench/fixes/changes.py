@@ -45,7 +45,7 @@ class ReadGold(NamedTuple):
 class PricedRun:
     """Stored rankings of a run, and data of their retrievers that changes are priced with.
 
-    `price_changes` returns its changes; `read_gold` raises
+    `price_changes` returns its changes.
 
     Attributes:
         rankings: Ranks of the gold of queries, of which any ranking tells whether it is met.

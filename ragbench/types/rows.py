@@ -49,9 +49,12 @@ def borders(lengths: Iterable[int], n: int) -> IntArray:
     return starts
 
 
-def stack_values(columns: Iterable[ScoreColumn]) -> FloatArray:
-    """Return the values of columns over the same items as an array of shape (columns, items)."""
-    return np.stack([column.values for column in columns])
+def stack_values(columns: Iterable[ScoreColumn], axis: int = 0) -> FloatArray:
+    """Return the values of columns over the same items, shape (columns, items).
+
+    With `axis=1` the shape is (items, columns).
+    """
+    return np.stack([column.values for column in columns], axis)
 
 
 def nested(

@@ -50,7 +50,7 @@ from ragbench.registry import PYTHON
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.judge.rubric import load_rubric
-from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.notation import measures_of_ids, parse_measures
 from ragbench.types import Collection, Document, Qrels
 from ragbench.types.documents import record_ids
 from ragbench.types.lookups import item_names
@@ -389,8 +389,7 @@ def _judgement_warnings(
 ) -> list[str]:
     """Return a list with one warning if judged documents are not in the corpus, else []."""
     collection, match = inputs.collection, inputs.config.metrics.retrieval.match
-    reads_qrels = any(measure.spec.reads_ids for measure in parse_measures(measures))
-    if qrels is None or collection.documents is None or not reads_qrels:
+    if qrels is None or collection.documents is None or not measures_of_ids(measures):
         return []
     documents = collection.documents
     corpus_ids: set[str]

@@ -257,6 +257,11 @@ class Plan:
         """Ids of the queries, in their order."""
         return record_ids(self.queries)
 
+    @property
+    def questions(self) -> list[str]:
+        """Texts of the queries, in their order."""
+        return [query.text for query in self.queries]
+
     @cached_property
     def scored_retrievers(self) -> list[str]:
         """Names of the retrievers that are scored, in the order of the config."""

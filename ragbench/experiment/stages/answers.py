@@ -662,11 +662,12 @@ class RecordedAnswers(AnswerQueries):
     def __init__(self, plan: Plan, system: System) -> None:
         super().__init__(plan, system, "recorded")
         self._rows = plan.collection.recorded_answers[system.name]
-        # records with tool calls alone are answers of an agent, without a text
-        retrieves = any(row.contexts is not None for row in self._rows)
-        answers = any(row.answer is not None for row in self._rows)
-        calls = any(row.tool_calls is not None for row in self._rows)
-        self.only_retrieves = retrieves and not (answers or calls)
+        has_passages = has_answers = False
+        for row in self._rows:
+            has_passages = has_passages or row.contexts is not None
+            # records with tool calls alone are answers of an agent, without a text
+            has_answers = has_answers or row.answer is not None or row.tool_calls is not None
+        self.only_retrieves = has_passages and not has_answers
 
     def output(self, inputs: Outputs, values: Sequence[Any]) -> Answers:
         """Return the answers of the records."""

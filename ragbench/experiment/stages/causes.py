@@ -59,16 +59,16 @@ def find_causes(plan: Plan, gold: GoldFacts, results: Results) -> None:
             causes[system.name] = SystemCauses(first, further)
             continue
         _add_leak_read(plan, results, repeats)
-        rules = [AnswerRules(gold.rules, answers.scores) for answers in repeats]
-        verdicts = []
-        for pair in zip(repeats, rules, strict=True):
-            verdicts.append(list(_answer_verdicts(*pair)))
-        first, *further = [[verdict.loss for verdict in part] for part in verdicts]
-        causes[system.name] = SystemCauses(first, further)
+        losses, columns, has_judge = [], [], False
+        for answers in repeats:
+            rules = AnswerRules(gold.rules, answers.scores)
+            verdicts = list(_answer_verdicts(answers, rules))
+            losses.append([verdict.loss for verdict in verdicts])
+            columns.append(rules.column(verdicts, gold.references))
+            has_judge = has_judge or any(verdict.is_judged for verdict in verdicts)
+        causes[system.name] = SystemCauses(losses[0], losses[1:])
         # without gold answers and judges, nothing tells of any question
-        if plan.collection.answers or any(v.is_judged for v in chain.from_iterable(verdicts)):
-            parts = zip(rules, verdicts, strict=True)
-            columns = [rule.column(part, gold.references) for rule, part in parts]
+        if plan.collection.answers or has_judge:
             _add_right(plan, results, repeats[0].source, columns)
             if is_judged("generation", columns[0]):
                 _add_judged_right(plan, results, repeats)
@@ -222,10 +222,11 @@ class _SystemAnswers:
         # baseline.
         gold, plan = self.gold, self.gold.plan
         rankings = self.read_hits(plan.collection.gold_spans)
-        pieces = [gold.pieces.get(query, []) for query in plan.ids]
-        spans = []
-        for of in pieces:
-            spans.append([p.span for p in of if p.span is not None])
+        pieces, spans = [], []
+        for query in plan.ids:
+            of_query = gold.pieces.get(query, [])
+            pieces.append(of_query)
+            spans.append([piece.span for piece in of_query if piece.span is not None])
         placed = gold.place(rankings, spans)
         read = []
         for row, names in enumerate(placed.documents):

@@ -39,6 +39,7 @@ from ragbench.types import Qrels, ScoreColumn
 from ragbench.types.display import list_counts
 from ragbench.types.lookups import group_by, index_by_name
 from ragbench.types.records import reasoning_notes
+from ragbench.types.rows import stack_values
 
 # Number of words from which on a gold answer is a sentence, which a passage hardly repeats.
 _SENTENCE_WORDS = 6
@@ -122,14 +123,14 @@ def _all_zero(columns: Sequence[ScoreColumn]) -> bool:
     """Return True if all values of all systems are 0 or missing, and some are not missing."""
     if not columns or columns[0].aggregate != "mean" or columns[0].direction != "higher":
         return False
-    values = np.concatenate([column.values for column in columns])
+    values = stack_values(columns)
     return bool(np.isfinite(values).any()) and not np.nan_to_num(values).any()
 
 
 def _no_answer_reason(plan: Plan, columns: Sequence[ScoreColumn]) -> str | None:
     """Return the reason why passages hold hardly any gold answers; None if they hold some."""
     # Gold answers of many words are sentences, which no passage repeats word for word.
-    table = np.array([column.values for column in columns])
+    table = stack_values(columns)
     # a query counts if any system has a value
     scored = np.isfinite(table).any(axis=0)
     n_missed = int((scored & ~(np.nan_to_num(table) > 0).any(axis=0)).sum())

@@ -25,7 +25,7 @@ from ragbench.report.text import listed
 from ragbench.retrieve.cross_validated import CrossValidated
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.types import Cause, FloatArray, IntArray, ScoreColumn
-from ragbench.types.rows import BoolArray
+from ragbench.types.rows import BoolArray, stack_values
 from ragbench.types.score_column import aggregate
 
 
@@ -149,7 +149,7 @@ def _has_failures(columns: Sequence[ScoreColumn], is_outside: BoolArray) -> bool
 
 def _comparable_values(columns: Sequence[ScoreColumn]) -> FloatArray:
     """Return the values, shape (combinations, queries): NaN where no combination has one."""
-    values: FloatArray = np.stack([column.values for column in columns])
+    values = stack_values(columns)
     # no value where another combination has one: it failed there, or has no hits
     worst = columns[0].high if columns[0].direction == "lower" else columns[0].low
     if not math.isfinite(worst):

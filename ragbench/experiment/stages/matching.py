@@ -22,15 +22,15 @@ from ragbench.errors import DataError, list_names
 from ragbench.experiment.calls import FileRankings, Outcome, values_of
 from ragbench.experiment.plan.queries import document_id
 from ragbench.experiment.plan.records import Plan
-from ragbench.experiment.records import RetrieverRun
+from ragbench.experiment.records import RetrieverRun, name_sentences
 from ragbench.registry import nearest
 from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval import passage_matching
-from ragbench.score.retrieval.notation import parse_measures
+from ragbench.score.retrieval.notation import measures_of_ids
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Retrieved, Run, ScoredDocument
 from ragbench.types.documents import record_ids
-from ragbench.types.lookups import index_by_id, omit_none, take_items
+from ragbench.types.lookups import index_by_id, omit_none
 from ragbench.types.rows import Mapped
 from ragbench.types.spellings import are_plain
 
@@ -286,8 +286,8 @@ def rank_outcomes(
         name,
         outcomes,
         partial(outcomes.run, name) if isinstance(outcomes, FileRankings) else run,
-        notes=[f"{name}: {note}" for note in notes],
-        warnings=[f"{name}: {warning}" for warning in warnings],
+        notes=name_sentences(name, notes),
+        warnings=name_sentences(name, warnings),
         is_cut=is_cut,
     )
 
@@ -388,7 +388,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
     if any(name in judged or name in corpus for name in chain(run.documents, names)):
         return ranking
     marked = replace(ranking, has_unknown_ids=plan.fill is None)
-    if not any(measure.spec.reads_ids for measure in parse_measures(plan.measures)):
+    if not measures_of_ids(plan.measures):
         return marked
     hits = list(_all_hits(ranking, plan))
     problem = f"none of its {len(run)} hits is known to the judgements, such as '{hits[0].id}'"
@@ -481,10 +481,7 @@ def _match_level(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
         return ranking
     if rules.match.level == "text":
         return _match_texts(ranking, qrels, plan)
-    measures = []
-    for measure in parse_measures(plan.measures):
-        if measure.spec.reads_ids:
-            measures.append(measure)
+    measures = measures_of_ids(plan.measures)
     # measures without a cut-off read the whole ranking
     deepest = max((m.k for m in measures if m.k is not None), default=rules.top_k)
     return _fold(ranking, deepest if measures else 0, plan)
@@ -507,8 +504,8 @@ def meet_gold(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
     if level == "document":
         pairs = pairs.told_alone()
     names = pairs.gold_of_hit
-    notes = [*ranking.notes, *(f"{ranking.name}: {note}" for note in pairs.notes())]
-    warnings = [*ranking.warnings, *(f"{ranking.name}: {text}" for text in pairs.warnings())]
+    notes = [*ranking.notes, *name_sentences(ranking.name, pairs.notes())]
+    warnings = [*ranking.warnings, *name_sentences(ranking.name, pairs.warnings())]
     if not names:
         return replace(ranking, notes=notes, warnings=warnings) if pairs.unclear else ranking
 
@@ -576,14 +573,11 @@ def _judged_ids(ranking: RetrieverRun, plan: Plan) -> dict[str, dict[str, str]]:
     ids = dict[str, dict[str, str]]()
     for query, of_hit in documents.items():
         group_heads = plan.collection.alternatives.get(query, {})
-        names = {}
+        names = dict(group_heads)
         for hit, document in of_hit.items():
             if document is not None:
-                names[hit] = document
-        ids[query] = {
-            **group_heads,
-            **{hit: group_heads.get(doc, doc) for hit, doc in names.items()},
-        }
+                names[hit] = group_heads.get(document, document)
+        ids[query] = names
     return ids
 
 
@@ -668,13 +662,13 @@ def _match_texts(ranking: RetrieverRun, qrels: Qrels, plan: Plan) -> RetrieverRu
         by_id = {}
         for hit in reversed(hits):
             by_id[hit.id] = document_of(hit, corpus)
-        texts = take_items(by_id, order[query])
-        n_without_text += sum(text is None for text in texts)
-        credits = passage_matching.credit(
-            (None if text is None else words_of(_body(text)) for text in texts),
-            passage_matching.GoldPassages(gold, overlap),
-            grades,
-        )
+        words = []
+        for name in order[query]:
+            document = by_id[name]
+            n_without_text += document is None
+            words.append(None if document is None else words_of(_body(document)))
+        passages = passage_matching.GoldPassages(gold, overlap)
+        credits = passage_matching.credit(words, passages, grades)
         n_several += credits.several
         rankings[query] = passage_matching.names_of_credits(order[query], credits.documents, grades)
     warnings, notes = list(ranking.warnings), list(ranking.notes)

@@ -10,6 +10,7 @@ from ragbench.score.text.base import Metric
 from ragbench.signature import Signature
 from ragbench.stats import pass_all, pass_any
 from ragbench.types import Cause, ScoreColumn
+from ragbench.types.rows import stack_values
 
 
 def pass_column(metric: Metric, right: Sequence[ScoreColumn]) -> ScoreColumn | None:
@@ -37,7 +38,7 @@ def pass_column(metric: Metric, right: Sequence[ScoreColumn]) -> ScoreColumn | N
     if k > len(right):
         return None
     rule = pass_all if metric.base.startswith("pass^") else pass_any
-    table = np.stack([column.values for column in right], axis=1)
+    table = stack_values(right, axis=1)
     values, causes, details = np.full(len(table), np.nan), first.causes.copy(), dict[int, str]()
     for row, repetitions in enumerate(table):
         scored = repetitions[~np.isnan(repetitions)]

@@ -40,7 +40,7 @@ from ragbench.score.judge.verdicts import (
     same_answers,
 )
 from ragbench.types import ScoreColumn, Verdict
-from ragbench.types.lookups import item_names
+from ragbench.types.lookups import item_names, select_in_order
 from ragbench.types.rows import Mapped
 
 # Number of systems up to which all pairs are judged by default; more are judged with the baseline,
@@ -79,10 +79,9 @@ class JudgePairs(Stage[JudgeResults | None]):
             if system.type != "control":
                 rivals.append(system)
         self._rivals = rivals
-        stages = [answers[system.name] for system in self._rivals]
-        super().__init__(plan, f"judge pairs ({name})", stages)
+        self._answers = select_in_order(answers, item_names(self._rivals))
+        super().__init__(plan, f"judge pairs ({name})", [*self._answers.values()])
         self._resources, self.name, self.judge = resources, name, plan.judges[name]
-        self._answers = {stage.system.name: stage for stage in stages}
 
     def items(self, inputs: Outputs) -> list[Slot | None]:
         """Return a slot for each pair of answers, pair by pair of systems; nothing is stored."""
@@ -98,7 +97,10 @@ class JudgePairs(Stage[JudgeResults | None]):
     def _all_items(self, inputs: Outputs) -> list[JudgedItem]:
         """Return the items of all pairs of systems, one after the other."""
         pairs = self._pair_answers(inputs)
-        return list(chain.from_iterable(_items(self.plan, one, other) for one, other in pairs))
+        items = list[JudgedItem]()
+        for one, other in pairs:
+            items += _items(self.plan, one, other)
+        return items
 
     def payer(self, results: records.Results) -> str:
         """Return the judge, if it calls models."""
@@ -137,9 +139,10 @@ class JudgePairs(Stage[JudgeResults | None]):
             )
             return
         pairs = self._pair_answers(outputs)
-        items = [_items(plan, first, other) for first, other in pairs]
-        names = []
-        for (first, other), part in zip(pairs, items, strict=True):
+        items, names = [], []
+        for first, other in pairs:
+            part = _items(plan, first, other)
+            items.append(part)
             names += [(first.name, other.name)] * len(part)
         self._resources.prompts.update(judged.words)
         rows = _rows(name, names * len(judge.pairwise), judged)
@@ -155,7 +158,7 @@ class JudgePairs(Stage[JudgeResults | None]):
         judged: JudgeResults,
     ) -> list[Preference]:
         """Return the preferences by each rubric; `items` has those of each pair of systems."""
-        ends = np.cumsum([len(part) for part in items])
+        ends = np.cumsum([*map(len, items)])
         places = np.split(np.arange(ends[-1]), ends[:-1])
         plan, statistics = self.plan, self.plan.config.statistics
         confidence, resamples = statistics.confidence, statistics.resamples
@@ -213,8 +216,10 @@ class JudgePairs(Stage[JudgeResults | None]):
         count = len(self._pairs()) * len(plan.queries) * samples
         node = Step(self.title, count * len(judge.pairwise), 0, "verdicts", at_most=True)
         if isinstance(judge.judge, ModelJudge):
-            items = [example_item(plan, row, 0) for row in range(len(plan.queries))]
-            items = [replace(item, other=f"{item.answer} or not") for item in items]
+            items = []
+            for row in range(len(plan.queries)):
+                item = example_item(plan, row, 0)
+                items.append(replace(item, other=f"{item.answer} or not"))
             cost = rehearse(judge.judge, items, judge.pairwise, self._resources.counted)
             node.cost = cost.times(count / max(len(items), 1))
         return node

@@ -15,7 +15,7 @@ from ragbench.comparison.cause_rules import RankingFacts
 from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.gold import meet_pieces, met_gold
 from ragbench.comparison.systems import summarize
-from ragbench.experiment.calls import FileRankings, without_value
+from ragbench.experiment.calls import FileRankings, values_of, without_value
 from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.systems import user_systems
 from ragbench.experiment.records import Results, RetrieverRun, with_failures
@@ -41,6 +41,7 @@ from ragbench.types import (
     Span,
 )
 from ragbench.types.display import counted
+from ragbench.types.lookups import index_by_name
 
 
 def add_reading(gold: GoldFacts, results: Results) -> None:
@@ -50,10 +51,11 @@ def add_reading(gold: GoldFacts, results: Results) -> None:
     repeated ranking the first repetition counts.
     """
     texts = [_RankedTexts(gold, ranking) for ranking in _rankings(gold, results)]
-    retrievers = dict[str, _RankedTexts]()
+    retrievers, of_rankings = dict[str, _RankedTexts](), dict[str, float]()
     if any(of.has_parts for of in texts):
-        retrievers = {of.ranking.name: of for of in texts if of.mean}
-    of_rankings = {name: of.mean for name, of in retrievers.items()}
+        for of in texts:
+            if of.mean:
+                retrievers[of.ranking.name], of_rankings[of.ranking.name] = of, of.mean
     of_answers = dict(_answer_means(gold, results))
     is_unlike = _are_unlike(of_rankings)
     if not is_unlike and not _are_unlike(of_answers):
@@ -175,9 +177,8 @@ class _RankedTexts:
     def has_parts(self) -> bool:
         """True if one of the hits is a part of a document."""
         corpus = self.gold.plan.corpus
-        values = (outcome.value for outcome in self.ranking.outcomes)
-        for value in values:
-            for hit in () if value is None else value.documents[: self.gold.rules.read]:
+        for retrieved in values_of(self.ranking.outcomes):
+            for hit in retrieved.documents[: self.gold.rules.read]:
                 document = document_of(hit, corpus)
                 if document is not None and _is_part(document, corpus):
                     return True
@@ -260,7 +261,7 @@ def _compare_equal_text(
         results.readings[name] = structs.replace(results.readings[name], score=score)
         if n_short:
             results.notes.append(_short_note(name, n_short, baseline))
-        scored = next(system for system in results.systems if system.name == name)
+        scored = index_by_name(results.systems)[name]
         kinds: dict[str, Kind] = {column.name: "retrieval"}
         systems.append(replace(scored, columns={column.name: column}, kinds=kinds))
     if not systems:

@@ -29,7 +29,7 @@ from ragbench.experiment.calls import (
     without_value,
 )
 from ragbench.experiment.plan.records import Plan
-from ragbench.experiment.records import Results, RetrieverRun, Work
+from ragbench.experiment.records import Results, RetrieverRun, Work, name_sentences
 from ragbench.experiment.stages import base
 from ragbench.experiment.stages.keys import KEY_DIGITS, hits_key, query_key
 from ragbench.experiment.stages.matching import (
@@ -472,13 +472,12 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
             # a list is shorter then, which is no limit of the retriever
             top_k = None if any(map(any, excluded.marks)) else top_k
             notes += excluded.notes()
-            warnings = [f"{self.name}: {text}" for text in excluded.warnings()]
+            warnings = name_sentences(self.name, excluded.warnings())
         if self.retrieve is not None and has_pools(plan):
             remarks = remarks_on_pools(inputs[self.retrieve], plan, self.retrieve.top_k)
             top_k = None if any(remarks) else top_k
             notes += remarks[0]
-            for text in remarks[1]:
-                warnings.append(f"{self.name}: {text}")
+            warnings += name_sentences(self.name, remarks[1])
         ranking = rank_outcomes(self.name, retriever, plan.ids, outcomes, corpus, top_k, notes)
         warnings = [*ranking.warnings, *warnings]
         ranking = replace(ranking, number=self.number, warnings=warnings)

@@ -222,18 +222,19 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         self, ranking: records.RetrieverRun, values: Sequence[RankingItem | None]
     ) -> RankingScores:
         """Return the scores of one ranking from the values of its slots."""
-        columns, items = dict[str, ScoreColumn](), list[_StoredColumn]()
+        columns, counts, warnings = dict[str, ScoreColumn](), list[RunCounts](), dict[str, None]()
         for name, value in zip(self.plan.measures, values, strict=False):
-            if value is not None:
-                columns[name] = value[0]
-                items.append(value[1])
+            if value is None:
+                continue
+            columns[name], item = value
+            warnings |= dict.fromkeys(item.warnings)
+            if item.counts:
+                counts.append(item.counts)
         for measure in parse_measures(self.plan.measures) if ranking.has_unknown_ids else ():
             if measure.spec.reads_ids and measure.label in columns:
                 column = columns[measure.label]
                 columns[measure.label] = column.without_scores(True, Cause.UNKNOWN_IDS)
-        counts = _joined_counts([item.counts for item in items if item.counts])
-        warnings = dict.fromkeys(warning for item in items for warning in item.warnings)
-        return RankingScores(columns, counts, [*warnings])
+        return RankingScores(columns, _joined_counts(counts), [*warnings])
 
     def add(self, outputs: Outputs, results: records.Results) -> None:
         """Add the columns, counts and warnings to the results; nothing without a ranking.
@@ -244,11 +245,12 @@ class ScoreRanking(Stage[Sequence[RankingScores]]):
         if not scores:
             return
         results.add_scores(self.system, {}, "retrieval", scores[0].counts)
+        parts = {} if self._ranks[0].retrieve is None else self._ranks[0].retrieve.signed
         for name in scores[0].columns:
-            columns = [of_ranking.columns[name] for of_ranking in scores]
-            parts = {} if self._ranks[0].retrieve is None else self._ranks[0].retrieve.signed
-            if parts:
-                columns = [replace(c, signature=c.signature.with_parts(**parts)) for c in columns]
+            columns = []
+            for of_ranking in scores:
+                column = of_ranking.columns[name]
+                columns.append(replace(column, signature=column.signature.with_parts(**parts)))
             results.add_samples(self.system, name, columns, "retrieval")
         results.warnings += scores[0].warnings
 
@@ -342,23 +344,23 @@ class RankingScorer:
         """Return (label -> column of measures that search passages for gold answers, warnings)."""
         # passages are those that were retrieved, before they are folded or matched
         plan, ranking, warnings = self.plan, self.ranking, tuple[str, ...]()
-        order, rules, passages = passage_order(ranking, plan), plan.config.metrics.retrieval, []
+        order, deepest = passage_order(ranking, plan), self._deepest(measures)
+        passages, n_unknown, n_read = list[list[str]](), 0, 0
         for name, outcome in zip(plan.ids, ranking.outcomes, strict=True):
-            hits = ranked_passages(outcome, order.get(name, ()), plan.corpus)
-            passages.append([None if hit is None else hit.full_text for hit in hits])
-        deepest = max((measure.k or rules.top_k) for measure in measures)
-        texts_read = []
-        for texts in passages:
-            for text in texts[:deepest]:
-                texts_read.append(text)
-        if n_unknown := sum(text is None for text in texts_read):
-            message = f"{ranking.name}: {n_unknown} of {len(texts_read)} passages have no text"
-            if n_unknown == len(texts_read):
+            texts = []
+            for rank, hit in enumerate(ranked_passages(outcome, order.get(name, ()), plan.corpus)):
+                texts.append("" if hit is None else hit.full_text)
+                n_unknown += hit is None and rank < deepest
+            passages.append(texts)
+            n_read += len(texts[:deepest])
+        if n_unknown:
+            message = f"{ranking.name}: {n_unknown} of {n_read} passages have no text"
+            if n_unknown == n_read:
                 allowed = "a retriever that returns texts, or a data set with these documents"
                 raise DataError(f"{message} for {measures[0].label}", allowed=allowed)
             warnings = (f"{message}: {measures[0].label} cannot find an answer in them",)
         retrieved = RetrievedPassages(
-            [[text or "" for text in texts] for texts in passages],
+            passages,
             [plan.collection.answers.get(name, ()) for name in plan.ids],
         )
         columns = score_passages(retrieved, measures, self._rules(), missing=self._missing())
@@ -369,9 +371,8 @@ class RankingScorer:
     ) -> tuple[dict[str, ScoreColumn], tuple[str, ...]]:
         """Return (label -> column of measures that compare places with gold spans, warnings)."""
         # passages are those that were retrieved, before they are folded or matched
-        plan, ranking, rules = self.plan, self.ranking, self.plan.config.metrics.retrieval
-        deepest = max(measure.k or rules.top_k for measure in measures)
-        placed = self.judgements.gold.placed(ranking).first(deepest)
+        plan, ranking = self.plan, self.ranking
+        placed = self.judgements.gold.placed(ranking).first(self._deepest(measures))
         warnings = unplaced_warning(ranking.name, plan.ids, placed)
         columns = score_passages(placed.spans, measures, self._rules(), missing=self._missing())
         return {c.name: self._with_ambiguous(c) for c in columns}, tuple(warnings)
@@ -395,8 +396,8 @@ class RankingScorer:
             return [], ()
         plan, rules = self.plan, self.plan.config.metrics.retrieval
         forbidden = [*map(plan.collection.forbidden.get, plan.ids)]
-        deepest = max(measure.k or rules.top_k for measure in measures)
-        hits = hits_of(self.ranking, plan, plan.collection.forbidden, deepest)
+        forbidden_ids = plan.collection.forbidden
+        hits = hits_of(self.ranking, plan, forbidden_ids, self._deepest(measures))
         unknown = range(len(plan.ids)) if self.ranking.has_unknown_ids else ()
         ranks = forbidden_ranks(hits, forbidden, plan.collection.documents, unknown)
         parts = {"forbidden": plan.collection.fingerprint("forbidden")}
@@ -405,6 +406,11 @@ class RankingScorer:
         # a gate passes on the other questions: what it did not see has to be told
         warnings = unclear_warning(self.ranking.name, plan.ids, columns)
         return columns, tuple(warnings)
+
+    def _deepest(self, measures: Sequence[Measure]) -> int:
+        """Return the last rank that one of the measures reads."""
+        top_k = self.plan.config.metrics.retrieval.top_k
+        return max(measure.k or top_k for measure in measures)
 
     def _with_ambiguous(self, column: ScoreColumn) -> ScoreColumn:
         """Return a column in which queries with an ambiguous gold passage have that cause."""
@@ -495,8 +501,8 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         elif reads == "texts":
             parts = [_texts_key(_texts_of(sample), self._gold())]
         elif reads == "questions":
-            questions = [query.text for query in self.plan.queries]
-            parts = [_texts_key(_texts_of(sample), self._gold()), fingerprint_json(questions)]
+            parts = [_texts_key(_texts_of(sample), self._gold())]
+            parts.append(fingerprint_json(self.plan.questions))
             parts.append(fingerprint_json(answerable))
         elif (judged := self._judged()) is not None and reads in JUDGED_PARTS:
             rows = [answer and answer.to_list() for answer in judged.answers]
@@ -571,7 +577,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         metrics = self.plan.metrics
         for sample, positions in groupby(todo, lambda position: position // len(metrics)):
             numbers = [position % len(metrics) for position in positions]
-            yield sample, numbers, self._scorer_of(tuple(metrics[number] for number in numbers))
+            yield sample, numbers, self._scorer_of(tuple(take_items(metrics, numbers)))
 
     def progress_total(self, inputs: Outputs, todo: Sequence[int]) -> tuple[int, str]:
         """Return the number of steps of the scorers, which may load a model, and "scores"."""
@@ -585,7 +591,7 @@ class ScoreAnswers(Stage[Sequence[ScoreColumn | None]]):
         MissingExtra, pass through.
         """
         samples, answerable = inputs[self._answer].by_sample(), self._answerable()
-        questions = [query.text for query in self.plan.queries]
+        questions = self.plan.questions
         for sample, numbers, scorer in self._groups(todo):
             answers = samples[sample]
             texts, calls = [*_texts_of(answers)], self._calls(answers)

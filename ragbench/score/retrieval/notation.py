@@ -238,6 +238,11 @@ _WHOLE = {
 }
 
 
+def measures_of_ids(names: Iterable[str]) -> list[Measure]:
+    """Return the measures, of some names, that read the ids of hits."""
+    return [measure for measure in parse_measures(names) if measure.spec.reads_ids]
+
+
 def _text(name: object) -> str:
     """Return the name of a measure as text, also of an object of ir_measures."""
     theirs = str(getattr(name, "NAME", ""))
