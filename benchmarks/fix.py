@@ -39,8 +39,9 @@ from ragbench.data.files.trec_files import read_run, write_run
 from ragbench.data.runs.run_folder import read_tables
 from ragbench.data.runs.run_lines import read_causes
 from ragbench.experiment.fix import RunReader, list_fixes
-from ragbench.fixes.changes import PricedRun, config_changes, price_changes
+from ragbench.fixes.changes import config_changes, price_changes
 from ragbench.fixes.cross_fitting import choose, gain_of, parts_of
+from ragbench.fixes.priced_run import PricedRun
 from ragbench.fixes.rankings import StoredRankings
 from ragbench.records.fixes import PricedChange
 from ragbench.types import Qrels, Run

@@ -401,7 +401,7 @@ def _state(node: Step) -> str:
 
 def _cost(planned: PlannedRun) -> Iterator[str]:
     """Yield the calls, tokens and cost of all models, and each budget that may not be enough."""
-    from ragbench.experiment.summary import unpriced_models
+    from ragbench.experiment.costs import unpriced_models
     from ragbench.types.display import printable
 
     if not planned.asks_models:

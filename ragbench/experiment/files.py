@@ -49,13 +49,13 @@ from ragbench.data.runs.run_lines import (
 from ragbench.data.runs.run_list import read_commit
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.calls import FileRankings, answer_row
+from ragbench.experiment.costs import format_costs
 from ragbench.experiment.fix import list_fixes_of_page
 from ragbench.experiment.plan.records import Noun, Plan, Repetition
 from ragbench.experiment.records import Answers, Results, RetrieverRun
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.stages.matching import document_of
 from ragbench.experiment.stored_judgements import verdicts_of_data
-from ragbench.experiment.summary import format_costs
 from ragbench.records import codec
 from ragbench.records.codec import cleaned
 from ragbench.records.manifest import (

@@ -31,8 +31,9 @@ from ragbench.errors import DataError, OptionError
 from ragbench.experiment.fix_gold import StoredGold
 from ragbench.experiment.fix_repeats import join_runs, per_question, query_of, repeat_id
 from ragbench.experiment.plan.queries import clusters_by
-from ragbench.fixes.changes import PricedRun, price_changes
+from ragbench.fixes.changes import price_changes
 from ragbench.fixes.lost_groups import find_lost_groups
+from ragbench.fixes.priced_run import PricedRun
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.generate.chat import estimate_tokens

@@ -24,7 +24,7 @@ class StoredRankings:
     """Ranks at which stored rankings meet the gold of queries.
 
     Results have a value per query of `gold`, in its order; a query that a ranking lacks has no hits
-    there. Methods raise
+    there. Methods raise KeyError for an unknown ranking.
 
     Attributes:
         gold: Relevant documents of the queries; a query may have none.

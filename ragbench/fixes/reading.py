@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 
-from ragbench.fixes.changes import PricedRun, ReadGold
 from ragbench.fixes.cross_fitting import choose, gain_of, parts_of
+from ragbench.fixes.priced_run import PricedRun, ReadGold
 from ragbench.records.fixes import PricedChange
 from ragbench.records.manifest import ANSWER, SHOWN_HITS
 from ragbench.text.tokenize import words

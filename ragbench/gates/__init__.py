@@ -12,7 +12,7 @@ GATES = Family(
         "not_worse": "ragbench.gates.drop:NotWorse",
         "queries_worse": "ragbench.gates.drop:QueriesWorse",
         "cost": "ragbench.gates.limit:Cost",
-        "failed": "ragbench.gates.limit:Failed",
+        "failed": "ragbench.gates.failed:Failed",
         "certificate": "ragbench.gates.certificate:Certificate",
         "cheapest": "ragbench.gates.cheapest:Cheapest",
     },

@@ -1,4 +1,4 @@
-"""Gates `min`, `max` and `failed`: a mean, a cost or a share of failed items keeps a limit."""
+"""Gates `min` and `max`: a mean or a cost keeps a limit."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ from ragbench.records.summary import Latency, TokenCounts
 from ragbench.registry import Option
 from ragbench.stats.mean import nan_if_none
 from ragbench.types import Cause, ScoreColumn
-from ragbench.types.display import counted, list_counts
+from ragbench.types.display import counted
 
 
 class Limit(base.MeasureGate):
     """The mean of a score reaches `min`, or where lower is better, is at most `max`.
 
     One of `min` and `max` is set, in the unit of the score. Without `decide` the mean is compared;
-    `decide: interval` compares the worse end of its interval. Further options are those of
-    `MeasureGate`: `measure`, `system` and `undecided`. `decide_systems(run)` yields a decision for
-    each system.
+    `decide: interval` compares the worse end of its interval.
     """
 
     conditions = ("min", "max")
@@ -56,8 +54,7 @@ class Limit(base.MeasureGate):
     def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
         """Yield a problem for a limit that a worse score keeps, or one out of the score's range.
 
-        A worse score keeps `max` if higher is better, and `min` if lower is better. Nothing for an
-        unknown score; the limit of a sum over the queries may have any size.
+        An unknown score has no problem.
         """
         if score is None:
             return
@@ -74,9 +71,8 @@ class Limit(base.MeasureGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on the score of a system.
 
-        A mean that did not pass comes with up to five queries that are farthest beyond the limit.
-        The queries come farthest first, ties in the order of the run; none for sums, geometric
-        means and scores of a corpus.
+        A mean that did not pass comes with the five queries farthest beyond the limit, farthest
+        first; sums, geometric means and scores of a corpus come without queries.
         """
         column = candidate.column
         decision = self.decide_column(column, candidate.run.method.confidence)
@@ -95,8 +91,8 @@ class Limit(base.MeasureGate):
     def decide_column(self, column: ScoreColumn, confidence: float = 0.95) -> Decision:
         """Return the decision on the mean of a score, or on the worse end of its interval.
 
-        Failed queries count at their worst and at their best: a verdict that they could change is
-        undecided. A score without any value, or without an interval, is undecided.
+        It is undecided if the score has no value or no interval, or if the failed queries, counted
+        at their worst and at their best, could change the verdict.
 
         Raises:
             OptionError: `confidence` is outside (0, 1), or a value is outside the range of the
@@ -163,8 +159,8 @@ class Limit(base.MeasureGate):
 class Cost(base.MeasureGate):
     """A latency, a price or a number of tokens is at most `max`.
 
-    `max` is in milliseconds, tokens or US dollars, as the cost is. `measure` is one of `COSTS`;
-    further options are `system` and `undecided`. A cost that is not known is undecided.
+    `max` is in milliseconds, tokens or US dollars, as the cost is; `measure` is one of `COSTS`.
+    A cost that is not known is undecided.
     """
 
     conditions = ("max",)
@@ -180,8 +176,7 @@ class Cost(base.MeasureGate):
     def decide_system(self, candidate: base.Candidate) -> Decision:
         """Return the decision on a system whose cost may be at most `max`, by `summary.json`.
 
-        The cost is a latency percentile, a number of tokens or US dollars, as `measure` says.
-        Undecided if the run has no summary, or the cost is unknown.
+        It is undecided if the run has no summary, or the cost is unknown.
         """
         summary = candidate.run.summary
         system = None if summary is None else summary.system(candidate.system.name)
@@ -194,10 +189,7 @@ class Cost(base.MeasureGate):
         return self.decide_value(dict(zip(base.COSTS, costs, strict=True))[self.measure])
 
     def decide_value(self, value: float | None) -> Decision:
-        """Return the decision on the cost of a system; undecided if it is None.
-
-        It passes up to and including `max`.
-        """
+        """Return the decision on a cost; up to and including `max` it passes, None is undecided."""
         facts = Facts(value=value)
         if value is None:
             why = "not known; gate a run whose models have usage and prices"
@@ -205,51 +197,3 @@ class Cost(base.MeasureGate):
         return Decision(
             verdict=base.within(value, None, self.max), why=f"it is {value:.4g}", facts=facts
         )
-
-
-class Failed(base.SystemGate):
-    """At most a share of the items of a score failed.
-
-    `max` is a share from 0 to 1; an item is a query, or an answer if queries have several. Further
-    options are those of `Gate`: `system` and `undecided`.
-    """
-
-    quantity_key = "failed"
-    conditions = ("max",)
-
-    failed: Annotated[str, Option("Name of a score, whose failed items are counted.")]
-    max: base.Most
-
-    @property
-    def text(self) -> str:
-        """Condition as summaries show it."""
-        return f"failed {self.failed} <= {self.max:g}"
-
-    def check_condition(self, score: base.ScoreFacts | None) -> Iterator[base.GateProblem]:
-        """Yield a problem for a limit that is no share."""
-        if not 0 <= self.max <= 1:
-            yield base.out_of_range("max", 0, 1)
-
-    def decide_system(self, candidate: base.Candidate) -> Decision:
-        """Return the decision on the items of a score of one system."""
-        return self.decide_column(candidate.column)
-
-    def decide_column(self, column: ScoreColumn) -> Decision:
-        """Return the decision on the share of failed items of a score.
-
-        Items that the score does not apply to are left out; without any item it is undecided. If
-        queries have several answers, an item is an answer. It passes up to and including `max`.
-        """
-        # with several answers to a query, each answer is an item
-        codes = column.causes if column.answer_causes is None else column.answer_causes
-        counts = {Cause(code): n for code, n in enumerate(np.bincount(codes.ravel())) if n}
-        failed = {cause.word: int(n) for cause, n in counts.items() if cause.failed}
-        n_scored, n_failed = int(counts.get(Cause.SCORED, 0)), sum(failed.values())
-        n = n_scored + n_failed
-        facts = Facts(n=n_scored, n_failed=n_failed)
-        if not n:
-            why = "the score applies to no query; gate another score"
-            return Decision(verdict="undecided", why=why, facts=facts)
-        causes = list_counts(failed)
-        why = f"{n_failed} of {n} failed" + (f" ({causes})" if causes else "")
-        return Decision(verdict=base.within(n_failed / n, None, self.max), why=why, facts=facts)

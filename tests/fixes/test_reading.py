@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from ragbench.fixes.changes import PricedRun, price_changes
+from ragbench.fixes.changes import price_changes
+from ragbench.fixes.priced_run import PricedRun
 from ragbench.fixes.rankings import NEVER, StoredRankings
 from ragbench.fixes.reading import drop_near_duplicates, join_neighbours, refuse_low_scores
 from ragbench.records.manifest import ANSWER, HitsRow, StoredHit

@@ -11,7 +11,8 @@ from ragbench.gates.certificate import Certificate
 from ragbench.gates.cheapest import Cheapest
 from ragbench.gates.conditions import read_condition
 from ragbench.gates.drop import Drop, NotWorse, QueriesWorse
-from ragbench.gates.limit import Cost, Failed, Limit
+from ragbench.gates.failed import Failed
+from ragbench.gates.limit import Cost, Limit
 
 QRELS = {f"q{n}": {"d": 1} for n in range(100)}
 NAMES = ["mrr", "precision(rel=1)@5", "ndcg@10"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragbench.gates.limit import Failed
+from ragbench.gates.failed import Failed
 from ragbench.types import Cause
 from tests.gates.test_limit import NAN, column
 

@@ -11,7 +11,8 @@ from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.systems import failed_share, summarize
 from ragbench.experiment.records import mean_over_samples
 from ragbench.gates.drop import Drop, QueriesWorse
-from ragbench.gates.limit import Failed, Limit
+from ragbench.gates.failed import Failed
+from ragbench.gates.limit import Limit
 from ragbench.signature import Signature
 from ragbench.types import Cause, ScoreColumn
 from tests.gates.test_drop import FAST

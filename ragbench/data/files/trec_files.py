@@ -450,7 +450,7 @@ def whole_run(stream: RunStream) -> Run:
 def first_queries(source: lines.Source, n_bytes: int) -> Run:
     """Return the queries at the start of a run file, as far as some `n_bytes` have all their hits.
 
-    Raises a
+    Raises a DataError if the file cannot be read.
     """
     with open_run_stream(source, chunk_bytes=n_bytes) as stream:
         pieces = list(islice(stream.pieces(), 2))

@@ -15,10 +15,12 @@ from typing import Any
 
 from ragbench.config.schema import BudgetLimits
 from ragbench.data.runs.run_folder import TOKEN_FILE
+from ragbench.experiment.costs import costs_of, run_cost
 from ragbench.experiment.kept_results import kept_token
 from ragbench.experiment.plan.components import stored_replies
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
+from ragbench.experiment.spending import spending_of
 from ragbench.experiment.stages.answers import (
     AnswerHits,
     AnswerQueries,
@@ -43,7 +45,6 @@ from ragbench.experiment.stages.reading import add_reading
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
 from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
-from ragbench.experiment.summary import costs_of, run_cost, spending_of
 from ragbench.files import cache_folder
 from ragbench.llm import CountedRequests, Estimate
 from ragbench.report.progress import Progress
