@@ -20,7 +20,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ragbench import stats
-from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
+from ragbench.experiment.noise import find_flips, noise_of
+from ragbench.experiment.repeated_scores import RepeatedScores
 from ragbench.records.noise import Noise
 from ragbench.signature import Signature
 from ragbench.types import ScoreColumn

@@ -61,9 +61,9 @@ def commands_check() -> str:
 
 
 def _helps(*groups: str) -> str:
-    from ragbench.cli import _GROUPS
+    from ragbench.cli.commands import GROUPS
 
-    names = [name for group in groups for name in _GROUPS[group]]
+    names = [name for group in groups for name in GROUPS[group]]
     return "\n".join(
         f"## ragbench {name}\n\n```text\n{_printed_by(name, '--help')}```\n" for name in names
     )

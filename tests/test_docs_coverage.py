@@ -6,7 +6,7 @@ import click
 import msgspec
 import pytest
 
-from ragbench.cli import _COMMANDS, group
+from ragbench.cli.commands import COMMANDS, group
 from ragbench.errors import EXIT_MEANINGS
 from ragbench.records.summary import Summary
 from ragbench.registry import declared_options
@@ -25,7 +25,7 @@ def page(repository):
     return read
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_its_help_and_all_options(name, page):
     command = group.get_command(click.Context(group), name)
     part = page("commands").partition(f"## ragbench {name}\n")[2].partition("\n## ")[0]

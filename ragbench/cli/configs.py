@@ -1,10 +1,10 @@
-"""Commands `ragbench init`, `validate` and `schema`: write, check and describe configs."""
+"""Commands `ragbench validate` and `ragbench schema`: check and describe configs."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,104 +24,7 @@ _LABELS = 10  # columns of the labels
 _SCORES = ("measures", "metrics", "judged")
 
 
-@output.command(
-    name="init",
-    examples=("ragbench init", "ragbench init --from questions.csv --corpus docs/"),
-)
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
-@output.path_option(
-    "--from",
-    "records",
-    metavar="TABLE",
-    help="A CSV, JSONL, JSON or Parquet file with a row per question, an export of "
-    "traces, or a folder of BEIR, mteb, save_to_disk or AutoRAG.",
-)
-@output.path_option(
-    "--corpus",
-    metavar="PATH",
-    help="The documents: a folder of .txt, .md, .html and .pdf files (the last two "
-    "need the extra documents), or a JSONL, CSV or Parquet file.",
-)
-@output.several(
-    "--column",
-    "columns",
-    metavar="PART=COLUMN",
-    help="Names a column that is not recognised, such as question=Frage; repeatable.",
-)
-@output.file_option("-o", "--output", "target", help="Where to write the config; the same as FILE.")
-@output.flag("--force", help="Overwrite FILE.")
-def init(
-    file: Path | None,
-    records: Path | None,
-    corpus: Path | None,
-    columns: tuple[str, ...],
-    target: Path | None,
-    force: bool,
-) -> None:
-    """Write a first config into FILE (default: ragbench.yaml).
-
-    With --from the config reads a table of questions, or a public data set in a file or folder;
-    columns are recognised by name and content. If no column holds the question, or nothing could be
-    scored, nothing is written: name the missing column with --column.
-    With --corpus as well, retrievers search these documents, and the config can be run at once.
-    Without --from the config reads a folder `dataset` in the BEIR layout, which you create and
-    fill. An existing FILE is an error without --force. The command prints the columns that it
-    recognised and the optional parts that are missing.
-    """
-    from ragbench.config.scaffold import scaffold_beir, scaffold_records
-    from ragbench.files import write_file
-
-    output.refuse((file and target, "FILE and --output mean the same; pass one of them"))
-    file = file or target or Path("ragbench.yaml")
-    file_exists, is_table = file.exists(), records and file.exists() and file.samefile(records)
-    output.refuse(
-        (corpus and not records, "--corpus needs --from TABLE, the questions"),
-        (columns and not records, "--column needs --from TABLE, whose columns it names"),
-        (file_exists and not force, f"{file} exists; --force overwrites it"),
-        (is_table, f"{file} is the table; choose another file for the config"),
-    )
-    parts = _parse_columns(columns)
-    config = scaffold_records(file, records, corpus, parts) if records else scaffold_beir(file)
-    text, notes, verb = config
-    output.write_notes(notes)
-    if records and verb == "run":
-        _check_scored(text, file)
-    write_file(file, text)
-    output.echo(f"wrote {file}")
-    output.echo(f"next: ragbench {verb} {shlex.quote(str(file))}", err=True)
-
-
-def _check_scored(text: str, file: Path) -> None:
-    """Plan a config before it is written; raise a `DataError` if its run would score nothing."""
-    from ragbench.config.load import load_config
-    from ragbench.experiment.plan.plan import load_collection, make_plan
-    from ragbench.experiment.plan.records import LiveComponents
-    from ragbench.json_yaml import load_yaml
-    from ragbench.records.manifest import Choices
-
-    settings = load_config(load_yaml(text, typed=True), base_dir=file.parent)
-    make_plan(settings, load_collection(settings), Choices(), LiveComponents(), calls=False)
-
-
-def _parse_columns(columns: tuple[str, ...]) -> dict[str, str]:
-    """Parse `PART=COLUMN` into part -> column."""
-    from ragbench.types.tables import PARTS
-
-    columns_of_part = output.parse_pairs("--column", columns)
-    for part, names in columns_of_part.items():
-        if part not in PARTS:
-            problem = f"unknown part '{part}'; allowed: {', '.join(PARTS)}"
-            raise click.BadParameter(problem, param_hint="--column")
-        if len(names) > 1:
-            problem = f"{part} has one column: '{names[0]}' or '{names[1]}'"
-            raise click.BadParameter(problem, param_hint="--column")
-    return {part: names[0] for part, names in columns_of_part.items()}
-
-
-@output.command(
-    name="validate",
-    examples=("ragbench validate my.yaml",),
-)
+@output.command(name="validate", examples=("ragbench validate my.yaml",))
 @output.config_argument
 @output.no_judge_option
 @output.overrides_option
@@ -142,11 +45,7 @@ def validate(config: Path, overrides: tuple[str, ...], no_judge: bool) -> None:
 
 
 def _validate(
-    settings: ExperimentConfig,
-    subject: str,
-    earlier: list[tuple[str, list[str]]],
-    *,
-    judge: bool,
+    settings: ExperimentConfig, subject: str, earlier: list[tuple[str, list[str]]], *, judge: bool
 ) -> list[tuple[str, list[str]]]:
     """Read a collection; print and return systems and scores, in one line if equal to `earlier`."""
     from ragbench.data.loaders.base import Previewed
@@ -162,7 +61,7 @@ def _validate(
         output.echo(f"ok: {subject}")
         _show("data", [f"{settings.dataset.type}: loaded by a run only"])
         systems = (settings.retrievers, settings.generators, settings.apps)
-        _show("named", [", ".join(name for block in systems for name in block) or "none"])
+        _show("named", [", ".join(chain.from_iterable(systems)) or "none"])
         _show("note", notes)
         return []
     collection = load_collection(settings)
@@ -185,8 +84,8 @@ def _validate(
         for label, values in plan:
             _show(label, [", ".join(values) or "none"])
     _show("note", notes)
-    has_scores = any(label in _SCORES for label, _ in plan)
-    if has_scores and not any(values for label, values in plan if label in _SCORES):
+    scores = [values for label, values in plan if label in _SCORES]
+    if scores and not any(scores):
         _show("warning", ["nothing would be scored: the data have no gold, and there is no judge"])
     return plan
 
@@ -202,10 +101,7 @@ def _plan_lines(
 
     plan = make_plan(config, collection, Choices(judge=judge), LiveComponents(), calls=False)
     check_startup(config, plan.retrievers, plan.generators, plan.all_judges)
-    answering = []
-    for answering_system in plan.answering_systems:
-        if answering_system.type != "control":
-            answering.append(answering_system.name)
+    answering = item_names(plan.answering_without_controls)
     judged = []
     for name, planned in plan.judges.items():
         for rubric in (*planned.rubrics, *planned.pairwise):
@@ -238,11 +134,9 @@ def _sizes(collection: Collection) -> str:
     """Return the counts of a data set: `66 queries, 132 documents, 300 judgements`."""
     from ragbench.report.text import counted
 
-    parts = {"queries": collection.queries, "documents": collection.documents}
-    sizes = {}
-    for noun, part in parts.items():
-        if part is not None:
-            sizes[noun] = len(part)
+    sizes = {"queries": len(collection.queries)}
+    if collection.documents is not None:
+        sizes["documents"] = len(collection.documents)
     if collection.qrels is not None:
         sizes["judgements"] = sum(map(len, collection.qrels.to_dict().values()))
     texts = []
@@ -281,10 +175,7 @@ def _short_objects(text: str) -> str:
     return "\n".join(lines)
 
 
-@output.command(
-    name="schema",
-    examples=("ragbench schema -o config.schema.json",),
-)
+@output.command(name="schema", examples=("ragbench schema -o config.schema.json",))
 @click.argument("file", type=click.Choice(["config", "summary"]), default="config")
 @output.file_option("-o", "--output", "target", help="Write it to a file.")
 def schema(file: str, target: Path | None) -> None:

@@ -219,7 +219,7 @@ def _run_head(
     """Run base and head; return the summary with the decisions, the report and the run folder."""
     from ragbench.experiment.base_run import load_for_gate, open_base, without_keyless_generators
     from ragbench.experiment.gate_run import run_first, run_gate
-    from ragbench.experiment.used_files import watch_files
+    from ragbench.experiment.watched_files import watch_files
     from ragbench.records.manifest import Choices
     from ragbench.report.gate import review_report
 

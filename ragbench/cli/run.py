@@ -84,7 +84,7 @@ def command(
     resumes a stopped run. The run folder is written at the end, complete or not at all.
     """
     from ragbench.config.load import load_config
-    from ragbench.experiment.used_files import watch_imports
+    from ragbench.experiment.watched_files import watch_imports
     from ragbench.records.manifest import Choices
 
     judge, strict = not choices.pop("no_judge"), choices.pop("strict")
@@ -192,7 +192,7 @@ def _tables(experiment: Experiment, *, head: bool, verbose: bool) -> str:
 
 def _lowest_answers(experiment: Experiment) -> list[str]:
     """Return lines on the lowest answers where a judge is all that tells of the answers."""
-    from ragbench.cli.report import read_explanation
+    from ragbench.cli.explain import read_explanation
     from ragbench.report.explanation import Explanation, lowest_lines
 
     if not Explanation(experiment.record, experiment.compared, (), {}).judged_systems:

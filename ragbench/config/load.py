@@ -29,7 +29,7 @@ from ragbench.config.overrides import (
     apply_overrides,
     expand_sweeps,
 )
-from ragbench.config.resolved import resolve_config
+from ragbench.config.resolver import resolve_config
 from ragbench.config.secret_values import (
     Environment,
     declared_secrets,

@@ -30,7 +30,8 @@ from ragbench.experiment.gate_noise import changes_code
 from ragbench.experiment.plan.components import build, calls_code
 from ragbench.experiment.plan.plan import check_single
 from ragbench.experiment.reproduce import texts_of
-from ragbench.experiment.used_files import UsedFiles, watch_files
+from ragbench.experiment.used_files import UsedFiles
+from ragbench.experiment.watched_files import watch_files
 from ragbench.files import cache_folder, write_file
 from ragbench.records.manifest import Choices
 from ragbench.registry import PYTHON

@@ -54,13 +54,14 @@ from ragbench.experiment.gate_noise import (
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
-from ragbench.experiment.noise import is_judged
 from ragbench.experiment.pages import store_decisions
 from ragbench.experiment.plan.queries import common_clusters
+from ragbench.experiment.repeated_scores import is_judged
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.unseen_files import UsedNames
-from ragbench.experiment.used_files import UsedFiles, watch_files
+from ragbench.experiment.used_files import UsedFiles
+from ragbench.experiment.watched_files import watch_files
 from ragbench.gates.base import RETRY, Gate, decision_of_gate
 from ragbench.gates.drop import NotWorse, PairGate
 from ragbench.records.causes import RIGHT, gated_score

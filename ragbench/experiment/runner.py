@@ -48,13 +48,8 @@ from ragbench.experiment.stages.graph import run_stages, unfinished_token
 from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.summary import make_summary
-from ragbench.experiment.used_files import (
-    UsedFiles,
-    named_digests,
-    project_root,
-    watch_files,
-    watch_imports,
-)
+from ragbench.experiment.used_files import UsedFiles, named_digests, project_root
+from ragbench.experiment.watched_files import watch_files, watch_imports
 from ragbench.llm import Budget, Replies
 from ragbench.log import log_notes
 from ragbench.records.manifest import Choices

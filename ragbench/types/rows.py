@@ -8,16 +8,13 @@ from itertools import chain, islice
 from operator import methodcaller
 from struct import error as struct_error
 from struct import pack_into
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.types.byte_ids import ByteIds, HashArray
 from ragbench.types.checks import checked_score
-
-if TYPE_CHECKING:
-    from ragbench.types.score_column import ScoreColumn
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -49,7 +46,12 @@ def borders(lengths: Iterable[int], n: int) -> IntArray:
     return starts
 
 
-def stack_values(columns: Iterable[ScoreColumn], axis: int = 0) -> FloatArray:
+class _HasValues(Protocol):
+    @property
+    def values(self) -> FloatArray: ...
+
+
+def stack_values(columns: Iterable[_HasValues], axis: int = 0) -> FloatArray:
     """Return the values of columns over the same items, shape (columns, items).
 
     With `axis=1` the shape is (items, columns).

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from ragbench.cli import _COMMANDS, main
+from ragbench.cli import main
+from ragbench.cli.commands import COMMANDS
 from ragbench.cli.output import Door, echo, write_exactly
 from tests.commands import run_command
 from tests.conftest import free_handlers
@@ -89,7 +90,7 @@ def on_console(monkeypatch, folder):
 
 
 def test_every_command_is_here():
-    assert {line.split()[0] for line in LINES} >= _COMMANDS.keys()
+    assert {line.split()[0] for line in LINES} >= COMMANDS.keys()
 
 
 @pytest.mark.costly

@@ -6,7 +6,7 @@ import sys
 import click
 import pytest
 
-from ragbench.cli import _COMMANDS, group
+from ragbench.cli.commands import COMMANDS, group
 from ragbench.data import LOADERS
 from ragbench.executors import EXECUTORS
 from ragbench.gates import GATES
@@ -23,7 +23,7 @@ FAMILIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_a_help(name):
     command = group.get_command(click.Context(group), name)
     commands = [command, *getattr(command, "commands", {}).values()]
@@ -40,8 +40,8 @@ def test_commands_are_listed_in_groups_of_one_line_each(capsys):
     lines = capsys.readouterr().out.splitlines()
     titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert titles == ["Options:", "Start:", "Read:", "Compare:", "Check:", "More:"]
-    listed = lines[lines.index("Start:") : lines.index("  demo       " + _COMMANDS["demo"]) + 1]
-    assert [line.split()[0] for line in listed if line.startswith("  ")] == [*_COMMANDS]
+    listed = lines[lines.index("Start:") : lines.index("  demo       " + COMMANDS["demo"]) + 1]
+    assert [line.split()[0] for line in listed if line.startswith("  ")] == [*COMMANDS]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_unknown_command_gives_the_nearest_one(typed, nearest):
     assert nearest is None or f"'{nearest}'" in refused.value.message
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_an_unknown_option_gives_the_nearest_one(name):
     command = group.get_command(click.Context(group), name)
     options = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
@@ -85,7 +85,7 @@ def test_every_option_of_a_component_has_a_help(family):
             assert option.option.help.endswith("."), (name, option.name)
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_examples_that_its_options_accept(name):
     command = group.get_command(click.Context(group), name)
 

@@ -9,7 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench import read_qrels, read_run
-from ragbench.cli.configs import init, validate
+from ragbench.cli.configs import validate
+from ragbench.cli.init import init
 from ragbench.cli.run import command as run_command
 from ragbench.config.load import load_config
 from ragbench.data.files.fields import content_id

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from ragbench.cli import _COMMANDS, main
+from ragbench.cli import main
+from ragbench.cli.commands import COMMANDS
 from tests.commands import run_command
 
 CONFIG = (
@@ -51,7 +52,7 @@ def folder(tmp_path_factory):
 
 
 def test_every_command_is_here():
-    assert {line.split()[0] for line in LINES} >= _COMMANDS.keys()
+    assert {line.split()[0] for line in LINES} >= COMMANDS.keys()
 
 
 @pytest.mark.costly

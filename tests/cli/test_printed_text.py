@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
-from ragbench.cli import _COMMANDS
+from ragbench.cli.commands import COMMANDS
 from ragbench.errors import DataError, OptionError, RagbenchError, shortened, visible
 from tests.commands import run_command
 
@@ -88,7 +88,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-COMMANDS = [
+LINES = [
     "demo HOSTILE",
     "audit c.yaml", "audit c.yaml --json",
     "questions records.jsonl -n 2 --model none -o q.csv", "questions HOSTILE --model HOSTILE",
@@ -119,11 +119,11 @@ COMMANDS = [
 
 
 def test_every_command_is_here():
-    assert {line.split()[0] for line in COMMANDS} >= _COMMANDS.keys()
+    assert {line.split()[0] for line in LINES} >= COMMANDS.keys()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize("line", LINES)
 def test_no_command_prints_what_a_terminal_obeys(folder, line):
     hostile = HOSTILE.replace("\0", "").replace(" ", "_")
     words = [word.replace("HOSTILE", hostile) for word in line.split()]

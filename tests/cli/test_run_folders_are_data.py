@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
-from ragbench.cli import _COMMANDS
+from ragbench.cli.commands import COMMANDS
 from ragbench.errors import RagbenchError
 from ragbench.pytest_plugin import assert_not_worse
 from tests.commands import run_command
@@ -107,7 +107,7 @@ def changed(judged_quickstart, tmp_path, tmp_path_factory, marker):
 
 
 def test_every_command_is_here():
-    assert LINES.keys() | THEIR_OWN == _COMMANDS.keys()
+    assert LINES.keys() | THEIR_OWN == COMMANDS.keys()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import ragbench as rb
-from ragbench.cli.configs import init
+from ragbench.cli.init import init
 from ragbench.cli.run import command as run_command
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.loaders.records import Records

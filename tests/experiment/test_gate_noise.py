@@ -17,7 +17,7 @@ from ragbench.experiment.gate_noise import (
     unchanged_systems,
 )
 from ragbench.experiment.unseen_files import UsedNames
-from ragbench.experiment.used_files import watch_files
+from ragbench.experiment.watched_files import watch_files
 
 
 def test_changed_questions_are_named_once():

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from ragbench.cli import group
 from ragbench.comparison.answer_verdicts import DecidingScores
-from ragbench.experiment.noise import RepeatedScores, find_flips, noise_of
+from ragbench.experiment.noise import find_flips, noise_of
+from ragbench.experiment.repeated_scores import RepeatedScores
 from ragbench.experiment.result import load_experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices

@@ -14,7 +14,7 @@ from ragbench.cli import group
 from ragbench.data.runs.run_folder import read_manifest
 from ragbench.experiment.compare import compare
 from ragbench.experiment.runner import run_experiment
-from ragbench.experiment.used_files import watch_files
+from ragbench.experiment.watched_files import watch_files
 from tests.experiment.moons import moons_config, write_moons
 from tests.experiment.test_repeat import with_parts
 

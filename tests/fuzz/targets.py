@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragbench.cli.report import read_explanation
+from ragbench.cli.explain import read_explanation
 from ragbench.config.load import load_config
 from ragbench.data.files.predictions import read_predictions
 from ragbench.data.files.trec_files import read_qrels, read_run

@@ -34,7 +34,7 @@ class LabelledPassage:
     Attributes:
         query: The question.
         document: The passage, which has a text.
-        grade: Grade of people, above 0; None for a hit that nobody judged.
+        grade: Grade of people, above 0; None for an unjudged hit.
     """
 
     query: Query
@@ -48,7 +48,7 @@ class JudgedLabels:
 
     Attributes:
         doubtful: Passages with a doubtful label, by query; gold comes before hits.
-        findings: Finding on each of them, in the same order.
+        findings: Finding on each of these passages.
         judged: Number of passages with a verdict.
         failed: Cause -> number of passages without a verdict.
         totals: Calls, tokens and cost of the judge.
@@ -71,12 +71,10 @@ def judge_labels(
 ) -> JudgedLabels:
     """Return the labels that the judge of a config doubts.
 
-    The rules are those of `metrics.retrieval.fill`, else its defaults: the judge grades gold
-    passages, and of each stored ranking the best `depth` hits that nobody judged. Gold is doubtful
-    if its level is below `relevant_from`, or if that is not set, in the lower half of the levels;
-    gold with a grade in the lower half of the grades of people, only at the lowest level. A hit is
-    doubtful if its level is not below that. Replies come from the store, or are stored before they
-    are used.
+    By the rules of `metrics.retrieval.fill`, or its defaults, the judge grades gold passages, and
+    of each stored ranking the best `depth` hits that nobody judged. Gold is doubtful if its level
+    is below `relevant_from`, by default half of the levels; gold in the lower half of people's
+    grades only at the lowest level. A hit is doubtful from `relevant_from` on.
 
     Args:
         config: Names the judge, its rules and the budget.
@@ -109,8 +107,7 @@ def judge_labels(
     top = max((p.grade or 0 for p in passages), default=0)
     doubtful, findings, failed = [], [], Counter[str]()
     for number, passage in enumerate(passages):
-        # the time was up before a passage without a verdict
-        verdict = verdicts.get(number)
+        verdict = verdicts.get(number)  # None if the time was up before
         if verdict is None or verdict.score is None:
             failed[Cause.OVER_BUDGET.word if verdict is None else verdict.cause] += 1
         elif _is_doubtful(passage, level := _level(verdict, fill), fill, top):
@@ -125,7 +122,7 @@ def labelled_passages(
     """Yield the gold passages of each query, then its best unjudged hits, each passage once.
 
     Hits are the first `depth` of each stored ranking that nobody judged. Passages without a text
-    are left out, and so are hits where judged ids need not be ids of the corpus.
+    are left out, and all hits if judged ids need not be ids of the corpus.
     """
     corpus = index_by_id(audited.corpus or ())
     # records may have no corpus: then the texts of their own passages are judged
@@ -195,10 +192,9 @@ def _finding(
 ) -> Finding:
     """Return the finding on a doubtful label, with the reason of the judge."""
     name, query = passage.document.id, passage.query
-    label = "an unjudged hit of" if passage.grade is None else f"of grade {passage.grade} for"
-    problem = (
-        f"document {name}, {label} query {query.id}, has level {level} of {fill.rubric.levels} "
-        f"by judge {fill.name}: {shorten(verdict.reasoning)}"
-    )
-    kind = "label_suspected_missing" if passage.grade is None else "label_suspected_wrong"
+    kind, label = "label_suspected_wrong", f"of grade {passage.grade} for"
+    if passage.grade is None:
+        kind, label = "label_suspected_missing", "an unjudged hit of"
+    problem = f"document {name}, {label} query {query.id}, has level {level} of "
+    problem += f"{fill.rubric.levels} by judge {fill.name}: {shorten(verdict.reasoning)}"
     return audited.finding(kind, query, problem, document=name)

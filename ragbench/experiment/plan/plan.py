@@ -169,7 +169,7 @@ def make_plan(
     _check_repeats(plan)
     _check_pass_metrics(plan)
     if choices.judge and not choices.only:
-        answering = [s.name for s in plan.answering_systems if s.type != "control"]
+        answering = item_names(plan.answering_without_controls)
         check_names(config.gates, _score_names(plan), [*plan.scored_retrievers, *answering])
     return plan
 

@@ -280,6 +280,11 @@ class Plan:
                 systems.append(system)
         return systems
 
+    @cached_property
+    def answering_without_controls(self) -> list[System]:
+        """Answering systems without controls, in the order of the tables."""
+        return [system for system in self.answering_systems if system.type != "control"]
+
     def system(self, name: str) -> System:
         """Return a system by name; raise a KeyError for an unknown one."""
         return index_by_name(self.systems)[name]

@@ -22,7 +22,6 @@ from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import loss_of_answer, met_ranks
 from ragbench.comparison.systems import find_score
 from ragbench.data.runs.scored_systems import SystemScores
-from ragbench.experiment.noise import is_judged, judge_of, judgements_of
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import (
     Answers,
@@ -32,6 +31,7 @@ from ragbench.experiment.records import (
     mean_over_samples,
     with_failures_of,
 )
+from ragbench.experiment.repeated_scores import is_judged, judge_of, judgements_of
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits

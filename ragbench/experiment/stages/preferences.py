@@ -73,12 +73,7 @@ class JudgePairs(Stage[JudgeResults | None]):
     ) -> None:
         """`answers` has the stages that answer, by system."""
         plan = resources.plan
-        # without controls, in the order of the tables
-        rivals = []
-        for system in plan.answering_systems:
-            if system.type != "control":
-                rivals.append(system)
-        self._rivals = rivals
+        self._rivals = plan.answering_without_controls
         self._answers = select_in_order(answers, item_names(self._rivals))
         super().__init__(plan, f"judge pairs ({name})", [*self._answers.values()])
         self._resources, self.name, self.judge = resources, name, plan.judges[name]
