@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -14,7 +15,7 @@ from ragbench.errors import (
     Problem,
     visible,
 )
-from ragbench.records.gate import Decision, WorseQuery
+from ragbench.records.gate import Decision, Verdict, WorseQuery
 from ragbench.records.summary import FIRST_TO_FAIL, Summary
 from ragbench.report.text import listed, significant
 from ragbench.types.display import printable
@@ -101,6 +102,62 @@ def why_incomplete(summary: Summary) -> str:
         # a table has no systems that ran
         reason = "too many items failed" if summary.systems else "outputs are missing"
     return "; ".join([reason, *(w for w in summary.warnings if w.startswith(FIRST_TO_FAIL))])
+
+
+# Characters of a line that counts gates.
+_LINE = 80
+
+
+def gate_counts(gates: Sequence[Decision], words: Mapping[Verdict, str]) -> str:
+    """Return the number of gates of each verdict, and the conditions of those that passed.
+
+    The line has at most 80 characters: conditions that do not fit become a number. Without gates
+    it is empty.
+
+    Args:
+        gates: Decisions.
+        words: Verdict -> word after its number, in the order of the line.
+
+    Example:
+        >>> gates = [
+        ...     Decision(verdict="pass", why="", gate="right >= 0.8", system="ours"),
+        ...     Decision(verdict="pass", why="", gate="mrr not worse", system="ours"),
+        ... ]
+        >>> gate_counts(gates, {"fail": "fail", "pass": "pass"})
+        'gates: 2 pass (right >= 0.8, mrr not worse)'
+    """
+    counts = Counter(gate.verdict for gate in gates)
+    parts = []
+    for verdict, word in words.items():
+        if counts[verdict]:
+            parts.append(f"{counts[verdict]} {word}")
+    if not parts:
+        return ""
+    line = f"gates: {', '.join(parts)}"
+    names = [*_passed_conditions(gates)]
+    for n_named in range(len(names), 0, -1):
+        n_more = len(names) - n_named
+        end = f" and {n_more} more" if n_more else ""
+        whole = f"{line} ({', '.join(names[:n_named])}{end})"
+        if len(whole) <= _LINE:
+            return whole
+    return line
+
+
+def _passed_conditions(gates: Sequence[Decision]) -> Iterator[str]:
+    """Yield each condition that passed, with its systems where it was decided for several."""
+    n_decisions = Counter(gate.gate for gate in gates)
+    passed: dict[str, list[str]] = {}
+    for gate in gates:
+        if gate.verdict == "pass":
+            passed.setdefault(gate.gate, []).append(gate.system or "")
+    for condition, systems in passed.items():
+        name = printable(condition)
+        if len(systems) > 1:
+            name += f" for {len(systems)} systems"
+        elif n_decisions[condition] > 1:
+            name += f" for {printable(systems[0])}"
+        yield name
 
 
 def _add_case(suite: ElementTree.Element, gate: Decision, strict: bool) -> None:

@@ -20,9 +20,9 @@ from ragbench.data.runs.run_list import OTHER
 from ragbench.records import codec
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Comparisons
-from ragbench.records.gate import Decision, Facts, WorseQuery
+from ragbench.records.gate import Decision, Facts, Verdict, WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report.ci import gate_text, why_incomplete, why_of, worst_line
+from ragbench.report.ci import gate_counts, gate_text, why_incomplete, why_of, worst_line
 from ragbench.report.formats import MOST_LINES, fit_screen
 from ragbench.report.formats.base import Screen
 from ragbench.report.layout import lay_out
@@ -43,6 +43,8 @@ from ragbench.report.text import counted, difference, ends_of, first_parts, sign
 from ragbench.types import FloatArray
 from ragbench.types.display import printable
 
+# Verdict of a gate -> the word after a count, the worst first.
+_VERDICTS: Mapping[Verdict, str] = {"fail": "fail", "undecided": "undecided", "pass": "pass"}
 _MAX_IDS = 5  # questions that a line names
 _ANSWER = 80  # characters of an answer
 COLUMNS = ("verdict", "gate", "system", "base_mean", "mean", "difference", "low", "high", "why")
@@ -521,10 +523,8 @@ def _review_lines(review: GateReview) -> Iterator[str]:
 
 def _result_line(review: GateReview) -> str:
     """Return the last line of every review: the verdicts of its gates, with their numbers."""
-    decisions = review.deciding
-    verdicts = Counter(gate.verdict for gate in decisions)
-    if verdicts:
-        return f"gates: {', '.join(f'{n} {verdict}' for verdict, n in verdicts.items())}"
+    if review.deciding:
+        return gate_counts(review.deciding, _VERDICTS)
     if why_incomplete(review.summary):
         return "gates: none decided, as the run is incomplete"
     if not review.is_same:

@@ -22,7 +22,7 @@ from ragbench.records.summary import Latency, Summary, SystemSummary, TokenCount
 from ragbench.report import text as fmt
 from ragbench.report.audit import audit_chapter
 from ragbench.report.base import Layout, ScoreCell, Section
-from ragbench.report.ci import why_of
+from ragbench.report.ci import gate_counts, why_of
 from ragbench.report.headline import (
     cheapest_sentence,
     headline,
@@ -98,7 +98,7 @@ def lay_out(summary: Summary, comparisons: Comparisons, *, narrow: bool = False)
         lost=lost_sentence(summary, comparisons) if runs is None else "",
         silent=tuple(nothing_told(comparisons.measures)),
         headlines=(
-            *_gate_counts(gates),
+            *filter(None, [gate_counts(gates, _VERDICTS)]),
             *(() if runs is None else runs.headlines),
             *(results or ([] if of_lead else ["nothing was scored"])),
         ),
@@ -135,16 +135,6 @@ def _sections(
         main = telling or (_scored(scores) or _names(scores))[0]
         sections.append(replace(section, main=printable(main), is_silent=telling is None))
     return sections
-
-
-def _gate_counts(gates: Sequence[Decision]) -> list[str]:
-    """Return the sentence with the number of gates of each verdict; [] without gates."""
-    counts = Counter(gate.verdict for gate in gates)
-    verdicts = []
-    for verdict, word in _VERDICTS.items():
-        if counts[verdict]:
-            verdicts.append(f"{counts[verdict]} {word}")
-    return [f"gates: {', '.join(verdicts)}"] if verdicts else []
 
 
 def _incomplete(summary: Summary) -> tuple[str, ...]:

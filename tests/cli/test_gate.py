@@ -124,7 +124,7 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository, assert_
     assert_message(worst)
     assert "gold m0: rank 1 -> rank " in worst
     assert any(line.startswith("changed since main@") and "k1: 0.9 -> 0" in line for line in lines)
-    assert "gates: 1 fail, 1 pass" in lines
+    assert "gates: 1 fail, 1 pass (ndcg@10 not worse for ours)" in lines
     assert sum("what is word" in line for line in lines) == 5, "the five worst, each once"
     # the run folder of the head has the decisions, and its page says so
     page = repository / lines[-1].removeprefix("report: ")
@@ -439,7 +439,7 @@ def test_run_folders_and_baseline_files_are_bases_too(repository, assert_message
         assert code == 1, err
         assert_message(lines[0])
         assert ("gold m0: rank 1 -> rank " in lines[1]) == (base != "main.json")
-        assert lines[3:] == ["gates: 1 fail, 1 pass"]
+        assert lines[3:] == ["gates: 1 fail, 1 pass (ndcg@10 not worse for ours)"]
 
 
 def test_the_scores_of_a_renamed_generator_are_not_compared(repository):
