@@ -18,7 +18,7 @@ from ragbench.calibration.group_agreement import (
     statistic_records,
     two_levels,
 )
-from ragbench.calibration.judge_bias import judge_bias, pair_judges
+from ragbench.calibration.judge_bias import difference_from_people, judge_bias, pair_judges
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
@@ -208,6 +208,9 @@ def _certify_score(
         level_names[name] = level - labels.shift
     confusion, rare = (levels.confusion, levels.rare) if levels is not None else ({}, None)
     groups, groups_mean = group_agreements(ratings, calibration.groups, rare=rare, **options)
+    # raters behind a joint label are only compared with each other
+    is_joint = bool(labels.ceiling)
+    from_people = None if is_joint else difference_from_people(ratings, confidence=confidence)
     people = judge_against_people(ratings, good=good, confidence=confidence)
     return certificate.CertifiedRubric(
         **rubric_facts(score),
@@ -222,6 +225,7 @@ def _certify_score(
         corrected_differences=differences,
         corrected_order=corrector.order(corrected),
         bias=judge_bias(ratings, **options),
+        from_people=from_people,
         confusion=confusion,
         levels=level_names if levels is not None else {},
         judge_good=_passing_scores(score, ratings) if levels is not None else "",

@@ -11,7 +11,7 @@ from ragbench.calibration.judged_run import JudgedScore, Key
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import Labels
 from ragbench.calibration.ratings import Ratings
-from ragbench.records.certificate import JudgeBias, JudgePair
+from ragbench.records.certificate import JudgeBias, JudgePair, PeopleDifference
 from ragbench.stats.difference import difference_interval
 from ragbench.stats.mean import finite, mean_interval
 
@@ -36,6 +36,40 @@ def judge_bias(ratings: Ratings, *, confidence: float, lower_is_better: bool) ->
         difference=difference.mean,
         interval=(finite(difference.lower), finite(difference.upper)),
         lenient=is_lenient,
+        answers=difference.n,
+    )
+
+
+def difference_from_people(ratings: Ratings, *, confidence: float) -> PeopleDifference | None:
+    """Return the agreement of the judge with people minus that of people with each other.
+
+    Only answers with two labels or more count, each with its share of equal pairs. None without
+    such an answer, and on a scale without levels. The interval treats queries as the sample.
+    """
+    if not ratings.scale.levels:
+        return None
+    differences, shares, queries = [], [], []
+    judge = ratings.scale.nearest_levels(ratings.judge)
+    for level, people, query in zip(judge, ratings.people, ratings.queries, strict=True):
+        labels = ratings.scale.nearest_levels(people[np.isfinite(people)])
+        if len(labels) < 2:
+            continue
+        equal = [first == second for first, second in itertools.combinations(labels, 2)]
+        shares.append(float(np.mean(equal)))
+        differences.append(float((labels == level).mean()) - shares[-1])
+        queries.append(query)
+    if not shares:
+        return None
+    difference = difference_interval(
+        np.array(differences),
+        baseline=np.array(shares),
+        confidence=confidence,
+        clusters=np.array(queries),
+    )
+    return PeopleDifference(
+        difference=difference.mean,
+        interval=(finite(difference.lower), finite(difference.upper)),
+        differs=difference.lower > 0 or difference.upper < 0,
         answers=difference.n,
     )
 

@@ -287,6 +287,22 @@ class SystemOrder(Record):
     tau: AgreementResult
 
 
+class PeopleDifference(Record):
+    """Agreement of a judge with people minus that of people with each other, on the same answers.
+
+    Attributes:
+        difference: Mean difference of the shares of equal labels.
+        interval: Its confidence limits.
+        differs: True if the interval excludes 0.
+        answers: Number of answers with two labels or more.
+    """
+
+    difference: float
+    interval: Ends
+    differs: bool
+    answers: int
+
+
 class CertifiedRubric(JudgedRubric):
     """Agreement of a judge with people by one rubric.
 
@@ -298,6 +314,8 @@ class CertifiedRubric(JudgedRubric):
             `tnr`, `balanced_accuracy`, and `precision`, `recall` and `f1` of the rare level, over
             the labels of all raters.
         ceiling: Statistic -> agreement among people; empty for one rater.
+        from_people: Agreement of judge and people minus that among people; None for one rater, a
+            joint label, or a scale without levels.
         correlations: Correlations of the judge's scores with the mean label.
         probes: Probe -> its result; empty if the judge was not asked again.
         corrected: System -> its corrected mean.
@@ -327,6 +345,7 @@ class CertifiedRubric(JudgedRubric):
     corrected_differences: Mapping[str, Correction]
     corrected_order: tuple[Correction, ...] = optional(())
     bias: JudgeBias | None = optional()
+    from_people: PeopleDifference | None = optional()
     confusion: Mapping[str, Mapping[str, int]] = optional({})
     levels: Mapping[str, float] = optional({})
     judge_good: str = optional("")

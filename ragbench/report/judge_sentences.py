@@ -56,7 +56,15 @@ def _agreement(name: str, rubric: records.CertifiedRubric) -> str:
     ceiling = rubric.ceiling.get("raw")
     if ceiling is None or ceiling.value is None:
         return text
-    return f"{text}; people agree with each other on {_share(ceiling.value, ceiling.interval)}"
+    text += f"; people agree with each other on {_share(ceiling.value, ceiling.interval)}"
+    return text if rubric.from_people is None else f"{text}, {_people_verdict(rubric.from_people)}"
+
+
+def _people_verdict(of: records.PeopleDifference) -> str:
+    """Return the difference between the agreement of people and that of the judge in words."""
+    if not of.differs:
+        return "no difference is shown"
+    return f"surely {'more' if of.difference < 0 else 'less'} than with the judge"
 
 
 def _share(value: float, ends: Ends | None) -> str:

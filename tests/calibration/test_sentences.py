@@ -100,6 +100,44 @@ def test_people_who_agree_with_each_other_are_the_ceiling(assert_message):
     assert_message(_sentences(certificate))
 
 
+def _without(labels, *places):
+    """Labels with the other level at some places."""
+    return labels | {KEYS[n]: 1 - labels[KEYS[n]] for n in places}
+
+
+@pytest.mark.parametrize(
+    ("judge", "second", "difference", "differs"),
+    [
+        # 20 wrong verdicts where people agree, 2 of people's own
+        (_judge(20, 0), _without(PEOPLE, 0, 1), (-20 + 2 * 0.5) / 60, True),
+        # always with one of two people, who disagree on 24 answers
+        (PEOPLE, _without(PEOPLE, *range(24)), 24 * 0.5 / 60, True),
+        (_judge(1, 0), _without(PEOPLE, 0, 1), (-1 + 2 * 0.5) / 60, False),
+    ],
+    ids=["surely less", "surely more", "equal"],
+)
+def test_the_sentence_compares_the_agreement_of_the_judge_with_that_of_people(
+    judge, second, difference, differs, assert_message
+):
+    certificate, _ = _certify(planted(judge), PEOPLE, second)
+
+    of_people = certificate.rubrics[RUBRIC.name].from_people
+    assert of_people.difference == pytest.approx(difference)
+    assert of_people.differs is differs
+    assert of_people.answers == 60
+    assert_message(_sentences(certificate))
+
+
+def test_answers_with_one_label_are_not_compared_with_the_agreement_of_people():
+    both = {key: PEOPLE[key] for key in KEYS[:10]}
+    certificate, _ = _certify(planted(_judge(20, 0)), PEOPLE, both)
+    assert certificate.rubrics[RUBRIC.name].from_people.answers == 10
+    assert certificate.rubrics[RUBRIC.name].from_people.difference == 0
+
+    alone, _ = _certify(planted(_judge(20, 0)), PEOPLE)
+    assert alone.rubrics[RUBRIC.name].from_people is None
+
+
 def test_the_mean_of_people_is_there_where_all_answers_are_labelled():
     certificate, _ = _certify(planted(_judge(8, 1)), PEOPLE)
 
