@@ -14,6 +14,7 @@ from ragbench.calibration.answer_rows import ANSWER_PARTS, AnswerFinder
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.label_words import is_unclear, label_words, scale_of_column
+from ragbench.calibration.sheet import COLUMNS as SHEET_COLUMNS
 from ragbench.calibration.sheet import item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
@@ -90,6 +91,8 @@ def read_labels(
     """Read files of labels; return rubric -> labels, without rubrics that have none.
 
     Files are CSV, TSV, JSON, JSON Lines or Parquet. A file with a column `item` is a drawn sheet.
+    If no usual column of a sheet has a label, its further columns are raters, in the order of the
+    file, if every cell is a label or empty.
     Rows of other files have `query_id`, and `system` if the run has several; or the question, with
     the system, the answer or both, as the table of the answers has them. Labels are numbers on the
     scale, or words (see `label_words`). Labels of a rubric are in the columns that `columns` names,
@@ -156,6 +159,33 @@ def _check_clear(entry: Entry, column: str, values: Sequence[object], scale: Lab
         raise entry.error(problem, allowed=allowed)
 
 
+def _is_label_column(column: str) -> bool:
+    """Return True for the usual names of columns of labels: `label`, `label_1`."""
+    return column == "label" or column.startswith("label_")
+
+
+def _filled_columns(rows: Sequence[Entry]) -> Iterator[str]:
+    """Yield the columns that have a value in some row."""
+    for column in rows[0].values:
+        if any(entry.values.get(column) not in (None, "") for entry in rows):
+            yield column
+
+
+def _own_columns(entry: Entry) -> str:
+    """Return the columns of a file in brackets, without those of a drawn sheet; or ''."""
+    columns = ", ".join(column for column in entry.values if column not in SHEET_COLUMNS)
+    return f" (columns: {columns})" if columns else ""
+
+
+def _is_label(entry: Entry, column: str, scale: LabelScale, rubric: Rubric) -> bool:
+    """Return True for a cell with a label on a scale, and for an empty one."""
+    try:
+        read_rating(entry, column, scale, "--scale", rubric)
+    except DataError:
+        return False
+    return True
+
+
 def add_group(labels: Labels, key: Key, entry: Entry, by: str) -> None:
     """Add the group of an answer to its labels; an empty or missing cell adds none."""
     value = entry.values.get(by)
@@ -182,6 +212,7 @@ class _LabelReader:
         """Add the labels of a source to `labels`; `prefix` stands before its columns in raters."""
         rows = source.rows if isinstance(source, LabelTable) else list(read_rows(source, "labels"))
         own_columns = source.columns if isinstance(source, LabelTable) else ()
+        own_columns = own_columns or self._raters_of_sheet(rows, scale)
         scales: dict[tuple[str, str], LabelScale] = {}
         places: dict[str, Entry] = {}
         for entry in rows:
@@ -212,6 +243,45 @@ class _LabelReader:
                         label += shift
                         name = rater or column
                         labels[rubric].by_rater.setdefault(f"{prefix}{name}", {})[key] = label
+
+    def _raters_of_sheet(self, rows: Sequence[Entry], scale: LabelScale | None) -> list[str]:
+        """Return the further columns of a sheet, named after raters, if all of them hold labels.
+
+        The result is empty for another file, and where the user or the usual columns have labels.
+
+        Raises:
+            DataError: A cell of a further column is no label, so that the raters are not clear.
+        """
+        if not rows or "item" not in rows[0].values or self.columns:
+            return []
+        raters = []
+        for column in _filled_columns(rows):
+            if column in self.scores or _is_label_column(column):
+                return []
+            if column not in (*SHEET_COLUMNS, "rater", self.by):
+                raters.append(column)
+        for entry in rows:
+            score = self.scores.get(str(entry.values.get("rubric")))
+            if score is not None:
+                self._check_raters(entry, score.rubric, raters, scale)
+        return raters
+
+    def _check_raters(
+        self, entry: Entry, rubric: Rubric, raters: Sequence[str], scale: LabelScale | None
+    ) -> None:
+        """Raise a DataError if a cell of a further column of a sheet is no label of a rubric."""
+        of_rubric = scale or LabelScale.of_rubric(rubric)
+        for column in raters:
+            value = entry.values[column]
+            # a column of a scale 1..2 may have 0 and 1
+            is_label = any(
+                _is_label(entry, column, of, rubric)
+                for of in (of_rubric, scale_of_column([value], of_rubric))
+            )
+            if not is_label:
+                problem = f"no label of {rubric.name} in column '{column}': {value!r}"
+                allowed = f"--column {rubric.name}=COLUMN for each column of labels"
+                raise entry.error(problem, allowed=f"{allowed} ({', '.join(raters)})")
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:
@@ -279,9 +349,9 @@ class _LabelReader:
         columns = self.columns.get(rubric) or [name for name in [rubric] if name in entry.values]
         for column in columns:
             entry.field(column)  # raises if the row has no such column
-        columns = columns or [c for c in entry.values if c == "label" or c.startswith("label_")]
+        columns = columns or [column for column in entry.values if _is_label_column(column)]
         if not columns:
-            problem = f"no column with labels of {rubric} (columns: {', '.join(entry.values)})"
+            problem = f"no column with labels of {rubric}{_own_columns(entry)}"
             allowed = f"label, or label_1, label_2 ... for several raters, or --column {rubric}="
             raise entry.error(problem, allowed=f"{allowed}COLUMN")
         return list(columns)

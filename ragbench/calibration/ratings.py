@@ -292,8 +292,27 @@ def _columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str, lis
         # a table without systems has one, and texts of answers are only for reading
         if not columns[part] and part not in _OPTIONAL:
             expected = ", ".join(usual) or f"{part}, or {part}_1, {part}_2 ..."
+            labels = [] if part != "label" else _possible_labels(first, free, columns)
+            options = [f"--column {part}={name}" for name in labels[:2] or ["COLUMN"]]
             raise first.error(
                 f"no column with the {part} (columns: {', '.join(first.values)})",
-                allowed=f"{expected}, or --column {part}=COLUMN",
+                allowed=f"{expected}, or {' '.join(options)}",
             )
     return columns
+
+
+def _possible_labels(
+    first: Entry, free: Sequence[str], columns: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the free columns of a table that have a number or a word of a label in its first row.
+
+    `columns` are those that have another meaning.
+    """
+    words = label_words(LabelScale(0, 1), None)
+    used = set(chain.from_iterable(columns.values()))
+    names = []
+    for name in free:
+        text = str(first.values[name]).strip().casefold()
+        if name not in used and (text in words or text.removesuffix(".0").isdecimal()):
+            names.append(name)
+    return names

@@ -99,6 +99,32 @@ def test_raters_are_columns_or_sheets(sheet):
     assert list(_read(anna, ben).by_rater) == ["anna:label", "ben:label"]
 
 
+def test_further_columns_of_a_sheet_are_raters(sheet):
+    # the label of each rater: 2, and 1, 2, 3 in turn with one missing
+    columns = {"anna": lambda _: 2, "ben": lambda n: 1 + n % 3 if n else "", "later": lambda _: ""}
+    path, drawn = sheet("people.csv", label=lambda _: "", **columns)
+
+    assert _read(path).by_rater == {
+        "anna": dict.fromkeys(drawn.keys, 2.0),
+        "ben": {key: 1.0 + n % 3 for n, key in enumerate(drawn.keys) if n},
+    }
+    # a column of labels, or of the user's choice, counts alone
+    labelled, _ = sheet("labelled.csv", **columns)
+    assert list(_read(labelled).by_rater) == ["label"]
+    assert list(_read(path, columns={RUBRIC.name: ["ben"]}).by_rater) == ["ben"]
+
+
+def test_a_further_column_with_other_text_leaves_the_raters_unclear(sheet, assert_message):
+    columns = {"anna": lambda _: 2, "notes": lambda n: "too short" if n == 3 else ""}
+    path, _ = sheet("people.csv", label=lambda _: "", **columns)
+
+    with pytest.raises(DataError) as caught:
+        _read(path)
+    # below the head and three rows, each with passages over several lines
+    assert_message(caught.value, "TMP/people.csv")
+    assert list(_read(path, columns={RUBRIC.name: ["anna"]}).by_rater) == ["anna"]
+
+
 def test_a_file_of_the_users_own(write):
     by_name = write("query_id,system,tone,mine,yours\nq0,one,2,3,4\nq1,two,5,,4\n")
     columns = {RUBRIC.name: ["mine", "yours"]}

@@ -103,6 +103,7 @@ def test_a_random_sample_corrects_the_mean(calibrate, write):
 
 
 GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
+TWO_PEOPLE = "id,judge,anna,ben,note\n1,3,4,yes,short\n2,2,1,no,long\n"
 
 
 @pytest.mark.parametrize(
@@ -141,6 +142,8 @@ GOOD = "id,system,judge,label\n1,a,3,4\n2,a,2,1\n"
         (GOOD, ["--scale", "1..5", "--by", "dataset"], "--by"),
         # no label at all
         ("id,judge,label\n1,1,\n2,0,\n", [], "TMP/ratings.csv"),
+        # columns that may hold labels are named
+        (TWO_PEOPLE, ["--scale", "1..5"], "TMP/ratings.csv:2"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_2(calibrate, write, text, options, place, assert_message):
