@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, starmap
 
 from ragbench.data.runs.query_view import in_turn
-from ragbench.records.causes import CauseRow
+from ragbench.records.causes import NOT_LOST, CauseRow
 from ragbench.report import text as fmt
 from ragbench.report.causes import present_causes, unjudged_sentence
 from ragbench.report.explanation import Explanation, data_rows
@@ -109,7 +110,10 @@ def _first_system(explanation: Explanation) -> str:
 
 
 def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
-    """Return the lost questions of a system, one of each cause in turn, unknown causes last."""
+    """Yield the lost questions of a system, one of each cause in turn, unknown causes last.
+
+    A repeated question has one row, whatever the causes of its repetitions.
+    """
     groups, unknown = [], list[CauseRow]()
     for system, cause, rows in explanation.groups():
         if system != name:
@@ -119,8 +123,32 @@ def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
             unknown += [row for row in rows if row.query_id in wrong]
         else:
             groups.append(rows)
+    queries = set[str]()
     # nothing is known about a question of unknown cause
-    return chain(in_turn(groups), unknown)
+    for row in chain(in_turn(groups), unknown):
+        if row.query_id not in queries:
+            queries.add(row.query_id)
+            yield row
+
+
+def _repeated_causes(explanation: Explanation, row: CauseRow) -> str:
+    """Return the cause of a question in words, with the repetitions of each cause it has.
+
+    It is `refused` in all repetitions, or `refused in 2 of 4 repeats, not used in 1`.
+    """
+    n_repeats = explanation.repeats.get(row.system, 1)
+    counts = Counter({row.cause: 0})  # the cause of the row comes first
+    for other in explanation.rows:
+        if (other.system, other.query_id) == (row.system, row.query_id):
+            counts[other.cause] += 1
+    if n_repeats == 1 or counts[row.cause] == n_repeats:
+        return fmt.cause_words(row.cause)
+    parts = list[str]()
+    for cause, n in counts.items():
+        if cause not in NOT_LOST:
+            of = "" if parts else f" of {n_repeats} repeats"
+            parts.append(f"{fmt.cause_words(cause)} in {n}{of}")
+    return ", ".join(parts)
 
 
 def _outcome(explanation: Explanation, name: str) -> Iterator[str]:
@@ -134,7 +162,8 @@ def _question_lines(explanation: Explanation, row: CauseRow, screen: Screen) -> 
     """Yield the question, why it is lost, its gold answer and the answer of the system."""
     question = printable(explanation.questions.get(row.query_id, ""))
     why = printable(row.why).partition(";")[0]
-    lines = [f"{explanation.label(row)}  {question}", f"  {fmt.cause_words(row.cause)}: {why}"]
+    causes = _repeated_causes(explanation, row)
+    lines = [f"{explanation.label(row)}  {question}", f"  {causes}: {why}"]
     golds = explanation.references(row.query_id) if explanation.references else ()
     for gold in golds[:1]:
         lines.append(f"  gold answer: {printable(gold)}")

@@ -424,3 +424,48 @@ def test_verdicts_of_a_judge_stand_in_place_of_unknown_causes(tmp_path, assert_m
     assert_message("\n".join(lines[:5]))
     lines = run_command("run", "--quiet", tmp_path / "log.yaml").stdout.splitlines()
     assert not [line for line in lines if line.startswith("lowest")]
+
+
+_TURNS = """
+from collections import Counter
+
+calls = Counter()
+
+
+def ask(question):
+    calls[question] += 1
+    right = "25 days" if "leave" in question else "I do not know."
+    return ("I do not know.", right, "In general, it takes a week: 3 days")[calls[question] - 1]
+"""
+
+
+@pytest.fixture(scope="module")
+def repeated(tmp_path_factory):
+    """A run whose app answers three times: refused, right or refused, and unknown."""
+    folder = tmp_path_factory.mktemp("repeated")
+    (folder / "three_turns.py").write_text(_TURNS)
+    (folder / "qa.csv").write_text(
+        "question,answer\nHow many days of leave?,25 days\nWho approves?,the head of all\n"
+    )
+    (folder / "my.yaml").write_text(
+        "dataset: {type: records, path: qa.csv,\n"
+        "  columns: {question: question, reference: answer}}\n"
+        "apps: {mine: {type: 'python:three_turns:ask', repeat: 3}}\n"
+    )
+    assert run_command("run", "my.yaml", cwd=folder).returncode == 0
+    return folder / "runs" / "my"
+
+
+@pytest.mark.costly
+def test_a_repeated_question_is_listed_once_with_its_causes(repeated, assert_message):
+    lines = printed("explain", repeated).splitlines()
+
+    assert [line[:5] for line in lines if line.startswith("row")] == ["row 1", "row 2"]
+    assert_message([line for line in lines if " of 3 repeats" in line])
+
+
+@pytest.mark.costly
+def test_a_flipping_question_has_its_row_also_where_another_cause_is_selected(repeated):
+    text = printed("explain", repeated, "--cause", "failed")
+
+    assert text.partition("\nquestions that flip")[2].splitlines()[2].startswith("row 1  ")
