@@ -109,7 +109,11 @@ class _Rankings:
         if file is None:
             return None, ()
         ranking = tuple(document for document, _ in self._read(file).ranking(query)[:DEPTH])
-        gold = set() if source.folder is None else self._gold(source.folder, file, query)
+        gold = set[str]()
+        if source.folder is not None:
+            gold = self._gold(source.folder, file, query)
+        elif source.qrels is not None:
+            gold = _relevant(source.qrels.by_query.get(query, {}))
         ranks = []
         for rank, name in enumerate(ranking, start=1):
             if name in gold:
@@ -127,10 +131,13 @@ class _Rankings:
                         documents.add(hit.document or hit.id)
             return documents
         for question in self._lines(folder / QUESTIONS_FILE).read(QuestionRow, query):
-            for name, grade in question.judged.items():
-                if grade > 0:
-                    documents.add(name)
+            documents |= _relevant(question.judged)
         return documents
+
+
+def _relevant(judged: Mapping[str, int]) -> set[str]:
+    """Return the documents with a grade above 0."""
+    return {document for document, grade in judged.items() if grade > 0}
 
 
 def read_questions(matching: Matching) -> Callable[[str], str]:

@@ -170,7 +170,7 @@ def read_scored(
     rules = Rules(missing="zero" if missing == "zero" else "skip")
     evaluation = evaluate_run_file(path, qrels, measures, rules)
     refuse_unjudged(evaluation, path)
-    scored = from_evaluation(source_name, evaluation, path)
+    scored = replace(from_evaluation(source_name, evaluation, path), qrels=qrels)
     return _without_missing(scored) if missing == "drop" else scored
 
 

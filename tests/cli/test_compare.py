@@ -208,6 +208,25 @@ def test_run_files_are_compared_as_pytrec_eval_and_scipy_do(runs, qrels):
     assert [row["system"] for row in rows] == ["minilm", "exact"]
 
 
+def test_the_gold_of_run_files_is_marked(tmp_path):
+    # one row each: d1 is relevant, d2 judged as not relevant, d3 and d4 not judged
+    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d4 2\n")
+    rankings = {"old": ("d1", "d2", "d3"), "new": ("d3", "d2", "d1")}
+    for name, documents in rankings.items():
+        lines = [f"q1 Q0 {d} {rank} {9 - rank} {name}\n" for rank, d in enumerate(documents)]
+        (tmp_path / f"{name}.trec").write_text("".join([*lines, f"q2 Q0 d4 1 1 {name}\n"]))
+
+    sources = ("old.trec", "new.trec", "--qrels", "qrels.txt", "-m", "mrr")
+    out, _ = ragbench("compare", *sources, cwd=tmp_path)
+
+    rows = out.partition("\nq1 ")[2].splitlines()[1:4]
+    assert [row.split() for row in rows] == [
+        ["1", "d1", "(gold)", "d3"],
+        ["2", "d2", "d2"],
+        ["3", "d3", "d1", "(gold)"],
+    ]
+
+
 def test_one_run_alone_shows_its_systems_against_its_baseline(runs, assert_message):
     out, _ = ragbench("compare", "runs/old", "-m", "ndcg@10", "--moved", "1", cwd=runs)
 

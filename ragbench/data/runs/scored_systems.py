@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # records are loaded by what reads files
     from ragbench.records.score import Kind, RunCounts
     from ragbench.records.summary import Role, Summary
-    from ragbench.types import FloatArray, IntArray, ScoreColumn
+    from ragbench.types import FloatArray, IntArray, Qrels, ScoreColumn
     from ragbench.types.columnar import QueryFingerprints
 
 
@@ -77,6 +77,7 @@ class ScoredSystems:
         questions: Query -> its text, of an evaluation in memory; empty for a folder or a file.
         notes: Sentences on what makes the scores of an evaluation doubtful.
         looks: Scores of further looks of a gate at some questions.
+        qrels: Judgements by which a run file was scored; None for other sources.
     """
 
     source: str
@@ -93,6 +94,7 @@ class ScoredSystems:
     questions: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
     looks: tuple[ScoredSystems, ...] = field(default=(), repr=False)
+    qrels: Qrels | None = field(default=None, repr=False)
 
     def take(self, rows: IntArray) -> ScoredSystems:
         """Return the same systems over the queries at `rows` (from 0), in the order of `rows`.
