@@ -12,7 +12,9 @@ import ragbench as rb
 from ragbench.cli.run import command as run_command
 from ragbench.errors import DataError
 from ragbench.report.layout import lay_out
+from ragbench.testing import ChatServer
 from ragbench.types import ScoredDocument
+from tests.messages import lines_with
 
 MEASURES = ["mrr", "answer_hit@1", "answer_hit@2"]
 TEXTS = {f"d{n}": f"Moon {n} is {word}." for n, word in enumerate(("hot", "icy", "dark", "red"))}
@@ -374,7 +376,9 @@ def test_the_warning_on_ids_stands_before_the_tables(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("has_corpus", [True, False])
-def test_an_app_that_returns_texts_alone_keeps_its_answer_metrics(write, tmp_path, has_corpus):
+def test_an_app_that_returns_texts_alone_keeps_its_answer_metrics(
+    write, tmp_path, has_corpus, assert_message
+):
     rows = questions_with(lambda n: {"relevant": f"d{n}", "reference": f"moon {n}"})
     config = write(rows, retrievers={}) if has_corpus else write_lines(tmp_path, rows)
 
@@ -383,11 +387,34 @@ def test_an_app_that_returns_texts_alone_keeps_its_answer_metrics(write, tmp_pat
     )
 
     assert not [text for text in experiment.record.warnings if text.startswith("mine")]
-    note = "mine: its passages have no ids: its measures of ids have no score (unknown_ids)"
-    assert note in experiment.record.notes
+    [note] = lines_with(experiment.record.notes, "no ids")
+    assert_message(note)
+    assert ("level: text" in note) is has_corpus, "texts of judged documents are in the corpus"
     scores = summary_of(experiment, "mine")["scores"]
     assert scores["ndcg@10"]["mean"] is None
     assert scores["token_f1"]["mean"] == pytest.approx((0.5 + 1 + 0.5) / 3)
+
+
+def test_a_service_that_sends_texts_alone_has_a_note_with_the_option(write, assert_message):
+    rows = questions_with(lambda n: {"relevant": f"d{n}", "reference": f"moon {n}"})
+    body = {"model": "m", "messages": [{"role": "user", "content": "{question}"}]}
+    with ChatServer("Moon 1 is icy.") as server:
+        service = {
+            "type": "http",
+            "url": f"{server.url}/chat/completions",
+            "body": body,
+            "answer": "$.choices[0].message.content",
+            "texts": "$.choices[*].message.content",
+        }
+        by_id, by_text = (
+            rb.run_experiment(write(rows, retrievers={}, apps={"service": service}, **rules))
+            for rules in ({}, {"metrics": {"retrieval": {"match": {"level": "text"}}}})
+        )
+
+    assert_message(lines_with(by_id.record.notes, "no ids"))
+    assert summary_of(by_id, "service")["scores"]["found@5"]["mean"] is None
+    # what the note advises: one of three questions is about moon 1
+    assert summary_of(by_text, "service")["scores"]["found@5"]["mean"] == pytest.approx(1 / 3)
 
 
 def test_an_app_with_other_ids_over_a_corpus_is_warned_of(write, assert_message):

@@ -403,13 +403,28 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
         raise UnknownIds(problem, record=ranking.name, allowed=f"{ids}; {_id_remedies(hits)}")
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(_has_own_id, hits)):
-        note = f"{ranking.name}: its passages have no ids: {score}"
+        note = f"{ranking.name}: its passages have no ids: {score}; {_id_advice(ranking, plan)}"
         return replace(marked, notes=[*ranking.notes, note])
     if plan.fill is not None:
         score = "its scores count the grades of the model alone"
     remedy = "make the ids equal" if is_app else "make the ids equal, or set id_field"
     warning = f"{ranking.name}: {problem} (judgements such as '{example}'): {score}; {remedy}"
     return replace(marked, warnings=[warning, *ranking.warnings])
+
+
+def _id_advice(ranking: RetrieverRun, plan: Plan) -> str:
+    """Return what to write or return for an app, or a table of answers, that has texts alone."""
+    app = plan.config.apps.get(ranking.name)
+    if app is not None and app.type == "http":
+        advice = 'write ids: "$.sources[*].id"'
+    elif ranking.name in plan.apps:
+        advice = "return contexts: [{id: ..., text: ...}]"
+    else:
+        advice = "write contexts as [{id: ..., text: ...}]"
+    # texts are compared with those of the judged documents
+    if plan.collection.documents:
+        advice += ", or metrics: {retrieval: {match: {level: text}}}"
+    return advice
 
 
 def _all_hits(ranking: RetrieverRun, plan: Plan) -> Iterator[ScoredDocument]:
