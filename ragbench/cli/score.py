@@ -141,7 +141,7 @@ def command(
     output.refuse((no_summary and not per_query, "-n without -q leaves nothing to print"))
     # scoring multiplies no matrices, and starting the threads of BLAS costs more than the work
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from ragbench.registry import looking_in
+    from ragbench.registry import code_folders, looking_in
 
     parts = {"per_query": per_query, "summary": not no_summary}
     choices = {}
@@ -149,7 +149,7 @@ def command(
         if value not in (None, (), False):
             choices[name] = value
     score = _predictions if "predictions" in choices or "references" in choices else _runs
-    with looking_in([Path.cwd()]):  # `run` finds `python:` names there, too
+    with looking_in(code_folders([Path.cwd()])):  # `run` finds `python:` names there, too
         score(files, form, parts, choices)
 
 

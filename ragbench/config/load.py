@@ -44,7 +44,13 @@ from ragbench.data.loaders.python import PASSED
 from ragbench.data.runs.run_folder import LATEST, LONGEST_NAME, unfit_names
 from ragbench.errors import OptionError
 from ragbench.records.score import Kind
-from ragbench.registry import Family, declared_options, default_options, looking_in
+from ragbench.registry import (
+    Family,
+    code_folders,
+    declared_options,
+    default_options,
+    looking_in,
+)
 from ragbench.secrets import mask_addresses, note_secrets, redactor, secrets_of_process
 from ragbench.types.lookups import omit_none, select_keys
 
@@ -96,7 +102,7 @@ def load_config(
         live_generators: Names of generators that the caller adds; gates may name their pairs.
         live_apps: Names of apps that the caller adds.
         code: Folders in which `python:` looks before installed packages; default: the working
-            directory, then `base_dir`.
+            directory, then `base_dir`, each followed by its folder `src`.
 
     Raises:
         ConfigError: The file cannot be read, or the config has problems: all of them, in file
@@ -107,8 +113,8 @@ def load_config(
         raise OptionError("load_config", "source", source, "a path, a mapping")
     parent = Path() if isinstance(source, Mapping) else Path(source).parent
     base = parent if base_dir is None else Path(base_dir)
-    folders = (Path.cwd(), base.absolute()) if code is None else tuple(code)
-    surroundings = Surroundings(base, folders, live_retrievers, live_generators, live_apps)
+    folders = code_folders((Path.cwd(), base.absolute())) if code is None else code
+    surroundings = Surroundings(base, tuple(folders), live_retrievers, live_generators, live_apps)
     variables = os.environ if environment is None else environment
     return _load(source, overrides, variables, surroundings)
 

@@ -35,7 +35,7 @@ from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices, EnvironmentVariable, Manifest
 from ragbench.records.summary import Summary
-from ragbench.registry import checking_imports
+from ragbench.registry import checking_imports, code_folders
 from ragbench.report.progress import Progress
 from ragbench.secrets import MASK
 from ragbench.types.lookups import attributes_of, index_positions
@@ -174,7 +174,7 @@ def reproduce(
         )
     choices = structs.replace(manifest.choices, retry_failed=False)
     working_folder = Path.cwd()
-    search = [working_folder]
+    search = code_folders([working_folder])
     if trust:
         search.append(folder)
     elif working_folder.is_relative_to(folder):

@@ -26,6 +26,7 @@ from ragbench.registry.family import (
     Family as Family,
     checking_imports as checking_imports,
     load_object as load_object,
+    code_folders as code_folders,
     looking_in as looking_in,
     check_allowed as check_allowed,
     docstring as docstring,

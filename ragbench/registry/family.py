@@ -130,6 +130,19 @@ def looking_in(folders: Sequence[Path]) -> AbstractContextManager[None]:
     return _set_for_block(_SEARCH, tuple(folders))
 
 
+def code_folders(folders: Iterable[Path]) -> list[Path]:
+    """Return folders of a user's code, each followed by its folder `src` if it has one.
+
+    Packages in `src` are found so without being installed.
+    """
+    places = []
+    for folder in folders:
+        places.append(folder)
+        if (source := folder / "src").is_dir():
+            places.append(source)
+    return places
+
+
 # Called with a module before its import, and its file or folders; raises to refuse it
 ImportCheck = Callable[[str, Sequence[Path]], None]
 _IMPORT_CHECK: ContextVar[ImportCheck | None] = ContextVar("check", default=None)

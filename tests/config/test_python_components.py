@@ -112,3 +112,22 @@ def test_the_folder_of_the_yaml_is_searched_too(config_folder):
     )
 
     assert load_config("configs/c.yaml").retrievers["x"].cls.__name__ == "f"
+
+
+def test_packages_in_src_are_found_without_being_installed(config_folder):
+    from ragbench.config.load import load_config
+
+    package = config_folder / "src" / "pumps_of_test"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "search.py").write_text("def f(q, k): ...\n", encoding="utf-8")
+    # a package in `src` imports its own modules by its own name
+    text = "from pumps_of_test.search import f\n"
+    (package / "core.py").write_text(text, encoding="utf-8")
+    (config_folder / "c.yaml").write_text(
+        "dataset: {type: beir, path: data}\n"
+        "retrievers: {x: {type: 'python:pumps_of_test.core:f'}}\n",
+        encoding="utf-8",
+    )
+
+    assert load_config("c.yaml").retrievers["x"].cls.__name__ == "f"
