@@ -145,7 +145,7 @@ def gate_counts(gates: Sequence[Decision], words: Mapping[Verdict, str]) -> str:
 
 
 def _passed_conditions(gates: Sequence[Decision]) -> Iterator[str]:
-    """Yield each condition that passed, with its systems where it was decided for several."""
+    """Yield the conditions that passed; one with decisions on several systems has their names."""
     n_decisions = Counter(gate.gate for gate in gates)
     passed: dict[str, list[str]] = {}
     for gate in gates:

@@ -14,6 +14,7 @@ from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
 from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
+from tests.messages import lines_with
 from tests.score.judge.scripted import Script, kind_of
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs and servers
@@ -95,7 +96,10 @@ def test_only_the_failed_item_is_tried_again(command, answer, cause):
     with ChatServer(script, model="m") as server:
         limit = {"timeout": 0.2} if cause == "timeout" else {}
         assert failed(command("run", server._port, "--json", **limit)[1]) == {cause: 1}
-        assert failed(command("run", server._port, "--json", **limit)[1]) == {cause: 1}
+        stdout = command("run", server._port, "--json", **limit)[1]
+        assert failed(stdout) == {cause: 1}
+        [warning] = lines_with(json.loads(stdout)["warnings"], "verdicts on")
+        assert warning.endswith("; the same command asks again")
         broken.clear()
         sent = server.counters.requests
         code, stdout, _ = command("run", server._port, "--json", **limit)
@@ -121,6 +125,8 @@ def test_other_failures_are_counted_in_a_line_that_names_the_option(command, tmp
     with ChatServer(script, model="m") as server:
         _, stdout, stderr = command("run", server._port, "--json")
         assert failed(stdout) == {"refused": 1, "unreadable": 1}
+        [warning] = lines_with(json.loads(stdout)["warnings"], "verdicts on")
+        assert warning.endswith("; --retry-failed asks again")
         assert "--retry-failed" not in stderr, "they failed in this run"
         broken.clear()
         sent = server.counters.requests

@@ -35,7 +35,7 @@ from ragbench.score.judge.verdicts import JudgeResults
 from ragbench.score.retrieval.notation import Measure, parse_measure
 from ragbench.signature import fingerprint
 from ragbench.stats.mean import finite
-from ragbench.types import Qrels, ScoreColumn
+from ragbench.types import Cause, Qrels, ScoreColumn
 from ragbench.types.display import list_counts
 from ragbench.types.lookups import group_by, index_by_name
 from ragbench.types.records import reasoning_notes
@@ -193,6 +193,10 @@ def _has_relevant_hit(plan: Plan, results: Results, qrels: Qrels, measure: Measu
     return False
 
 
+# Causes of failures that no run stores.
+_ASKED_AGAIN = {of.word for of in (Cause.SERVER_ERROR, Cause.TIMEOUT, Cause.OVER_BUDGET)}
+
+
 def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
     """Return warnings on the verdicts of a judge: unexpected models, then failures by rubric.
 
@@ -205,10 +209,11 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
     warnings = model_warnings(system, name, judge, results)
     for rubric, counts in results.failures.items():
         causes = list_counts(counts)
+        is_kept = bool(counts.keys() - _ASKED_AGAIN)
+        again = "--retry-failed asks again" if is_kept else "the same command asks again"
         warnings.append(
             f"{system}: judge {name}: {sum(counts.values())} of {results.verdict_counts[rubric]} "
-            f"verdicts on {rubric} failed ({causes}); kept in judgements/, the mean is over the "
-            "others"
+            f"verdicts on {rubric} failed ({causes}), and the mean is over the others; {again}"
         )
     return warnings
 

@@ -413,7 +413,7 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
 
 
 def _id_advice(ranking: RetrieverRun, plan: Plan) -> str:
-    """Return what to write or return for an app, or a table of answers, that has texts alone."""
+    """Return the remedy for an app, or a table of answers, whose passages have texts alone."""
     app = plan.config.apps.get(ranking.name)
     if app is not None and app.type == "http":
         advice = 'write ids: "$.sources[*].id"'
