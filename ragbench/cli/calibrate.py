@@ -17,7 +17,7 @@ _USES = {
     ("systems", "unit", "where"): {"--draw"},
     ("seed",): {"--draw", "--probe", "--on"},
     ("sample", "trusted"): {"--probe"},
-    ("limit", "overrides", "only_plan"): {"--on"},
+    ("limit", "overrides", "only_plan", "retry_failed"): {"--on"},
     ("scale", "confidence", "form", "as_json"): {"--labels", "--probe", "--ratings", "--on"},
     ("judge_scale", "model"): {"--ratings", "--on"},
     ("good", "judge_good", "own_columns", "by", "verbose", "disagreements"): {
@@ -75,6 +75,11 @@ class _CalibrateCommand(output.NamesCommand):
 )
 @output.number_option("--limit", help="With --on: draw N rows by seed, by strata of the label.")
 @output.flag("--plan", "only_plan", help="With --on: print calls and cost, and ask nothing.")
+@output.flag(
+    "--retry-failed",
+    help="With --on: ask once more for rows whose verdict failed, such as by an unreadable reply, "
+    "whatever is stored.",
+)
 @output.overrides_option
 @click.option(
     "--probe",
@@ -263,6 +268,7 @@ def _certify_on(
     from ragbench.cli import certificate, published
 
     names = choices.keys() & {"form", "disagreements", "verbose"}
+    retry_failed = choices.pop("retry_failed", False)
     options = {}
     for name in choices.keys() & {"good", "confidence"}:
         options[name] = choices.pop(name)
@@ -270,6 +276,7 @@ def _certify_on(
         files=files,
         columns=output.parse_pairs("--column", choices.pop("columns", ())),
         target=certificate.Target(target, **pop_keys(choices, names)),
+        retry_failed=retry_failed,
         rubrics=rubrics,
         limit=choices.pop("limit", None),
         seed=choices.pop("seed", None),
@@ -290,8 +297,12 @@ def _certify_on(
             "--judge-scale and --model are for --column judge=COLUMN",
         ),
         (
-            has_predictions and choices.keys() & {"overrides", "only_plan"},
-            "--set and --plan are for the judge of a CONFIG",
+            has_predictions and (choices.keys() & {"overrides", "only_plan"} or retry_failed),
+            "--set, --plan and --retry-failed are for the judge of a CONFIG",
+        ),
+        (
+            retry_failed and "only_plan" in choices,
+            "--plan counts calls without a stored reply: pass it without --retry-failed",
         ),
     )
     if config is not None and not has_predictions:

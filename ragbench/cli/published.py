@@ -62,6 +62,7 @@ class SetRequest:
         seed: Seed of the draw; None is that of the config, or the default seed.
         scale: Scale of the labels; None: that of the rubric, or 0..1 for predictions.
         target: Files and format of the certificate.
+        retry_failed: Ask again for rows whose verdict failed.
         judge_good: Smallest score of the judge that passes beside labels of two levels.
         by: Column of groups; empty means that of the form, if the rows have it.
         options: `good` and `confidence` of `Calibration`.
@@ -70,6 +71,7 @@ class SetRequest:
     files: Sequence[Path]
     columns: Mapping[str, Sequence[str]]
     target: Target
+    retry_failed: bool = False
     rubrics: Sequence[str] = ()
     limit: int | None = None
     seed: int | None = None
@@ -164,10 +166,10 @@ def certify_set(
         output.echo(line, err=True)
     if only_plan:
         return EXIT_OK
-    verdicts = _ask(settings, judges, rows)
+    verdicts = _ask(settings, judges, rows, retry_failed=request.retry_failed)
     run = verdicts.run
     if not any(score.scores for score in run.scores.values()):
-        output.echo("not one row was judged; the same command asks again", err=True)
+        output.echo(f"not one row was judged; {verdicts.advice}", err=True)
     elif files is not None and fill is not None:
         run = with_grades(run, fill)
         judge_qrels = graded_pairs(rows, next(iter(run.scores.values())), fill.top_grade)
@@ -204,13 +206,19 @@ def _read_labels(
     return labels
 
 
-def _ask(settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet) -> SetVerdicts:
+def _ask(
+    settings: ExperimentConfig,
+    judges: Sequence[SetJudge],
+    rows: JudgedSet,
+    *,
+    retry_failed: bool,
+) -> SetVerdicts:
     """Return the verdicts of the judges, and print their calls and failures."""
     with (
         output.resumable(),
         output.stage("judge", len(rows.rows) * len(judges), rows.unit) as stage,
     ):
-        verdicts = judge_rows(settings, judges, rows, stage.advance)
+        verdicts = judge_rows(settings, judges, rows, stage.advance, retry_failed=retry_failed)
     calls = verdicts.totals.items()
     output.write_notes([f"judge {name}: {output.spent(of)}" for name, of in calls])
     unscored: Counter[str] = Counter()
@@ -218,7 +226,8 @@ def _ask(settings: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet
         unscored.update(score.unscored.values())
     if unscored:
         causes = ", ".join(f"{cause} {number}" for cause, number in unscored.most_common())
-        output.write_notes([f"{counted(unscored.total(), 'verdicts')} without a score: {causes}"])
+        note = f"{counted(unscored.total(), 'verdicts')} without a score: {causes}"
+        output.write_notes(["; ".join(filter(None, (note, verdicts.advice)))])
     return verdicts
 
 

@@ -168,6 +168,13 @@ class SetVerdicts:
     n_verdicts: int
 
     @property
+    def advice(self) -> str:
+        """Command that asks for the failed verdicts again, as text; empty without failures."""
+        if any(Cause[cause.upper()].is_kept for cause in self.failed):
+            return "--retry-failed asks again"
+        return "the same command asks again" if self.failed else ""
+
+    @property
     def is_unreachable(self) -> bool:
         """True if requests were sent, and the servers served none."""
         totals = self.totals.values()
@@ -177,7 +184,12 @@ class SetVerdicts:
 
 
 def judge_rows(
-    config: ExperimentConfig, judges: Sequence[SetJudge], rows: JudgedSet, advance: Advance
+    config: ExperimentConfig,
+    judges: Sequence[SetJudge],
+    rows: JudgedSet,
+    advance: Advance,
+    *,
+    retry_failed: bool = False,
 ) -> SetVerdicts:
     """Return the scores of judges on a set, with their calls and failures.
 
@@ -189,6 +201,7 @@ def judge_rows(
         judges: Judges, as `plan_judges` returns them.
         rows: Rows to judge.
         advance: Counts rows for the progress display.
+        retry_failed: Ask once more for rows with a failed verdict, whatever replies are stored.
 
     Raises:
         ConfigError: A key is missing.
@@ -201,9 +214,15 @@ def judge_rows(
     scores: dict[str, JudgedScore] = {}
     totals: dict[str, Totals] = {}
     failed: Counter[str] = Counter()
-    with open_models({judge.name: judge.planned for judge in judges}, config, budget=budget):
+    planned = {judge.name: judge.planned for judge in judges}
+    with open_models(planned, config, budget=budget) as replies:
         for judge in judges:
-            judged = _judge(judge, _items(judge, order), advance)
+            items = _items(judge, order)
+            verdicts = _verdicts(judge, items, advance)
+            if retry_failed and replies is not None:
+                with replies.asking_again():
+                    _judge_failed(judge, items, verdicts)
+            judged = _collect(judge, items, verdicts)
             for rubric in judge.rubrics:
                 name = rubric.name
                 if len(judges) > 1:
@@ -217,20 +236,43 @@ def judge_rows(
     return SetVerdicts(run, totals, failed, len(order) * len(scores))
 
 
-def _judge(judge: SetJudge, items: Sequence[JudgedItem], advance: Advance) -> JudgeResults:
-    """Return the results of a judge on the items; those after the end of the time have a cause."""
+def _verdicts(
+    judge: SetJudge, items: Sequence[JudgedItem], advance: Advance
+) -> list[dict[str, Verdict]]:
+    """Return rubric -> verdict of each item; items after the end of the time have a cause."""
     model, rubrics = judge.planned.judge, judge.rubrics
     if items[0].other is not None:
-        verdicts = compare_answers(model, items, rubrics, advance)
-        return collect_pairs(model, items, rubrics, verdicts, type_name=judge.planned.type)
+        return compare_answers(model, items, rubrics, advance)
     by_number = {}
     for number, by_rubric in numbered_verdicts(model, items, rubrics):
         by_number[number] = by_rubric
         advance(1)
     late = Verdict(None, reasoning="not judged", status="failed", cause=Cause.OVER_BUDGET.word)
     without = {rubric.name: late for rubric in rubrics}
-    verdicts = [dict(by_number.get(number, without)) for number in range(len(items))]
-    return collect_verdicts(model, items, rubrics, verdicts, type_name=judge.planned.type)
+    return [dict(by_number.get(number, without)) for number in range(len(items))]
+
+
+def _judge_failed(
+    judge: SetJudge, items: Sequence[JudgedItem], verdicts: list[dict[str, Verdict]]
+) -> None:
+    """Judge the items with a failed verdict again, and replace their verdicts."""
+    failed = []
+    for place, by_rubric in enumerate(verdicts):
+        if any(verdict.status == "failed" for verdict in by_rubric.values()):
+            failed.append(place)
+    if failed:
+        again = _verdicts(judge, [items[place] for place in failed], lambda n: None)
+        for place, by_rubric in zip(failed, again, strict=True):
+            verdicts[place] = by_rubric
+
+
+def _collect(
+    judge: SetJudge, items: Sequence[JudgedItem], verdicts: Sequence[Mapping[str, Verdict]]
+) -> JudgeResults:
+    """Return the results of a judge from its verdicts on the items."""
+    collect = collect_verdicts if items[0].other is None else collect_pairs
+    model, type_name = judge.planned.judge, judge.planned.type
+    return collect(model, items, judge.rubrics, verdicts, type_name=type_name)
 
 
 def _score(

@@ -129,6 +129,11 @@ class Cause(IntEnum):
         return self in (Cause.SERVER_ERROR, Cause.TIMEOUT)
 
     @property
+    def is_kept(self) -> bool:
+        """True for a failure that only `--retry-failed` tries again, as a refused prompt."""
+        return self.failed and not self.is_transient and self is not Cause.OVER_BUDGET
+
+    @property
     def status(self) -> Literal["scored", "not_applicable", "failed"]:
         """Status of the score as files write it."""
         if self is Cause.SCORED:

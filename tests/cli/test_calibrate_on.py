@@ -10,6 +10,7 @@ from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.commands import run_command
 from tests.data import judged_sets as sets
+from tests.messages import lines_with
 from tests.score.judge.scripted import Script
 
 
@@ -79,6 +80,39 @@ def test_a_second_call_reads_the_stored_replies(on):
     assert on.server.counters.requests == 3
     assert "0 calls, 3 stored replies" in again.stderr
     assert first.stdout == again.stdout
+
+
+def test_rows_with_an_unreadable_reply_are_asked_again_on_request(tmp_path, on, assert_message):
+    # Two of three replies are readable, until the model is mended.
+    broken, good = [True], Script(level=level_of)
+
+    def script(body, times_asked):
+        if broken and "1942" in str(body["messages"]):
+            return "It is not supported."
+        return good(body, times_asked)
+
+    with ChatServer(script) as server:
+        call = ("c.yaml", "--on", "LLM-AggreFact.jsonl")
+        overrides = ("--set", f"metrics.judge.base_url={server.url}")
+        first = on(*call, *overrides)
+        broken.clear()
+        sent = server.counters.requests
+        again = on(*call, *overrides)
+        assert (sent, server.counters.requests) == (4, 4), "an unreadable reply is sent back once"
+        assert (first.returncode, again.returncode) == (3, 3)
+        assert_message(lines_with(first.stderr, "without a score"))
+        assert "0 calls, 4 stored replies" in again.stderr
+
+        rubrics = certificate_of(on(*call, *overrides, "--retry-failed", "--json"))
+        assert rubrics["supported"]["labels"]["n"] == 3
+        assert server.counters.requests == 5, "the other rows are stored"
+        # the new reply is stored in place of the unreadable one
+        assert certificate_of(on(*call, *overrides, "--json")) == rubrics
+        assert server.counters.requests == 5
+
+    done = on(*call, "--retry-failed", "--plan")
+    assert done.returncode == 2
+    assert_message(done.stderr)
 
 
 def test_a_budget_ends_the_judging_and_the_next_call_goes_on(on, assert_message):

@@ -193,10 +193,6 @@ def _has_relevant_hit(plan: Plan, results: Results, qrels: Qrels, measure: Measu
     return False
 
 
-# Causes of failures that no run stores.
-_ASKED_AGAIN = {of.word for of in (Cause.SERVER_ERROR, Cause.TIMEOUT, Cause.OVER_BUDGET)}
-
-
 def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeResults) -> list[str]:
     """Return warnings on the verdicts of a judge: unexpected models, then failures by rubric.
 
@@ -209,7 +205,7 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
     warnings = model_warnings(system, name, judge, results)
     for rubric, counts in results.failures.items():
         causes = list_counts(counts)
-        is_kept = bool(counts.keys() - _ASKED_AGAIN)
+        is_kept = any(Cause[cause.upper()].is_kept for cause in counts)
         again = "--retry-failed asks again" if is_kept else "the same command asks again"
         warnings.append(
             f"{system}: judge {name}: {sum(counts.values())} of {results.verdict_counts[rubric]} "
