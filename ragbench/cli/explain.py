@@ -110,10 +110,9 @@ def read_explanation(run: Path, system: str | None, cause: str | None) -> Explan
             for row in of_system:
                 if cause in (None, row.cause):
                     rows.append(row)
-    questions, labels = {}, {}
-    for row in rows:
-        questions[row.query_id] = views.question(row.query_id)
-        labels[row.query_id] = views.label(row.query_id)
+    questions = {row.query_id: views.question(row.query_id) for row in rows}
+    # of all queries: one that flips may have other causes than the selected one
+    labels = {query: views.label(query) for query in views.ids}
     # `click.Choice` has checked the cause
     comparisons, cause_filter = read_comparisons(views.folder), cast("AnswerCause | None", cause)
     bare = QueryViews(run, bare=True)
