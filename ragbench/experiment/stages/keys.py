@@ -1,9 +1,4 @@
-"""Keys of stored items: hashes of all that the result of a component depends on.
-
-A key is a hash of a component's options, the content of the files that they name, its code, and
-the content of what it reads. Values of environment variables that hold secrets are left out: a
-new key for the same service makes nothing again.
-"""
+"""Keys of stored items: hashes, of 32 hexadecimal digits, of all that a result depends on."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import import_module, metadata
 from pathlib import Path
@@ -34,8 +30,7 @@ KEY_DIGITS = 32
 def has_full_key(component: Component | None) -> bool:
     """Return True if the key of a component contains all that its output depends on.
 
-    Code of the user, of other packages and of services may change unnoticed: False for them, unless
-    `version:` of the entry names their version. False for a live object.
+    Code of the user, of other packages and of services may change unnoticed without `version:`.
     """
     if component is None:
         return False
@@ -52,16 +47,11 @@ def component_key(
 ) -> str:
     """Return the key of a component's results: a hash of its entry, code, files and inputs.
 
-    It has 32 hexadecimal digits.
-
     Args:
         component: Entry; None for a live object.
         run_token: Token of the run, part of the key if `has_full_key` is False.
-        secrets: Secrets of the config, which the key does not depend on.
+        secrets: Secrets of the config; a new secret for the same service makes nothing again.
         inputs: Other parts of the key, JSON-ready.
-
-    Raises:
-        TypeError: A mapping in an input has keys of different types.
     """
     # names and comments of the config are no part: a renamed component keeps its results
     parts: dict[str, Any] = {"inputs": inputs}
@@ -85,26 +75,19 @@ def component_key(
         # a run that is resumed after a correction would mix results of two versions
         if component is not None:
             names = (component.type, f"{PYTHON}{component.options.get('factory')}")
-            parts["own_code"] = [own_code(name) for name in names]
+            parts["own_code"] = [*map(own_code, names)]
     return fingerprint_json(parts, KEY_DIGITS)
 
 
 def query_key(query: Query) -> str:
-    """Return the hash of a query: its id, text, metadata and earlier turns.
-
-    It has 32 hexadecimal digits.
-    """
+    """Return the hash of a query: its id, text, metadata and earlier turns."""
     extra = fingerprint_json(dict(query.metadata)) if query.metadata else ""
     turns = [fingerprint_json(turn.to_dict(), KEY_DIGITS) for turn in query.turns]
     return fingerprint([query.id, query.text, extra, *turns], KEY_DIGITS)
 
 
 def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
-    """Return the hash of a query and of its hits by each retriever, as part of a cache key.
-
-    The hash covers id, score, title and text of each hit, and the order of retrievers and hits. It
-    does not cover the metadata of a hit.
-    """
+    """Return the hash of a query and of its hits by each retriever, without their metadata."""
     pieces = [query_key(query)]
     for hits in rankings:
         pieces.append(str(len(hits)))
@@ -114,10 +97,7 @@ def hits_key(query: Query, rankings: Sequence[Sequence[ScoredDocument]]) -> str:
 
 
 def passages_key(query: Query, passages: Sequence[Document]) -> str:
-    """Return the hash of a query and of the ids, titles and texts of passages, in their order.
-
-    It has 32 hexadecimal digits.
-    """
+    """Return the hash of a query and of the ids, titles and texts of passages, in their order."""
     pieces = [query_key(query)]
     for passage in passages:
         pieces += [passage.id, passage.title, passage.text]
@@ -125,16 +105,11 @@ def passages_key(query: Query, passages: Sequence[Document]) -> str:
 
 
 def item_key(item: JudgedItem, sample: int) -> str:
-    """Return the hash of the fields of an item that a judge reads, and of its sample number.
-
-    A sample number of 0 leaves the hash as it is. It has 32 hexadecimal digits.
-    """
+    """Return the hash of the fields of an item that a judge reads, and of its sample number."""
     parts = (item.query_id, item.question, item.answer, item.contexts, item.references)
     extra = (item.queries, item.guidelines, item.other)
-    turns = [
-        *(turn.to_dict() for turn in item.turns),
-        *(call.to_dict() for call in item.tool_calls or ()),
-    ]
+    turns = [turn.to_dict() for turn in item.turns]
+    turns += [call.to_dict() for call in item.tool_calls or ()]
     nuggets = [] if item.nuggets is None else [{"nuggets": [*map(structs.astuple, item.nuggets)]}]
     optional = [*nuggets, *([sample] if sample else []), *([turns] if turns else [])]
     optional += [{"first_reply": item.first_reply}] if item.first_reply else []
@@ -143,12 +118,7 @@ def item_key(item: JudgedItem, sample: int) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_of(cls: Any) -> str:
-    """Return a hash of the ragbench modules of a class, and of versions of its packages.
-
-    The modules are those of the class and its bases; the packages are those that the class names.
-    Modules of other packages and of users are not read. An object that is no class has no modules.
-    Cached for the process.
-    """
+    """Return a hash of the ragbench modules of a class and its bases, and of package versions."""
     # `getattr`: a class of a third party need not inherit the base that declares these
     pieces: list[str | bytes] = [str(getattr(cls, "definition", 1))]
     for base in inspect.getmro(cls) if inspect.isclass(cls) else ():
@@ -160,11 +130,7 @@ def code_of(cls: Any) -> str:
 
 
 def own_code(name: str) -> str:
-    """Return a hash of the file of the module in `python:module:name`; '' for any other name.
-
-    Results of a measure, metric or judge of the user are stored under it, so that they are computed
-    again after a correction. Modules that this one imports are not read.
-    """
+    """Return a hash of the file of `python:module:name`, not of its imports; '' for other names."""
     if not name.startswith(PYTHON):
         return ""
     module = sys.modules.get(name.removeprefix(PYTHON).partition(":")[0])
@@ -174,11 +140,7 @@ def own_code(name: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_in(*packages: str) -> str:
-    """Return a hash of all modules and word lists of packages, for results that no class computes.
-
-    Raises ImportError for an unknown package, and AttributeError for a module that is no package.
-    Cached for the process.
-    """
+    """Return a hash of all modules and word lists of packages, for results that no class computes."""
     contents = []
     for name in packages:
         for folder in import_module(name).__path__:
@@ -202,8 +164,7 @@ def versions_of(packages: tuple[str, ...]) -> list[str]:
 
 def _content(name: str, value: Any, component: Component, hidden: Mapping[str, str]) -> Any:
     """Return an option's value for a key; a path is replaced by a hash of the content."""
-    # an absolute path in any option counts as a path, a relative one only where the option is
-    # declared so
+    # a relative path counts as a path only where the option is declared so
     declared = options_of(component.cls).get(name)
     refers_to = None if declared is None else declared.option.refers_to
     if value is None:
@@ -223,16 +184,15 @@ def _content(name: str, value: Any, component: Component, hidden: Mapping[str, s
 
 def _content_of_path(path: Path) -> str:
     """Return a hash of a file or folder; the path itself if it is missing or unreadable."""
-    try:
+    with suppress(OSError):  # the component itself raises the error with its place
         if path.is_file():
             return file_digest(path).hex()
         if path.is_dir():
             # names, sizes and times of change, as models have gigabytes
-            paths = sorted(file for file in path.rglob("*") if file.is_file())
-            stats = []
-            for file in paths:
-                stats.append((str(file.relative_to(path)), file.stat()))
-            return fingerprint(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
-    except OSError:  # the component itself raises the error with its place
-        return str(path)
+            pieces = []
+            for file in sorted(path.rglob("*")):
+                if file.is_file():
+                    stat = file.stat()
+                    pieces.append(f"{file.relative_to(path)} {stat.st_size} {stat.st_mtime_ns}")
+            return fingerprint(pieces)
     return str(path)
