@@ -45,8 +45,8 @@ from ragbench.experiment.records import Results
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.selection import choose_combinations
 from ragbench.experiment.stages.graph import run_stages, unfinished_token
-from ragbench.experiment.stages.matching import UnknownIds
 from ragbench.experiment.stages.resources import PromptWords, Resources
+from ragbench.experiment.stages.unknown_ids import UnknownIds
 from ragbench.experiment.summary import make_summary
 from ragbench.experiment.used_files import UsedFiles, named_digests, project_root
 from ragbench.experiment.watched_files import watch_files, watch_imports

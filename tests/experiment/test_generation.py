@@ -2,7 +2,7 @@
 
 from ragbench.experiment.calls import Calls, Outcome
 from ragbench.experiment.stages.answers import recorded_answers
-from ragbench.experiment.stages.matching import passages_of
+from ragbench.experiment.stages.passages import passages_of
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.types import (
     Answered,

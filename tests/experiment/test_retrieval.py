@@ -5,7 +5,7 @@ import time
 
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages import retrieval
-from ragbench.experiment.stages.matching import rank_outcomes
+from ragbench.experiment.stages.rankings import rank_outcomes
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.python import CallableRetriever
 from ragbench.types import Cause, Document, Query

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.data.loaders.records import Records
-from ragbench.experiment.stages.matching import UnknownIds
+from ragbench.experiment.stages.unknown_ids import UnknownIds
 from ragbench.types.scores import Verdict
 
 RUBRICS = ("correctness", "faithfulness", "context_recall", "refusal")

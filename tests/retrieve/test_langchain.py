@@ -12,7 +12,7 @@ from langchain_core.runnables import RunnableLambda
 
 from ragbench.errors import AdapterError, OptionError
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.matching import rank_outcomes
+from ragbench.experiment.stages.rankings import rank_outcomes
 from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.retrieve.python import as_retriever
 from ragbench.types import Cause, Query

@@ -8,7 +8,7 @@ import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
 from ragbench.experiment.calls import Calls
-from ragbench.experiment.stages.matching import rank_outcomes
+from ragbench.experiment.stages.rankings import rank_outcomes
 from ragbench.retrieve.frameworks import LangchainRetriever
 from ragbench.types import Query
 from tests.outcomes import retrieve

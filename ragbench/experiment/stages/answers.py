@@ -46,7 +46,8 @@ from ragbench.experiment.stages.keys import (
     passages_key,
     query_key,
 )
-from ragbench.experiment.stages.matching import document_of, passages_of
+from ragbench.experiment.stages.matching import document_of
+from ragbench.experiment.stages.passages import passages_of
 from ragbench.experiment.stages.resources import Resources
 from ragbench.experiment.stages.retrieval import HitOutcomes, Retrieve, name_queries
 from ragbench.generate import GENERATORS

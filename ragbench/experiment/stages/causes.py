@@ -35,8 +35,9 @@ from ragbench.experiment.repeated_scores import is_judged, judge_of, judgements_
 from ragbench.experiment.stages.answers import hits_of_passages
 from ragbench.experiment.stages.gold import GoldFacts
 from ragbench.experiment.stages.hits import read_depth, stored_hits
-from ragbench.experiment.stages.matching import hits_of, scored_ids
+from ragbench.experiment.stages.matching import scored_ids
 from ragbench.experiment.stages.pass_rates import pass_column
+from ragbench.experiment.stages.passages import hits_of
 from ragbench.records.causes import LEAK_READ, Loss
 from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.types import Cause, Document, FloatArray, ScoreColumn, ScoredDocument

@@ -18,12 +18,8 @@ from ragbench.comparison.slices import answerable_questions
 from ragbench.experiment.calls import FileRankings
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun
-from ragbench.experiment.stages.matching import (
-    hits_to_place,
-    passage_order,
-    ranked_passages,
-    scored_ids,
-)
+from ragbench.experiment.stages.matching import passage_order, scored_ids
+from ragbench.experiment.stages.passages import hits_to_place, ranked_passages
 from ragbench.experiment.stages.pools import has_pools
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.ranking import rank_order

@@ -12,7 +12,8 @@ from ragbench.comparison.passage_places import place_rankings
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Answers, RetrieverRun
 from ragbench.experiment.stages.gold import GoldFacts
-from ragbench.experiment.stages.matching import passage_order, ranked_hits, scored_ids
+from ragbench.experiment.stages.matching import passage_order, scored_ids
+from ragbench.experiment.stages.passages import ranked_hits
 from ragbench.records.manifest import ANSWER, SHOWN_HITS, HitsRow, StoredHit
 from ragbench.types import ScoredDocument, Span
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
@@ -11,33 +11,23 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.adapters.libraries import text_id
-from ragbench.comparison.excluded import ExcludedHits, HitNames, find_excluded
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
-from ragbench.comparison.passage_places import document_resolver
 from ragbench.comparison.slices import keys_of
 from ragbench.config.schema import Match
 from ragbench.data.files.fields import content_id
-from ragbench.data.files.rows import encode_spaces
-from ragbench.errors import DataError, list_names
-from ragbench.experiment.calls import FileRankings, Outcome, values_of
+from ragbench.errors import DataError
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.queries import document_id
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import RetrieverRun, name_sentences
 from ragbench.registry import nearest
-from ragbench.retrieve.base import Retriever
 from ragbench.score.retrieval import passage_matching
 from ragbench.score.retrieval.notation import measures_of_ids
 from ragbench.score.retrieval.ranking import ranked_documents
 from ragbench.types import Document, Qrels, Retrieved, Run, ScoredDocument
-from ragbench.types.documents import record_ids
-from ragbench.types.lookups import index_by_id, omit_none
+from ragbench.types.lookups import omit_none
 from ragbench.types.rows import Mapped
 from ragbench.types.spellings import are_plain
-
-# Queries whose hits are in memory at a time.
-_BLOCK = 64
-# Usual separators between the id of a document and the number of its part.
-_SEPARATORS = ("#", "::", ":", "_", "-", "/")
 
 
 def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document | None:
@@ -50,34 +40,6 @@ def document_of(hit: ScoredDocument, corpus: Mapping[str, Document]) -> Document
     return corpus.get(hit.id)
 
 
-def ranked_passages(
-    outcome: Outcome[Retrieved], ranked: Sequence[str], corpus: Mapping[str, Document]
-) -> list[Document | None]:
-    """Return the documents with the ids `ranked`, in this order; None for one without text.
-
-    The result is None too for an id that no hit has. Of a repeated hit the first one counts; a
-    failed outcome has no hits.
-    """
-    documents = {}
-    for hit in ranked_hits(outcome, ranked):
-        documents[hit.id] = document_of(hit, corpus)
-    return [documents.get(name) for name in ranked]
-
-
-def ranked_hits(outcome: Outcome[Retrieved], ranked: Sequence[str]) -> list[ScoredDocument]:
-    """Return the hits with the ids `ranked`, in this order; an id that no hit has is left out.
-
-    Of a repeated hit the first one counts; a failed outcome has no hits.
-    """
-    hits = [] if outcome.value is None else outcome.value.documents
-    by_id = index_by_id(reversed(hits))
-    ordered = []
-    for name in ranked:
-        if name in by_id:
-            ordered.append(by_id[name])
-    return ordered
-
-
 def passage_order(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Sequence[str]]:
     """Return query -> ids of the passages as they were retrieved, in the order that is scored.
 
@@ -88,226 +50,7 @@ def passage_order(ranking: RetrieverRun, plan: Plan) -> Mapping[str, Sequence[st
     return ranked_documents(run, ties=rules.ties, trec_eval=rules.trec_eval)
 
 
-def hits_to_place(
-    ranking: RetrieverRun, plan: Plan, depth: int | None = None
-) -> list[list[ScoredDocument]]:
-    """Return the hits of each query with gold spans, as `hits_of` does; other queries have []."""
-    return hits_of(ranking, plan, plan.collection.gold_spans, depth)
-
-
-def hits_of(
-    ranking: RetrieverRun, plan: Plan, queries: Mapping[str, object], depth: int | None = None
-) -> list[list[ScoredDocument]]:
-    """Return the hits of some queries, best first, with the documents they are of.
-
-    They are passages as they were retrieved, before they are folded or matched. A query without
-    hits has [].
-
-    Args:
-        ranking: Ranking of the hits.
-        plan: Plan with the queries and the rule that names documents.
-        queries: Mapping with a true value for each query to read; other queries have [].
-        depth: Largest number of hits of a query; None takes all.
-    """
-    by_key = plan.config.metrics.retrieval.match.level == "document"
-    documents = dict(documents_of(ranking, plan)) if by_key else {}
-    order, rows = passage_order(ranking, plan), []
-    for query, outcome in zip(plan.ids, ranking.outcomes, strict=True):
-        is_read, of_hit = queries.get(query), documents.get(query, {})
-        hits = ranked_hits(outcome, order.get(query, ())[:depth]) if is_read else []
-        rows.append([structs.replace(h, document=h.document or of_hit.get(h.id)) for h in hits])
-    return rows
-
-
-def passages_of(
-    outcome: Outcome[Retrieved], corpus: Mapping[str, Document], passages: int
-) -> list[Document] | None:
-    """Return the first `passages` hits as documents with text; None if retrieval failed.
-
-    A hit without a text of its own or in the corpus is left out. Hits are in their order; [] if
-    none has a text.
-    """
-    if outcome.value is None:
-        return None
-    documents: list[Document] = []
-    for hit in outcome.value.documents:
-        if len(documents) == passages:
-            break
-        if (document := document_of(hit, corpus)) is not None:
-            documents.append(document)
-    return documents
-
-
-def _short_list_warnings(
-    retriever: Retriever,
-    outcomes: Sequence[Outcome[Retrieved]],
-    corpus: Sequence[Document] | None,
-    top_k: int,
-) -> list[str]:
-    """Return a warning if the longest list of hits is shorter than `top_k` and the corpus."""
-    longest = 0
-    for outcome in outcomes:
-        if outcome.value is not None:
-            longest = max(longest, len(outcome.value.documents))
-    # a corpus that has no more documents is no limit of the retriever
-    if not 0 < longest < (top_k if corpus is None else min(top_k, len(corpus))):
-        return []
-    option = retriever.depth_option.replace("{top_k}", str(top_k))
-    return [
-        f"returned at most {longest} hits per query of {top_k}, so that measures at higher "
-        f"ranks see nothing{option and f'; set {option}'}"
-    ]
-
-
-def _remarks_on_empty_lists(
-    retriever: Retriever, outcomes: Sequence[Outcome[Retrieved]]
-) -> tuple[list[str], list[str]]:
-    """Return notes and warnings on the number of queries without a hit; none for a run file."""
-    if isinstance(outcomes, FileRankings) or retriever.query_ids is not None:
-        return [], []
-    n_empty = sum(outcome.value is not None and not outcome.value.documents for outcome in outcomes)
-    remark = [f"{n_empty} of {len(outcomes)} queries got no hit"]
-    # many mean a spent limit or iterator, or a filter
-    if n_empty > len(outcomes) / 10:
-        return [], remark
-    # few are questions without a word of an index, if the index is ours
-    return (remark if n_empty and not retriever.indexes else []), []
-
-
-def drop_excluded(
-    outcomes: Sequence[Outcome[Retrieved]], plan: Plan
-) -> tuple[Sequence[Outcome[Retrieved]], ExcludedHits | None]:
-    """Return the outcomes without the hits that are excluded for their query, and these hits.
-
-    Without excluded documents in the data set the outcomes are returned as they are, and None.
-    """
-    by_query = plan.collection.excluded
-    if not by_query:
-        return outcomes, None
-    names_of = _hit_names(plan)
-    excluded = [by_query.get(query, frozenset()) for query in plan.ids]
-    hits = list[Sequence[ScoredDocument]]()
-    for names, outcome in zip(excluded, outcomes, strict=True):
-        hits.append(outcome.value.documents if names and outcome.value is not None else ())
-    rankings = []
-    for of_query in hits:
-        rankings.append([names_of(hit) for hit in of_query])
-    corpus = {} if plan.collection.documents is None else plan.corpus
-    by_rule = plan.config.metrics.retrieval.match.level == "document"
-    of_all = find_excluded(rankings, excluded, corpus, by_rule=by_rule)
-    scored = list[Outcome[Retrieved]]()
-    for row, outcome in enumerate(outcomes):
-        if any(of_all.marks[row]) and outcome.value is not None:
-            allowed = of_all.keep(row, hits[row])
-            outcome = replace(outcome, value=structs.replace(outcome.value, documents=allowed))
-        scored.append(outcome)
-    return scored, of_all
-
-
-def _hit_names(plan: Plan) -> Callable[[ScoredDocument], HitNames]:
-    """Return a function from a hit to its id and the id of its document, as it is scored."""
-    match, documents = plan.config.metrics.retrieval.match, plan.collection.documents or ()
-    resolve = cache(lambda: document_resolver(documents))
-
-    def names_of(hit: ScoredDocument) -> HitNames:
-        """Return the names of a hit; one without a document is its own."""
-        if match.level == "document":
-            return HitNames(hit.id, _document_of_hit(hit, match, plan.corpus) or hit.id)
-        if hit.document is not None or not documents or hit.id in plan.corpus:
-            return HitNames(hit.id, hit.document or hit.id)
-        return HitNames(hit.id, resolve()(hit) or hit.id)
-
-    return names_of
-
-
-def rank_outcomes(
-    name: str,
-    retriever: Retriever,
-    query_ids: Sequence[str],
-    outcomes: Sequence[Outcome[Retrieved]],
-    corpus: Sequence[Document] | None,
-    top_k: int | None = None,
-    own_notes: Sequence[str] | None = None,
-) -> RetrieverRun:
-    """Return the ranking of a retriever's hits, with notes and warnings on odd ones.
-
-    Notes and warnings begin with the name. Hits that the corpus lacks are matched with its
-    documents by path, file name or title. More than 10 % of hits that stay unknown are a warning,
-    fewer a note, unless no hit has an id of its own. A run file is read again when its rankings are
-    used.
-
-    Args:
-        name: Name of the system, for messages.
-        retriever: Retriever, whose scores or whose order rank the hits.
-        query_ids: Ids of the n queries.
-        outcomes: Outcome of each query; failed ones are not in the run, empty ones are.
-        corpus: Documents, to count hits that it lacks; None if hits have other ids.
-        top_k: Number of hits that a shorter list gets a warning for; None gives none.
-        own_notes: Notes of the retriever; None takes those of `retriever`.
-    """
-    run, n_unknown, is_cut = _run_of(name, retriever, query_ids, outcomes, corpus)
-    notes, warnings = list[str](), list[str]()
-    # an index of all other names of the documents is only worth its time for other ids
-    if corpus is not None and n_unknown:
-        document_of_hit, n_hits = document_resolver(corpus), len(run)
-        if any(map(document_of_hit, _unknown_hits(outcomes, run, corpus))):
-            outcomes = Mapped(partial(_name_documents, document_of_hit=document_of_hit), outcomes)
-            run, n_left, is_cut = _run_of(name, retriever, query_ids, outcomes, corpus)
-            notes.append(
-                f"{n_unknown - n_left} of {n_hits} hits were matched with documents of the corpus "
-                "by path, file name or title"
-            )
-            n_unknown = n_left
-    if repeated := sum(run.duplicates.values()):
-        notes.append(f"{repeated} document ids appeared twice in a ranking; counted once")
-
-    def all_hits() -> Iterator[ScoredDocument]:
-        return chain.from_iterable(hits.documents for hits in values_of(outcomes))
-
-    # lists of ids alone, as those of records, have no scores to tell of
-    if run.substituted and any(hit.score is not None for hit in all_hits()):
-        notes.append(
-            f"{run.substituted} rankings have scores that are absent, tied or out of order; the "
-            "order of the hits was used"
-        )
-    notes += retriever.notes if own_notes is None else own_notes
-    empty_notes, empty_warnings = _remarks_on_empty_lists(retriever, outcomes)
-    notes += empty_notes
-    warnings += empty_warnings
-    if top_k is not None:
-        warnings += _short_list_warnings(retriever, outcomes, corpus, top_k)
-    # passages without an id of their own cannot be documents of the corpus
-    if n_unknown and any(map(_has_own_id, all_hits())):
-        remark = f"{n_unknown} of {len(run)} hits have ids that no document of the corpus has; "
-        remark += "measures of ids count them as unjudged; make the ids equal, or set id_field"
-        # a few may be documents that were removed; more mean the wrong corpus, or other ids
-        (warnings if n_unknown > len(run) / 10 else notes).append(remark)
-    return RetrieverRun(
-        name,
-        outcomes,
-        partial(outcomes.run, name) if isinstance(outcomes, FileRankings) else run,
-        notes=name_sentences(name, notes),
-        warnings=name_sentences(name, warnings),
-        is_cut=is_cut,
-    )
-
-
-def _unknown_hits(
-    outcomes: Sequence[Outcome[Retrieved]], run: Run, corpus: Sequence[Document]
-) -> Iterator[ScoredDocument]:
-    """Yield the hits without a document that the corpus lacks; those of a run file once."""
-    corpus_ids = frozenset(record_ids(corpus))
-    # hits of a run file have ids alone, and an object for each of them would take long
-    if isinstance(outcomes, FileRankings):
-        yield from map(ScoredDocument, {*run.documents} - corpus_ids)
-        return
-    for outcome in outcomes:
-        for hit in () if outcome.value is None else outcome.value.documents:
-            if hit.document is None and hit.id not in corpus_ids:
-                yield hit
-
-
-def _name_documents(
+def name_documents(
     outcome: Outcome[Retrieved], document_of_hit: Callable[[ScoredDocument], str | None]
 ) -> Outcome[Retrieved]:
     """Return an outcome whose hits name the documents of a function; a failed one as it is."""
@@ -319,148 +62,12 @@ def _name_documents(
     return replace(outcome, value=structs.replace(outcome.value, documents=hits))
 
 
-def _run_of(
-    name: str,
-    retriever: Retriever,
-    query_ids: Sequence[str],
-    outcomes: Sequence[Outcome[Retrieved]],
-    corpus: Sequence[Document] | None,
-) -> tuple[Run, int, bool]:
-    """Return (run, number of hits that the corpus lacks, True if any hit is a chunk)."""
-    corpus_ids = None if corpus is None else frozenset(record_ids(corpus))
-    if isinstance(outcomes, FileRankings):
-        run = outcomes.run(name)
-        if corpus_ids is None:
-            return run, 0, False
-        return run, sum(document not in corpus_ids for document in run.documents), False
-    n_unknown, is_cut, parts = 0, False, []
-    # some queries at a time, so that not all hits are in memory
-    for start in range(0, len(query_ids), _BLOCK):
-        rankings = {}
-        for row, query in enumerate(query_ids[start : start + _BLOCK], start):
-            value = outcomes[row].value
-            is_stored = retriever.query_ids is None or query in retriever.query_ids
-            if value is not None and is_stored:
-                rankings[query] = value.documents
-        for hits in rankings.values():
-            # a repeated hit counts once, as in the run
-            documents = {hit.id if hit.document is None else hit.document for hit in hits}
-            n_unknown += 0 if corpus_ids is None else len(documents - corpus_ids)
-            is_cut = is_cut or any(hit.document is not None for hit in hits)
-        if retriever.ranks_by_score:
-            scores = {}
-            for query, hits in rankings.items():
-                scores[query] = {hit.id: hit.score or 0.0 for hit in hits}
-            parts.append(Run.from_dict(scores))
-        else:
-            parts.append(Run.from_rankings(rankings))
-    return Run.joined(parts, name), n_unknown, is_cut
-
-
-class UnknownIds(DataError):
-    """Ranking without any hit that is judged or in the corpus.
-
-    The run is over: one that is called again is no resumption, as the retriever was changed.
-    """
-
-
-def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> RetrieverRun:
-    """Return the ranking, marked with `has_unknown_ids` if no hit is judged or in the corpus.
-
-    If measures read ids, a marked ranking has a warning with an id of a hit and a judged one, or a
-    note if it is of an app whose passages have no ids. Without hits or qrels, where hits are
-    matched by their texts, and where a model judges passages, no ranking is marked.
-
-    Args:
-        ranking: Ranking as it is scored.
-        plan: Plan with the measures, the qrels and the corpus.
-        is_app: True for an app and for records: their answers are scored all the same.
-
-    Raises:
-        UnknownIds: No hit is judged or in the corpus, and measures read ids. The message names the
-            part of the ids or the metadata that is judged.
-    """
-    qrels, corpus, run = plan.qrels, plan.corpus, ranking.run
-    if qrels is None or not len(run) or plan.config.metrics.retrieval.match.level == "text":
-        return ranking
-    judged = dict.fromkeys(qrels.documents)  # in their order: every run names the same example
-    names = (hit.document or hit.id for hit in _all_hits(ranking, plan))
-    if any(name in judged or name in corpus for name in chain(run.documents, names)):
-        return ranking
-    marked = replace(ranking, has_unknown_ids=plan.fill is None)
-    if not measures_of_ids(plan.measures):
-        return marked
-    hits = list(_all_hits(ranking, plan))
-    problem = f"none of its {len(run)} hits is known to the judgements, such as '{hits[0].id}'"
-    judged_part = _judged_part(hits, judged)
-    if judged_part is not None:
-        part, setting = judged_part
-        raise UnknownIds(f"{problem}, while {part} is", record=ranking.name, allowed=setting)
-    example = next(iter(judged))
-    if plan.collection.documents and not is_app:
-        document = plan.collection.documents[0].id
-        ids = f"ids such as '{example}' (judged) or '{document}' (corpus)"
-        raise UnknownIds(problem, record=ranking.name, allowed=f"{ids}; {_id_remedies(hits)}")
-    score = "its measures of ids have no score (unknown_ids)"
-    if is_app and not any(map(_has_own_id, hits)):
-        note = f"{ranking.name}: its passages have no ids: {score}; {_id_advice(ranking, plan)}"
-        return replace(marked, notes=[*ranking.notes, note])
-    if plan.fill is not None:
-        score = "its scores count the grades of the model alone"
-    remedy = "make the ids equal" if is_app else "make the ids equal, or set id_field"
-    warning = f"{ranking.name}: {problem} (judgements such as '{example}'): {score}; {remedy}"
-    return replace(marked, warnings=[warning, *ranking.warnings])
-
-
-def _id_advice(ranking: RetrieverRun, plan: Plan) -> str:
-    """Return the remedy for an app, or a table of answers, whose passages have texts alone."""
-    app = plan.config.apps.get(ranking.name)
-    if app is not None and app.type == "http":
-        advice = 'write ids: "$.sources[*].id"'
-    elif ranking.name in plan.apps:
-        advice = "return contexts: [{id: ..., text: ...}]"
-    else:
-        advice = "write contexts as [{id: ..., text: ...}]"
-    # texts are compared with those of the judged documents
-    if plan.collection.documents:
-        advice += ", or metrics: {retrieval: {match: {level: text}}}"
-    return advice
-
-
-def _all_hits(ranking: RetrieverRun, plan: Plan) -> Iterator[ScoredDocument]:
+def all_hits(ranking: RetrieverRun, plan: Plan) -> Iterator[ScoredDocument]:
     """Yield the hits of all queries."""
     return chain.from_iterable(hits for _, hits in _hits(ranking, plan))
 
 
-def _metadata_keys(hits: Sequence[ScoredDocument]) -> list[str]:
-    """Return the keys of the metadata of hits, each once."""
-    return list(dict.fromkeys(chain.from_iterable(hit.metadata for hit in hits)))
-
-
-def _id_remedies(hits: Sequence[ScoredDocument]) -> str:
-    """Return the settings by which hits with other ids than the judgements can be matched."""
-    keys = _metadata_keys(hits)
-    remedies = [f"id_field: one of {list_names(keys)}"] if keys else []
-    if any(hit.text for hit in hits):
-        remedies.append("metrics.retrieval.match: {level: text} to compare texts")
-    return "; ".join(remedies) or "the hits have no metadata for an id_field"
-
-
-def _judged_part(hits: Sequence[ScoredDocument], judged: Container[str]) -> tuple[str, str] | None:
-    """Return (part of the hits that is judged, setting that matches by it); None without one."""
-    for key in _metadata_keys(hits):
-        if any(encode_spaces(str(hit.metadata.get(key))) in judged for hit in hits):
-            match = f"match: {{level: document, id: metadata.{key}}} where hits are parts of these"
-            setting = f"id_field: {key}; or metrics.retrieval: {match}"
-            return f"metadata '{key}' of the hits", setting
-    for separator in _SEPARATORS:
-        if any(passage_matching.before_last(hit.id, separator) in judged for hit in hits):
-            match = f'match: {{level: document, separator: "{separator}"}}'
-            return f"what stands before '{separator}'", f"metrics.retrieval: {match}"
-    return None
-
-
-def _has_own_id(hit: ScoredDocument) -> bool:
+def has_own_id(hit: ScoredDocument) -> bool:
     """Return False for a hit whose id is a hash of its text; True for one without a text."""
     return hit.text is None or hit.id not in (text_id(hit.text), content_id(hit.text))
 
@@ -529,9 +136,7 @@ def meet_gold(ranking: RetrieverRun, plan: Plan) -> RetrieverRun:
 
     return replace(
         ranking,
-        outcomes=Mapped(
-            partial(_name_documents, document_of_hit=document_of_hit), ranking.outcomes
-        ),
+        outcomes=Mapped(partial(name_documents, document_of_hit=document_of_hit), ranking.outcomes),
         scored=replace(run, documents=[names.get(name, name) for name in run.documents]),
         unmatched=run if ranking.unmatched is None else ranking.unmatched,
         notes=notes,
@@ -604,7 +209,7 @@ def documents_of(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, dict[
     match = plan.config.metrics.retrieval.match
     for query, hits in _hits(ranking, plan):
         # reversed: of a repeated hit the first one counts
-        yield query, {hit.id: _document_of_hit(hit, match, plan.corpus) for hit in reversed(hits)}
+        yield query, {hit.id: document_id_of_hit(hit, match, plan.corpus) for hit in reversed(hits)}
 
 
 def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
@@ -620,7 +225,7 @@ def _fold(ranking: RetrieverRun, k: int, plan: Plan) -> RetrieverRun:
     if n_without:
         problem = f"{n_without} of {n_hits} passages have no {match.id}"
         if n_without == n_hits:
-            hits_of_all = list(_all_hits(ranking, plan))
+            hits_of_all = list(all_hits(ranking, plan))
             of_corpus = (plan.corpus[h.id].metadata for h in hits_of_all if h.id in plan.corpus)
             keys = keys_of(chain((hit.metadata for hit in hits_of_all), of_corpus))
             raise DataError(
@@ -647,7 +252,7 @@ def _hits(ranking: RetrieverRun, plan: Plan) -> Iterator[tuple[str, Sequence[Sco
             yield query, outcome.value.documents
 
 
-def _document_of_hit(
+def document_id_of_hit(
     hit: ScoredDocument, match: Match, corpus: Mapping[str, Document]
 ) -> str | None:
     """Return the document of a hit by its metadata, else by those of the corpus document."""

@@ -20,12 +20,8 @@ from ragbench.experiment.plan.plan import method_of
 from ragbench.experiment.plan.systems import user_systems
 from ragbench.experiment.records import Results, RetrieverRun, with_failures
 from ragbench.experiment.stages.gold import GoldFacts
-from ragbench.experiment.stages.matching import (
-    document_of,
-    passage_order,
-    ranked_hits,
-    scored_ids,
-)
+from ragbench.experiment.stages.matching import document_of, passage_order, scored_ids
+from ragbench.experiment.stages.passages import ranked_hits
 from ragbench.records.causes import EQUAL_TEXT
 from ragbench.records.score import Kind
 from ragbench.records.summary import UNLIKE_READING, SystemReading

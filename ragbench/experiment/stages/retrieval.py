@@ -32,19 +32,15 @@ from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, RetrieverRun, Work, name_sentences
 from ragbench.experiment.stages import base
 from ragbench.experiment.stages.keys import KEY_DIGITS, hits_key, query_key
-from ragbench.experiment.stages.matching import (
-    check_ids,
-    drop_excluded,
-    match_hits,
-    meet_gold,
-    rank_outcomes,
-)
+from ragbench.experiment.stages.matching import match_hits, meet_gold
 from ragbench.experiment.stages.pools import (
     PooledRun,
     has_pools,
     remarks_on_pools,
 )
+from ragbench.experiment.stages.rankings import drop_excluded, rank_outcomes
 from ragbench.experiment.stages.resources import Resources
+from ragbench.experiment.stages.unknown_ids import check_ids
 from ragbench.files import cache_folder
 from ragbench.records.manifest import FailedCall, RetrievedRow, query_label
 from ragbench.rerank.base import with_tail

@@ -23,13 +23,9 @@ from ragbench.experiment.stages.answers import AnswerQueries, AskApp
 from ragbench.experiment.stages.base import ItemGroup, Keep, Outputs, Slot, Stage, Step
 from ragbench.experiment.stages.controls import CANARY, canary_columns
 from ragbench.experiment.stages.gold import GoldFacts
-from ragbench.experiment.stages.matching import (
-    hits_of,
-    passage_order,
-    ranked_passages,
-    scored_ids,
-)
+from ragbench.experiment.stages.matching import passage_order, scored_ids
 from ragbench.experiment.stages.model_judgements import Judgements
+from ragbench.experiment.stages.passages import hits_of, ranked_passages
 from ragbench.experiment.stages.retrieval import BuildRanking
 from ragbench.records.codec import from_line
 from ragbench.records.columns import ColumnRow, column_row, read_column_row
