@@ -16,9 +16,9 @@ from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, Work, mean_over_samples, with_failures
 from ragbench.experiment.stages import base
 from ragbench.experiment.stages.model_judgements import TakeJudgements
+from ragbench.experiment.stages.ranking_scorer import RankingScorer
 from ragbench.experiment.stages.resources import Resources
 from ragbench.experiment.stages.retrieval import BuildRanking, HitOutcomes, Retrieve
-from ragbench.experiment.stages.scores import RankingScorer
 from ragbench.fixes.cross_fitting import parts_of
 from ragbench.records.summary import FoldChoice
 from ragbench.report.text import listed

@@ -21,6 +21,7 @@ from ragbench.experiment.plan.components import stored_replies
 from ragbench.experiment.plan.records import Plan, System
 from ragbench.experiment.records import Results
 from ragbench.experiment.spending import spending_of
+from ragbench.experiment.stages.answer_scores import ScoreAnswers
 from ragbench.experiment.stages.answers import (
     AnswerHits,
     AnswerQueries,
@@ -41,10 +42,10 @@ from ragbench.experiment.stages.model_judgements import (
     TakeJudgements,
 )
 from ragbench.experiment.stages.preferences import JudgePairs
+from ragbench.experiment.stages.ranking_scores import ScoreRanking
 from ragbench.experiment.stages.reading import add_reading
 from ragbench.experiment.stages.resources import PromptWords, Resources
 from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
-from ragbench.experiment.stages.scores import ScoreAnswers, ScoreRanking
 from ragbench.files import cache_folder
 from ragbench.llm import CountedRequests, Estimate
 from ragbench.report.progress import Progress

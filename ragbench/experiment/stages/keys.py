@@ -140,7 +140,7 @@ def own_code(name: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def code_in(*packages: str) -> str:
-    """Return a hash of the modules and word lists of packages, for results that no class computes."""
+    """Return a hash of all modules and word lists of packages, for results without a class."""
     contents = []
     for name in packages:
         for folder in import_module(name).__path__:
