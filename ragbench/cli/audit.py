@@ -24,6 +24,7 @@ from ragbench.report.page.review import write_label_page
 from ragbench.report.text import counted
 from ragbench.types import Collection
 from ragbench.types.display import list_counts
+from ragbench.types.lookups import take_items
 
 
 @output.command(
@@ -82,7 +83,7 @@ def command(
     were kept, or moved to one other place, are written to -o; those that were split, merged or are
     gone are listed for a person, and count as findings.
     """
-    judge, reviewed, repair = (modes[name] for name in ("judge", "reviewed", "repair"))
+    judge, reviewed, repair = take_items(modes, ("judge", "reviewed", "repair"))
     n_modes = sum(map(bool, modes.values()))
     output.refuse(
         (n_modes > 1, "pass one of --judge, --reviewed and --repair"),

@@ -29,8 +29,12 @@ FAMILIES = {
 }
 # Column of the table of local judges -> key of a preset.
 PRESET_FACTS = {
-    **{name: name for name in ("size", "licence", "languages")},
-    **{"RAM": "ram", "needs": "needs", "AUC": "auc"},
+    "size": "size",
+    "licence": "licence",
+    "languages": "languages",
+    "RAM": "ram",
+    "needs": "needs",
+    "AUC": "auc",
 }
 # Attributes of a rubric that its JSON has as keys.
 RUBRIC_FACTS = ("asks", "needs", "method", "direction")

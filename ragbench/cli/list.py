@@ -58,8 +58,7 @@ def command(kind: str | None, name: str | None, with_rare: bool, as_json: bool) 
     if kind is None:
         for name, entries in catalog.items():
             output.echo(f"{name} ({len(entries)})", bold=True)
-            names = ", ".join(entry["name"] for entry in entries)
-            output.echo(_wrap(f"  {names}", "  "))
+            output.echo(_wrap(f"  {_join_names(entries)}", "  "))
         output.echo(f"\noptions and their meaning: ragbench list {next(iter(catalog))}")
         return
     for name, entries in catalog.items():
@@ -135,8 +134,12 @@ def _group_entries(entries: Sequence[CatalogEntry]) -> list[tuple[str, CatalogEn
         groups.setdefault(key, []).append(entry)
     rows = []
     for group in groups.values():
-        rows.append((", ".join(entry["name"] for entry in group), group[0]))
+        rows.append((_join_names(group), group[0]))
     return rows
+
+
+def _join_names(entries: Sequence[CatalogEntry]) -> str:
+    return ", ".join(entry["name"] for entry in entries)
 
 
 def _print_entry(names: str, entry: CatalogEntry) -> None:

@@ -774,8 +774,10 @@ def report_failure(code: int, text: str, problems: Sequence[Problem], words: Seq
         except DataError as error:
             if str(error) not in text:
                 echo(str(error), err=True)
-    problems = [
-        replace(problem, file=_in_checkout(Path(problem.file or ""))) if problem.line else problem
-        for problem in (problem.cleaned(printed) for problem in problems)
-    ]
-    _write_annotations(annotate_error(code, text, problems))
+    reported = []
+    for problem in problems:
+        problem = problem.cleaned(printed)
+        if problem.line:
+            problem = replace(problem, file=_in_checkout(Path(problem.file or "")))
+        reported.append(problem)
+    _write_annotations(annotate_error(code, text, reported))

@@ -192,11 +192,10 @@ def _predictions(
 ) -> None:
     """Check the arguments of a score of predictions, and print the scores."""
     shared = ("predictions", "references", "measures", "reasoning")
-    names = {}
-    for p in command.params:
-        if p.name not in shared:
-            names[p.name] = p.opts[0]
-    of_runs = [*files[:1], *(option for name, option in names.items() if name in options)]
+    of_runs = [*files[:1]]
+    for parameter in command.params:
+        if parameter.name in options and parameter.name not in shared:
+            of_runs.append(parameter.opts[0])
     is_complete = "predictions" in options and "references" in options
     missing = "references" if "predictions" in options else "predictions"
     output.refuse(

@@ -556,9 +556,12 @@ class TreeCheck:
     def _check_deciding_measures(self, top_k: int) -> None:
         """Report each measure that chooses combinations, if it is unknown or looks too deep."""
         swept = self.swept["retrievers"]
-        nodes = {name: entry.node for name, entry in swept.components.items()}
-        nodes = {name: n for name, n in nodes.items() if n.text("type") == schema.CROSS_VALIDATED}
-        nodes |= {name: entry.node for name, entry in swept.selects.items()}
+        nodes = {}
+        for name, entry in swept.components.items():
+            if entry.node.text("type") == schema.CROSS_VALIDATED:
+                nodes[name] = entry.node
+        for name, entry in swept.selects.items():
+            nodes[name] = entry.node
         for node in nodes.values():
             measure = node.get("measure")
             if measure is not None and isinstance(measure.value, str):

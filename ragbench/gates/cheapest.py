@@ -82,8 +82,11 @@ class CostComparison:
             if _has_answers(system) == answers:
                 peers.append(system)
         for cost in get_args(QueryCost):
-            costs = {peer.name: _cost_of_query(peer, cost) for peer in peers}
-            costs = {name: value for name, value in costs.items() if not math.isnan(value)}
+            costs = {}
+            for peer in peers:
+                value = _cost_of_query(peer, cost)
+                if not math.isnan(value):
+                    costs[peer.name] = value
             if len({*costs.values()}) > 1:
                 return cost, costs
         return "usd", {}

@@ -209,10 +209,9 @@ class _SystemAnswers:
         if self.ranking is not None or self.gold.qrels is None:
             return False
         judged = {*self.gold.qrels.documents}
-        names = set()
+        names = set[str]()
         for row in range(len(self.gold.plan.ids)):
-            for passage in self.contexts(row) or ():
-                names.add(passage.id)
+            names.update(record_ids(self.contexts(row) or ()))
         corpus = self.gold.plan.corpus
         return bool(names) and not any(name in judged or name in corpus for name in names)
 

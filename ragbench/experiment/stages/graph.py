@@ -81,8 +81,7 @@ def stages_of(resources: Resources) -> Graph:
     scorer_of = cache(partial(TextScorer, executor=resources.executor))
     retrieve = {}
     for name in plan.scored_retrievers:
-        numbers = range(plan.n_rankings(name))
-        retrieve[name] = [retrievals.stage(name, top_k, number) for number in numbers]
+        retrieve[name] = retrievals.repeats(name, top_k)
     answers = {s.name: _answer(resources, s, retrieve) for s in plan.answering_systems}
     ranks = dict[str, list[BuildRanking]]()
     stages: list[Stage[Any]] = []
@@ -159,6 +158,11 @@ class _Retrievals:
     # sweep with folds -> the stage that chooses its combinations
     choices: dict[str, ChooseByFold] = field(default_factory=dict)
 
+    def repeats(self, name: str, top_k: int) -> list[Retrieve]:
+        """Return the stages of all repetitions of a retriever, after those of its sources."""
+        numbers = range(self.resources.plan.n_rankings(name))
+        return [self.stage(name, top_k, number) for number in numbers]
+
     def stage(self, name: str, top_k: int, number: int = 0) -> Retrieve:
         """Return the stage of a repetition of a retriever, after those of its sources."""
         plan = self.resources.plan
@@ -182,8 +186,7 @@ class _Retrievals:
             plan, candidates = self.resources.plan, list[list[Retrieve]]()
             top_k = plan.config.metrics.retrieval.top_k
             for source in retriever.sources:
-                numbers = range(plan.n_rankings(source))
-                candidates.append([self.stage(source, top_k, number) for number in numbers])
+                candidates.append(self.repeats(source, top_k))
             self.choices[name] = ChooseByFold(plan, name, retriever, candidates)
         return self.choices[name]
 
