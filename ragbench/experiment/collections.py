@@ -17,8 +17,8 @@ from ragbench.config.schema import BudgetLimits, ExperimentConfig
 from ragbench.data.runs.run_folder import COLLECTIONS, read_record, to_json, write_run_folder
 from ragbench.errors import OptionError
 from ragbench.experiment.gates import scored_without_controls
+from ragbench.experiment.plan.compared_clusters import source_clusters
 from ragbench.experiment.plan.plan import method_of
-from ragbench.experiment.plan.queries import source_clusters
 from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.result import Experiment
 from ragbench.experiment.runner import load_run_config, run_experiment

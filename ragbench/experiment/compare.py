@@ -29,7 +29,7 @@ from ragbench.comparison.sources import (
     read_scored,
 )
 from ragbench.data.runs.scored_systems import ScoredSystems
-from ragbench.experiment.plan.queries import common_clusters, shared_cluster
+from ragbench.experiment.plan.compared_clusters import common_clusters, shared_cluster
 from ragbench.pictures.svg import Picture
 from ragbench.records.codec import to_json
 from ragbench.records.comparison import ComparedRuns

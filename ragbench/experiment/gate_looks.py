@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-import numpy as np
 from msgspec import structs
 
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.experiment.gates import scored_without_controls
+from ragbench.experiment.looked_scores import cost_of, has_same_scores, merge_looks, with_choices_of
 from ragbench.experiment.runner import run_experiment
 from ragbench.gates.base import Gate
 from ragbench.gates.drop import SURELY_WORSE, NotWorse, PairGate
@@ -21,8 +21,6 @@ from ragbench.records.manifest import Choices
 from ragbench.report.gate import GateReview
 from ragbench.report.progress import Progress
 from ragbench.report.text import counted, ends_of
-from ragbench.types import FloatArray
-from ragbench.types.lookups import index_positions, take_items
 
 # Further looks at a loss that is not sure; benchmarks/year.py has the reason
 _MOST_LOOKS = 3
@@ -125,30 +123,6 @@ class FurtherLooks:
         return old, new
 
 
-def with_choices_of(base: ScoredSystems, head: ScoredSystems) -> ScoredSystems:
-    """Return the base with its choice of each sweep, and its pairs, under the names of the head."""
-    # The winner of a sweep is compared with the winner in the base, whatever combinations they are.
-    if base.summary is None or head.summary is None:
-        return base
-    chosen = {choice.sweep: choice.system for choice in head.summary.selected}
-    names = {choice.system: chosen.get(choice.sweep) for choice in base.summary.selected}
-    systems = {}
-    for name, system in base.systems.items():
-        retriever, slash, generator = name.partition("/")
-        head_name = f"{names.get(retriever) or retriever}{slash}{generator}"
-        systems[name if name in head.systems else head_name] = system
-    return replace(base, systems=systems)
-
-
-def cost_of(head: ScoredSystems) -> float:
-    """Return the cost of all answers and of their verdicts in USD; 0 if it is not known."""
-    costs = [system.costs.get("usd") for system in head.systems.values()]
-    total = float(sum(np.nansum(values) for values in costs if values is not None))
-    for system in () if head.summary is None else head.summary.systems:
-        total += sum(judging.usd or 0.0 for judging in system.judging.values())
-    return total
-
-
 def is_unsure(gate: Gate, decision: Decision) -> bool:
     """Return True for a failed gate on a difference whose interval does not exclude 0."""
     if decision.verdict != "fail" or not isinstance(gate, PairGate) or decision.means is None:
@@ -194,49 +168,3 @@ def with_looks(
         not_worse=of_all_looks.not_worse,
         facts=facts,
     )
-
-
-def merge_looks(first: ScoredSystems, later: Sequence[ScoredSystems]) -> ScoredSystems:
-    """Return scores that are the means of all looks that have a value; NaN of the first stays."""
-    row_of = index_positions(first.query_ids)
-    systems = {}
-    for name, system in first.systems.items():
-        columns = {}
-        for measure, column in system.columns.items():
-            total, n_looks = np.array(column.values), np.ones(len(column.values))
-            for look in later:
-                _add_look(total, n_looks, look, name, measure, row_of)
-            columns[measure] = replace(column, values=total / n_looks)
-        systems[name] = replace(system, columns=columns)
-    return replace(first, systems=systems)
-
-
-def has_same_scores(first: ScoredSystems, look: ScoredSystems) -> bool:
-    """Return True if a look at some questions has the scores of the first one, as stored ones."""
-    row_of = index_positions(first.query_ids)
-    rows = take_items(row_of, look.query_ids)
-    for name, system in look.systems.items():
-        # the default scores depend on the questions
-        for measure in system.columns.keys() & first.systems[name].columns.keys():
-            values = first.systems[name].columns[measure].values[rows]
-            if not np.array_equal(values, system.columns[measure].values, equal_nan=True):
-                return False
-    return True
-
-
-def _add_look(
-    total: FloatArray,
-    n_looks: FloatArray,
-    look: ScoredSystems,
-    system: str,
-    measure: str,
-    row_of: Mapping[str, int],
-) -> None:
-    """Add the values of a look to the sums of a column, and count them."""
-    if system not in look.systems or measure not in look.systems[system].columns:
-        return
-    values = look.systems[system].columns[measure].values
-    for query, value in zip(look.query_ids, values.tolist(), strict=True):
-        if query in row_of and not np.isnan(value):
-            total[row_of[query]] += value
-            n_looks[row_of[query]] += 1

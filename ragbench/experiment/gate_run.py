@@ -31,9 +31,7 @@ from ragbench.experiment.base_run import GateBase
 from ragbench.experiment.gate_evidence import moved_queries, query_labels, with_labels
 from ragbench.experiment.gate_looks import (
     FurtherLooks,
-    cost_of,
     is_unsure,
-    with_choices_of,
     with_looks,
 )
 from ragbench.experiment.gate_news import (
@@ -54,8 +52,9 @@ from ragbench.experiment.gate_noise import (
     unchanged_systems,
 )
 from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
+from ragbench.experiment.looked_scores import cost_of, with_choices_of
 from ragbench.experiment.pages import store_decisions
-from ragbench.experiment.plan.queries import common_clusters
+from ragbench.experiment.plan.compared_clusters import common_clusters
 from ragbench.experiment.repeated_scores import is_judged
 from ragbench.experiment.runner import run_experiment
 from ragbench.experiment.selection import choose_combinations

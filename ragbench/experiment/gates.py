@@ -23,8 +23,8 @@ from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.data.runs.run_scores import IDENTIFYING
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError, OptionError, Place
+from ragbench.experiment.plan.compared_clusters import source_clusters
 from ragbench.experiment.plan.plan import method_of
-from ragbench.experiment.plan.queries import source_clusters
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results
 from ragbench.gates.base import Gate, GatedRun, GateNames, ScoreFacts, decide_gates, read_baselines

@@ -17,7 +17,7 @@ from ragbench.comparison.moved_queries import moved_most
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
-from ragbench.experiment.plan.queries import common_clusters, shared_cluster
+from ragbench.experiment.plan.compared_clusters import common_clusters, shared_cluster
 from ragbench.records.comparison import Comparisons, MovedQueries, no_comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.summary import DeclaredJudge, Summary, SystemSummary

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
-from ragbench.experiment.gate_looks import (
-    FurtherLooks,
-    has_same_scores,
-    is_unsure,
-    merge_looks,
-    with_looks,
-)
+from ragbench.experiment.gate_looks import FurtherLooks, is_unsure, with_looks
 from ragbench.experiment.gate_run import review_scored
+from ragbench.experiment.looked_scores import has_same_scores, merge_looks
 from ragbench.gates.drop import Drop, NotWorse
 from ragbench.gates.limit import Limit
 from ragbench.records.gate import Decision, Facts

@@ -31,6 +31,7 @@ from ragbench.experiment.calls import (
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.records import Results, RetrieverRun, Work, name_sentences
 from ragbench.experiment.stages import base
+from ragbench.experiment.stages.excluded_hits import drop_excluded
 from ragbench.experiment.stages.keys import KEY_DIGITS, hits_key, query_key
 from ragbench.experiment.stages.matching import match_hits, meet_gold
 from ragbench.experiment.stages.pools import (
@@ -38,7 +39,7 @@ from ragbench.experiment.stages.pools import (
     has_pools,
     remarks_on_pools,
 )
-from ragbench.experiment.stages.rankings import drop_excluded, rank_outcomes
+from ragbench.experiment.stages.rankings import rank_outcomes
 from ragbench.experiment.stages.resources import Resources
 from ragbench.experiment.stages.unknown_ids import check_ids
 from ragbench.files import cache_folder
