@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from tests.patterns.machine import MANY, Accepts, accepts_of, tree_of
@@ -28,6 +28,7 @@ class HostileText:
         return self.start + self.piece * (length // len(self.piece)) + self.end
 
 
+@cache
 def hostile_texts(pattern: re.Pattern[Any]) -> list[HostileText]:
     """Return the hostile texts of a pattern.
 

@@ -43,7 +43,7 @@ class Machine:
             name: getattr(self, f"_{name}")
             for name in ("jump", "save", "leave", "at", "back", "look", "atomic", "if")
         }
-        self._program = _Compiler(pattern.flags).program(tree_of(pattern))
+        self._program = _program(pattern)
 
     def spans(self, text: str, method: str) -> list[tuple[int, int]]:
         """Return (start, end) of the matches that a method of a pattern finds in a text.
@@ -254,6 +254,11 @@ class _Compiler:
         out[condition] = ("if", group, len(out))
         self._add(other_tree or [], out)
         out[end] = ("jump", len(out), None)
+
+
+@cache  # to compile takes longer than to read a text
+def _program(pattern: re.Pattern[Any]) -> list[Instruction]:
+    return _Compiler(pattern.flags).program(tree_of(pattern))
 
 
 def _reserve(out: list[Instruction]) -> int:

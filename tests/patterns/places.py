@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import ragbench
+from tests.house import SourceFile, read_once
 
 # a pattern that is linear for `match` may be quadratic for a search from each position
 METHODS = ("match", "fullmatch", "search", "split", "findall", "finditer", "sub", "subn")
@@ -39,6 +40,7 @@ class PatternUse:
         return f"{self.module.removeprefix('ragbench.')}:{self.name}:{self.method}"
 
 
+@cache
 def names_with_patterns() -> list[str]:
     """Return the names of the modules that import `re`, without importing them."""
     root = Path(ragbench.__file__).parent
@@ -60,9 +62,14 @@ def modules() -> tuple[ModuleType, ...]:
 
 
 @cache
+def _source_files() -> Mapping[Path, SourceFile]:
+    root = Path(ragbench.__file__).parent
+    return {root / file.path: file for file in read_once(root)}
+
+
 def source_tree(module: ModuleType) -> ast.Module:
     """Return the syntax tree of a module."""
-    return ast.parse(Path(inspect.getsourcefile(module) or "").read_text(encoding="utf-8"))
+    return _source_files()[Path(inspect.getsourcefile(module) or "")].tree
 
 
 def pattern_uses(examples: Mapping[str, Callable[[], object]]) -> list[PatternUse]:
@@ -96,13 +103,17 @@ def open_places() -> set[str]:
     }
 
 
-def pattern_calls(module: ModuleType) -> Iterator[tuple[ast.FunctionDef, ast.Call]]:
-    """Yield (function, call of `re`) for the calls in the functions of a module."""
+@cache
+def pattern_calls(module: ModuleType) -> tuple[tuple[ast.FunctionDef, ast.Call], ...]:
+    """Return (function, call of `re`) for the calls in the functions of a module."""
+    if module.__name__ not in names_with_patterns():
+        return ()
+    calls: list[tuple[ast.FunctionDef, ast.Call]] = []
     for function in ast.walk(source_tree(module)):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            for node in ast.walk(function):
-                if _is_pattern_call(node):
-                    yield function, node
+            nodes = filter(_is_pattern_call, ast.walk(function))
+            calls += [(function, node) for node in nodes]
+    return tuple(calls)
 
 
 def _is_pattern_call(node: ast.AST) -> bool:
@@ -178,15 +189,15 @@ def _methods() -> Mapping[tuple[str, str], set[str]]:
     """
     methods: dict[tuple[str, str], set[str]] = defaultdict(set)
     for module in modules():
-        tree = source_tree(module)
+        nodes = list(ast.walk(source_tree(module)))
         origins = {
             alias.asname or alias.name: (node.module, alias.name)
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
         receivers = set()
-        for node in ast.walk(tree):
+        for node in nodes:
             if not isinstance(node, ast.Attribute):
                 continue
             if isinstance(node.value, ast.Name):
@@ -196,7 +207,7 @@ def _methods() -> Mapping[tuple[str, str], set[str]]:
                     methods[origins.get(name, (module.__name__, name))].add(node.attr)
                 owner, parent = origins.get(node.value.id, (None, None))
                 methods[f"{owner}.{parent}", node.attr].add("finditer")
-        for node in ast.walk(tree):
+        for node in nodes:
             is_read = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
             if is_read and node not in receivers:
                 methods[origins.get(node.id, (module.__name__, node.id))].add("finditer")
