@@ -112,6 +112,8 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", apart)).translate(_simple())
 
 
+# the same replies are read for scores, causes and the page
+@functools.lru_cache(maxsize=4096)
 def _find_refusal(plain: str) -> tuple[_Language, str] | None:
     """Return the language of the refusal in a plain sentence, and the text after it."""
     for language, claim in _claims(plain):
