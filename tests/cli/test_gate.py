@@ -72,9 +72,10 @@ def quick_base(request, warm, tmp_path_factory):
         yield
 
 
-@pytest.fixture
-def repository(tmp_path):
+@pytest.fixture(scope="module")
+def first_commit(tmp_path_factory):
     """A repository with the branches `main` and `pr`, whose corpus Git does not track."""
+    folder = tmp_path_factory.mktemp("first")
     files = {
         "search.yaml": CONFIG,
         "search.py": SEARCH.replace("text.split()[-1]", 'text.split()[-1].removeprefix("word")'),
@@ -83,15 +84,21 @@ def repository(tmp_path):
         "data/corpus.jsonl": rows(documents()),
     }
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    git(tmp_path, "init", "-q", "-b", "main")
-    git(tmp_path, "config", "user.name", "a")
-    git(tmp_path, "config", "user.email", "a@example.org")
-    git(tmp_path, "add", "-A")
-    git(tmp_path, "commit", "-qm", "first")
-    git(tmp_path, "checkout", "-qb", "pr")
-    return tmp_path
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "config", "user.name", "a")
+    git(folder, "config", "user.email", "a@example.org")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "first")
+    git(folder, "checkout", "-qb", "pr")
+    return folder
+
+
+@pytest.fixture
+def repository(first_commit, tmp_path):
+    """A copy of the first commit."""
+    return shutil.copytree(first_commit, tmp_path, dirs_exist_ok=True)
 
 
 def edit(path, old, new):
