@@ -96,13 +96,13 @@ def check_doors(rows, write, folder):
         assert rb.evaluate(data, ["ndcg@10"]).mean["ndcg@10"] == expected, data
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)  # at ten doors each
 @given(rows_of(TITLES), st.sampled_from((*QUOTED, list)))
 def test_any_text_stands_in_a_list_at_each_door(tmp_path_factory, rows, write):
     check_doors(rows, write, tmp_path_factory.mktemp("cells"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(rows_of(NAMES), st.sampled_from(BARE))
 def test_plain_names_need_no_quotes_at_each_door(tmp_path_factory, rows, write):
     check_doors(rows, write, tmp_path_factory.mktemp("cells"))
@@ -244,7 +244,7 @@ def test_a_map_gives_grades(tmp_path, number):
 WORDS = st.lists(st.from_regex(r"[a-z]{3,6}( [a-z\[(']{1,4}){0,2}", fullmatch=True), min_size=1)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(WORDS, WORDS, st.sampled_from((*QUOTED, list)))
 def test_lists_of_texts_are_lists_at_each_door(tmp_path_factory, contexts, answers, write):
     folder = tmp_path_factory.mktemp("texts")
