@@ -162,7 +162,7 @@ def with_passing_score(
         raise OptionError("--judge-good", "", passing, "a score from 0 to 1")
     scales = [LabelScale.of_score(score, scale) for score in scores.values()]
     if all(len(of.levels) != 2 for of in scales):
-        labels = Phrase(f"labels on {', '.join(sorted({str(of) for of in scales}))}")
+        labels = Phrase(f"labels on {', '.join(sorted(set(map(str, scales))))}")
         raise OptionError("--judge-good", "", labels, "labels of two levels, as --scale 0..1")
     return {name: replace(score, passing=passing) for name, score in scores.items()}
 
@@ -198,8 +198,8 @@ def _certify_score(
     corrector = _Corrector(score.scores, mean_labels, facts, confidence, design)
     corrected = {system: corrector.estimate(system) for system in run.systems}
     differences = {}
-    for system in run.against:
-        differences[system] = corrector.estimate(system, run.against[system])
+    for system, other in run.against.items():
+        differences[system] = corrector.estimate(system, other)
     is_lower_better = score.is_lower_better
     options: dict[str, Any] = {"confidence": confidence, "lower_is_better": is_lower_better}
     levels = two_levels(ratings, **options)
@@ -329,9 +329,13 @@ def _sampling(
     again = _repeat_draw(run, score, signatures.pop()) if len(signatures) == 1 else None
     if again is None or set(again.keys) != set(labels.draws):
         return False, "the labels do not come from one whole sheet drawn from these judgements"
-    done = [key in labels.labelled for key in again.keys]
     # labels may end early, since the order of a sheet is random; gaps in between are a choice
-    gaps = done[: max(place for place, has in enumerate(done) if has)].count(False)
+    gaps = n_unlabelled = 0
+    for key in again.keys:
+        if key in labels.labelled:
+            gaps = n_unlabelled
+        else:
+            n_unlabelled += 1
     if gaps:
         return False, f"{gaps} rows before the last labelled one have no label"
     return True, "the draw was repeated, and gave the same answers"
@@ -365,16 +369,19 @@ class _Corrector:
 
     def _means(self, system: str) -> dict[str, Any]:
         """Return the means of judge and people for a system whose answers are all labelled."""
-        keys = sorted(key for key in self.scores if key[0] == system)
-        labels = np.array([self.labels[key] for key in keys if key in self.labels])
+        scores, labels = [], []
+        for key in sorted(self.scores):
+            if key[0] == system:
+                scores.append(self.scores[key])
+                labels += [self.labels[key]] if key in self.labels else []
         mean = mean_interval(labels, confidence=self.confidence)
         return {
-            "judge_mean": float(np.mean([self.scores[key] for key in keys])),
-            "labels_mean": float(labels.mean()),
+            "judge_mean": float(np.mean(scores)),
+            "labels_mean": float(np.mean(labels)),
             "labels_interval": (finite(mean.lower), finite(mean.upper)),
             "width_ratio": None,
             "n_labels": len(labels),
-            "n_judged": len(keys),
+            "n_judged": len(scores),
         }
 
     def _plain(self, *names: str) -> CorrectedMean | str:
@@ -384,9 +391,10 @@ class _Corrector:
         has_half = False
         # sorted: the order of summation decides the last digits
         for system, query in sorted(self.scores):
-            if system != names[0] or any((name, query) not in self.scores for name in names):
+            keys = {(name, query) for name in names}
+            if system != names[0] or not keys <= self.scores.keys():
                 continue
-            n_labels = sum((name, query) in self.labels for name in names)
+            n_labels = len(keys & self.labels.keys())
             if n_labels == len(names):
                 labelled.append(query)
             elif n_labels == 0:
@@ -406,18 +414,10 @@ class _Corrector:
         if has_half:
             return "some queries have a label for one system only: draw with --unit query"
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
-
-        def values_of(source: Mapping[Key, float], queries: Sequence[str]) -> Any:
-            """Return the values of queries as one column for a mean, two for a difference."""
-            columns = []
-            for name in names:
-                columns.append(np.array([source[name, query] for query in queries]))
-            return columns[0] if len(names) == 1 else tuple(columns)
-
         sides = (
-            values_of(self.labels, labelled),
-            values_of(self.scores, labelled),
-            values_of(self.scores, unlabelled),
+            _columns(self.labels, names, labelled),
+            _columns(self.scores, names, labelled),
+            _columns(self.scores, names, unlabelled),
         )
         if len(names) == 1:
             return ppi_mean(*sides, random=True, **options)
@@ -450,15 +450,19 @@ class _Corrector:
         if not queries or any((name, queries[0]) not in strata for name in names):
             return "no answer of the system was drawn (--system)"
         options: dict[str, Any] = {"range": (0.0, 1.0), "confidence": self.confidence}
-
-        def values_of(source: Mapping[Key, float]) -> Any:
-            """Return the values of drawn queries as one column for a mean, two for a difference."""
-            columns = []
-            for name in names:
-                columns.append(np.array([source.get((name, query), np.nan) for query in queries]))
-            return columns[0] if len(names) == 1 else tuple(columns)
-
-        sides = values_of(self.labels), values_of(self.scores), values_of(strata)
+        sides = (
+            _columns(self.labels, names, queries),
+            _columns(self.scores, names, queries),
+            _columns(strata, names, queries),
+        )
         if len(names) == 1:
             return stratified_ppi_mean(*sides, **options)
         return stratified_ppi_difference(*sides, **options)
+
+
+def _columns(source: Mapping[Key, float], names: Sequence[str], queries: Sequence[str]) -> Any:
+    """Return the values of queries, NaN for none: a column for a mean, two for a difference."""
+    columns = []
+    for name in names:
+        columns.append(np.array([source.get((name, query), np.nan) for query in queries]))
+    return columns[0] if len(names) == 1 else tuple(columns)

@@ -17,7 +17,7 @@ from ragbench.signature import Signature, fingerprint
 from ragbench.stats.mean import FEWEST_LABELS
 from ragbench.stats.stratified import Strata, allocate_labels
 from ragbench.types import FloatArray
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import index_positions, select_in_order
 
 # Unit of a draw: single answers, or queries with the answers of all systems.
 Unit = Literal["answer", "query"]
@@ -126,11 +126,12 @@ def draw(
         raise OptionError("--draw", "", n, allowed)
     rng = _random_stream(score, seed)
     # the last key sorts first: by band, at random within a band
-    order = np.lexsort((rng.random(len(units)), np.array([band for band, _ in units])))
+    population = [(band, keys[0]) for band, keys in units]
+    bands = np.array([band for band, _ in population])
+    order = np.lexsort((rng.random(len(units)), bands))
     places = np.floor((rng.random() + np.arange(n)) * len(units) / n).astype(np.int64)
     # rounding can reach one place beyond the last unit
-    picked = [units[order[place]][1] for place in places.clip(max=len(units) - 1)]
-    population = [(band, keys[0]) for band, keys in units]
+    picked = [units[place][1] for place in order[places.clip(max=len(units) - 1)]]
     signature = _signature(run, chosen, population, n=n, seed=seed, unit=unit)
     return Draw(_shuffled(rng, picked), n / len(units), signature)
 
@@ -153,7 +154,9 @@ def _signature(
 ) -> str:
     """Return the signature of a draw from a population of strata and keys."""
     places = ".".join(str(run.systems.index(name)) for name in systems)
-    pieces = (piece for code, key in population for piece in (str(code), *key))
+    pieces = list[str]()
+    for code, key in population:
+        pieces += (str(code), *key)
     settings |= {"systems": places, "population": fingerprint(pieces), "v": VERSION}
     return str(Signature.of("draw", **settings))
 
@@ -179,18 +182,19 @@ def _draw_unsure(
     numbers = rng.random(len(queries))
     strata: dict[Key, int] = {}
     probabilities: dict[Key, float] = {}
-    scores = []
-    for name in systems:
-        scores.append(np.array([score.scores[name, query] for query in queries]))
-    quotas = [n // len(systems) + (place < n % len(systems)) for place in range(len(systems))]
     unequal, equal = [], []
-    for of_system, quota in zip(scores, quotas, strict=True):
-        unequal.append(_allocation(of_system, _sureness(of_system), quota))
-        equal.append(_allocation(of_system, np.zeros_like(of_system), quota))
-    variance_of_unequal = sum(variance for variance, _ in unequal)
-    variance_of_equal = sum(variance for variance, _ in equal)
+    variance_of_unequal = variance_of_equal = 0.0
+    for place, name in enumerate(systems):
+        scores = np.array([score.scores[name, query] for query in queries])
+        quota = n // len(systems) + (place < n % len(systems))
+        variance, parts = _allocation(scores, _sureness(scores), quota)
+        variance_of_unequal += variance
+        unequal.append(parts)
+        variance, parts = _allocation(scores, np.zeros_like(scores), quota)
+        variance_of_equal += variance
+        equal.append(parts)
     plan = unequal if variance_of_unequal < _MOST_EFFECT * variance_of_equal else equal
-    for system, (_, parts) in zip(systems, plan, strict=True):
+    for system, parts in zip(systems, plan, strict=True):
         for code, (part, count) in enumerate(parts):
             for item in part:
                 strata[system, queries[item]] = code
@@ -200,7 +204,7 @@ def _draw_unsure(
     for key in sorted(probabilities):
         by_query.setdefault(key[1], []).append(key)
     keys = _shuffled(rng, list(by_query.values()))
-    population = ((code, key) for key, code in sorted(strata.items()))
+    population = [(code, key) for key, code in sorted(strata.items())]
     signature = _signature(run, systems, population, n=n, seed=seed, where="unsure")
     return Draw(keys, n / most, signature, strata, probabilities)
 
@@ -209,11 +213,12 @@ def _allocation(
     scores: FloatArray, codes: Strata, n: int
 ) -> tuple[float, list[tuple[NDArray[np.intp], int]]]:
     """Return the variance of the mean of n labels, and the (places, number of labels) of strata."""
-    parts = []
+    parts, spreads = [], []
     for level in np.unique(codes):
-        parts.append(np.flatnonzero(codes == level))
-    sizes = np.array([len(part) for part in parts])
-    variances = np.array([(scores[part] * (1 - scores[part])).mean() for part in parts])
+        part = np.flatnonzero(codes == level)
+        parts.append(part)
+        spreads.append((scores[part] * (1 - scores[part])).mean())
+    sizes, variances = np.array(list(map(len, parts))), np.array(spreads)
     counts = allocate_labels(sizes, np.sqrt(variances), n)
     variance = float((sizes / len(scores)) ** 2 @ (variances / counts))
     return variance, list(zip(parts, counts.tolist(), strict=True))
@@ -273,8 +278,9 @@ def _units(
         return units
     for query in sorted({query for _, query in scores}):
         keys = tuple((system, query) for system in systems)
-        if all(key in scores for key in keys):
-            units.append((_band(math.fsum(scores[key] for key in keys) / len(keys)), keys))
+        values = list(select_in_order(scores, keys).values())
+        if len(values) == len(keys):
+            units.append((_band(math.fsum(values) / len(keys)), keys))
     return units
 
 

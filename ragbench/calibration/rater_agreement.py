@@ -66,21 +66,26 @@ def judge_against_people(
     is_good = people > 0.5 + _SLACK if good is None else people >= good - _SLACK
     # NaN compares as False: a missing label must not count as a bad answer
     goodness = np.where(np.isnan(people), np.nan, is_good)
-    halves = [np.column_stack((judge, column)) for column in goodness.T]
-    tables = [np.column_stack((judge, column)) for column in people.T]
-    return {
-        **{name: _mean(ratings, row, tables, confidence) for name, row in _TABLE.items()},
-        "auc": _mean(ratings, _AUC, halves, confidence),
-    }
+    tables, means = _beside(judge, people), {}
+    for name, row in _TABLE.items():
+        means[name] = _mean(ratings, row, tables, confidence)
+    means["auc"] = _mean(ratings, _AUC, _beside(judge, goodness), confidence)
+    return means
+
+
+def _beside(judge: FloatArray, people: FloatArray) -> list[FloatArray]:
+    """Return a table of the judge and each rater: two columns, a row per answer."""
+    return [np.column_stack((judge, column)) for column in people.T]
 
 
 def level_agreement(
     ratings: Ratings, *, confidence: float
 ) -> dict[str, certificate.AgreementResult]:
     """Return `raw` and `kappa` of judge and people, averaged over the raters."""
-    tables = [np.column_stack((ratings.judge, column)) for column in ratings.people.T]
-    names = ("raw", certificate.KAPPA)
-    return {name: _mean(ratings, _TABLE[name], tables, confidence) for name in names}
+    tables, means = _beside(ratings.judge, ratings.people), {}
+    for name in ("raw", certificate.KAPPA):
+        means[name] = _mean(ratings, _TABLE[name], tables, confidence)
+    return means
 
 
 def people_against_people(
@@ -114,28 +119,26 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
     # rounded: means of equal labels in another order of summation would not tie
     people, judge = ratings.mean_labels.round(12), ratings.judge.round(12)
     table = np.column_stack((judge, people))
-    rows = {name: _TABLE[name] for name in _COEFFICIENTS}
     # people first: a group in which both are constant counts as theirs
-    people_first = table[:, ::-1]
-    grouped = {}
-    for name, row in rows.items():
-        grouped[name] = correlation.mean_correlation(
+    people_first, by_question = table[:, ::-1], {}
+    for name in _COEFFICIENTS:
+        row = _TABLE[name]
+        inside = correlation.mean_correlation(
             row.statistic, people_first, ratings.queries, row.level, confidence
         )
-    inside = next(iter(grouped.values()))  # all coefficients leave out the same queries
+        by_question[name] = agreement_record(inside.mean)
     # means of the answers of each system, by its number
     _, codes, sizes = np.unique(
         [system for system, _ in ratings.keys], return_inverse=True, return_counts=True
     )
-    means = np.column_stack(
-        [(np.bincount(codes, weights=of) / sizes).round(12) for of in (judge, people)]
-    )
+    sums = np.bincount(codes, weights=judge), np.bincount(codes, weights=people)
+    means = (np.column_stack(sums) / sizes[:, np.newaxis]).round(12)
 
     def coefficients(table: FloatArray, **options: Any) -> dict[str, certificate.AgreementResult]:
         """Return the coefficients of correlation of scores and labels by name."""
         coefficients = {}
-        for n, row in rows.items():
-            coefficients[n] = _mean(ratings, row, [table], confidence, **options)
+        for name in _COEFFICIENTS:
+            coefficients[name] = _mean(ratings, _TABLE[name], [table], confidence, **options)
         return coefficients
 
     return certificate.Correlations(
@@ -146,11 +149,12 @@ def correlations(ratings: Ratings, *, confidence: float) -> certificate.Correlat
         ),
         question=certificate.CorrelationLevel(
             unit="queries",
+            # all coefficients leave out the same queries
             n=inside.mean.n,
             constant_people=inside.constant_x,
             constant_judge=inside.constant_y,
             single=inside.single,
-            coefficients={name: agreement_record(of.mean) for name, of in grouped.items()},
+            coefficients=by_question,
         ),
         system=certificate.CorrelationLevel(
             unit="systems",

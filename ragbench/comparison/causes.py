@@ -49,12 +49,19 @@ class SystemCauses:
         """Return the causes of each repetition."""
         return [self.losses, *self.further]
 
+    def causes(self) -> list[list[AnswerCause]]:
+        """Return the cause of each query, a row for each repetition."""
+        rows = []
+        for losses in self.repeats:
+            rows.append([loss.cause for loss in losses])
+        return rows
+
     def counts(self) -> dict[AnswerCause, Quantity]:
         """Return the number of queries of every cause, 0 for those that do not occur.
 
         The order is that of `CAUSES`.
         """
-        counter = Counter(loss.cause for loss in chain.from_iterable(self.repeats))
+        counter = Counter(chain.from_iterable(self.causes()))
         return {cause: self._queries(counter[cause]) for cause in CAUSES}
 
     def unsupported(self) -> Quantity:
@@ -85,10 +92,7 @@ class SystemCauses:
         are from 0 to 1, in the order of `CAUSES`; empty without queries. Raises OptionError if
         confidence is outside (0, 1), or clusters have another length.
         """
-        table = []
-        for losses in self.repeats:
-            table.append([loss.cause for loss in losses])
-        causes = np.array(table, dtype=object)
+        causes = np.array(self.causes(), dtype=object)
         shares: dict[AnswerCause, CauseShare] = {}
         for cause, count in self.counts().items():
             if count:
@@ -111,9 +115,9 @@ class SystemCauses:
         fields: dict[str, dict[str, dict[AnswerCause, Quantity]]] = {}
         for slicing in slicings:
             counts = Counter[tuple[str, AnswerCause]]()
-            for losses in self.repeats:
-                for labels, loss in zip(slicing.labels, losses, strict=True):
-                    counts.update((label, loss.cause) for label in labels)
+            for causes in self.causes():
+                for labels, cause in zip(slicing.labels, causes, strict=True):
+                    counts.update(product(labels, [cause]))
             slices: dict[str, dict[AnswerCause, Quantity]] = {name: {} for name in slicing.names}
             for name, cause in product(slicing.names, CAUSES):
                 if count := counts[name, cause]:
@@ -133,10 +137,7 @@ def cause_flows(
     """
     of_queries = {}
     for name, system in causes.items():
-        of_repeats = []
-        for losses in system.repeats:
-            of_repeats.append([loss.cause for loss in losses])
-        of_queries[name] = list(zip(*of_repeats, strict=True))
+        of_queries[name] = list(zip(*system.causes(), strict=True))
     flows = []
     for name, baseline in baselines:
         if baseline is not None:
@@ -190,11 +191,12 @@ def _moves(
     if len(old) == len(new) == 1:  # most runs ask each question once
         yield from zip(old, new, strict=True) if old[0] != new[0] else ()
         return
-    old_units = Counter({cause: n * units // len(old) for cause, n in Counter(old).items()})
-    new_units = Counter({cause: n * units // len(new) for cause, n in Counter(new).items()})
+    old_units = Counter([*old] * (units // len(old)))
+    new_units = Counter([*new] * (units // len(new)))
     # the differences have no cause in common: any pairing moves as much
     yield from zip(_in_order(old_units - new_units), _in_order(new_units - old_units), strict=True)
 
 
 def _in_order(counts: Counter[AnswerCause]) -> Iterator[AnswerCause]:
+    """Return each cause as often as it is counted, in the order of `CAUSES`."""
     return chain.from_iterable([cause] * counts[cause] for cause in CAUSES)

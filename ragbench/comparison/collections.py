@@ -52,6 +52,12 @@ class CollectionScores:
                 by_key[measure, pair.names[0], pair.names[1]] = pair
         return by_key
 
+    def pair(self, measure: str, system: str, other: str) -> PairedScores:
+        """Return the paired scores of two systems by a measure."""
+        systems = self.scored.systems
+        clusters = None if self.clusters is None else np.asarray(self.clusters)
+        return pair_columns(measure, systems[system], systems[other], clusters)
+
     @property
     def scores(self) -> Mapping[tuple[str, str], SystemScore]:
         """Score by measure and system, in the order of the tables; empty without a summary."""
@@ -133,13 +139,14 @@ def _tied_with_best(
     names = list(combinations(means, 2))
     if measure.unlike is not None or not 0 < len(names) <= _MOST_PAIRS:
         return ()
-    paired = {}
+    paired, columns, has_changes = {}, [], False
     for system, other in names:
-        parts = [_pair(measure.measure, collection, system, other) for collection in collections]
+        parts = [of.pair(measure.measure, system, other) for of in collections]
         if all(np.isfinite(part.differences).any() for part in parts):
             paired[system, other] = parts
-    columns = [stats.stratified_units(list(map(_units, parts))) for parts in paired.values()]
-    if not any(np.nan_to_num(column).any() for column in columns):
+            columns.append(stats.stratified_units(list(map(_units, parts))))
+            has_changes |= bool(np.nan_to_num(columns[-1]).any())
+    if not has_changes:
         return ()
     result = adjust_family(
         np.column_stack(columns), replace(method, test="randomization", correction="max_t")
@@ -163,13 +170,6 @@ def _tied_with_best(
     return tuple(tied)
 
 
-def _pair(measure: str, collection: CollectionScores, system: str, other: str) -> PairedScores:
-    """Return the paired scores of two systems on a collection."""
-    systems = collection.scored.systems
-    clusters = None if collection.clusters is None else np.asarray(collection.clusters)
-    return pair_columns(measure, systems[system], systems[other], clusters)
-
-
 def _tied_on_collections(
     measure: str, collections: Sequence[CollectionScores]
 ) -> dict[str, tuple[str, ...]]:
@@ -190,14 +190,18 @@ def _tested_pairs(
     """Return the pairs of a measure that have a difference on a query of every collection."""
     tested = []
     for key in pairs[0]:
-        differences = []
-        for by_key in pairs:
-            if key in by_key:
-                differences.append(by_key[key].differences)
-        is_everywhere = len(differences) == len(pairs)
-        if key[0] == measure and is_everywhere and not any(np.isnan(d).all() for d in differences):
+        parts = _parts(key, pairs) if key[0] == measure else []
+        has_all = len(parts) == len(pairs)
+        if has_all and all(not np.isnan(part.differences).all() for part in parts):
             tested.append(key)
     return tested
+
+
+def _parts(
+    key: tuple[str, str, str], pairs: Sequence[Mapping[tuple[str, str, str], PairedScores]]
+) -> list[PairedScores]:
+    """Return the paired scores of a key on each collection that has it."""
+    return [by_key[key] for by_key in pairs if key in by_key]
 
 
 def _unlike(measure: str, collections: Sequence[CollectionScores]) -> str | None:
@@ -215,11 +219,8 @@ def _not_compared(
 ) -> Iterator[Difference]:
     """Yield a difference without numbers for each pair that a collection does not compare."""
     for key in pairs[0]:
-        on_all = []
-        for by_key in pairs:
-            if key in by_key:
-                on_all.append(by_key[key])
-        unlike = next((pair.unlike for pair in on_all if pair.unlike), None)
+        reasons = filter(None, [pair.unlike for pair in _parts(key, pairs)])
+        unlike = next(reasons, None)
         if key[0] == measure and unlike is not None:
             yield Difference(system=key[1], baseline=key[2], unlike=unlike)
 
@@ -236,14 +237,13 @@ def _units(pair: PairedScores) -> FloatArray:
 
 def _macro_score(system: str, names: Sequence[str], scores: Sequence[SystemScore]) -> MacroScore:
     """Return the macro mean of a system; `scores` has its score on each of the collections."""
-    means = {}
+    means, intervals, parts = {}, {}, []
     for name, score in zip(names, scores, strict=True):
         means[name] = score.mean
-    mean, interval = _combined([(score.mean, score.interval) for score in scores])
-    intervals = {}
-    for name, score in zip(names, scores, strict=True):
+        parts.append((score.mean, score.interval))
         if score.interval is not None and None not in score.interval:
             intervals[name] = score.interval
+    mean, interval = _combined(parts)
     return MacroScore(system=system, means=means, mean=mean, interval=interval, intervals=intervals)
 
 
@@ -271,12 +271,12 @@ def _differences(
         return
     columns = []
     for key in keys:
-        columns.append(stats.stratified_units([_units(of[key]) for of in pairs]))
+        columns.append(stats.stratified_units(list(map(_units, _parts(key, pairs)))))
     # all pairs in one call: the correction is over the comparisons by one measure
     flips = replace(method, test="randomization")
     result = adjust_family(np.column_stack(columns), flips)
     for place, key in enumerate(keys):
-        paired = [of[key] for of in pairs]
+        paired = _parts(key, pairs)
 
         def excludes(confidence: float, paired: Sequence[PairedScores] = paired) -> bool:
             """Return True if the interval of the macro difference at a confidence excludes 0."""
@@ -285,16 +285,18 @@ def _differences(
         interval = _macro_interval(paired, method)
         p, adjusted = result.p[place], result.adjusted[place]
         decision = decide(p, adjusted, interval, 1 - method.confidence, excludes)
+        n = n_changed = 0
+        for pair in paired:
+            n += int(np.isfinite(pair.differences).sum())
+            n_changed += int(np.count_nonzero(np.nan_to_num(pair.differences)))
         yield Difference(
             system=key[1],
             baseline=key[2],
             # units are scaled so that their sum is the macro mean over the common queries
             difference=float(np.nansum(columns[place])),
             interval=None if None in interval else decision.interval,
-            n=sum(int(np.isfinite(pair.differences).sum()) for pair in paired),
-            n_changed=sum(
-                int(np.count_nonzero(np.nan_to_num(pair.differences))) for pair in paired
-            ),
+            n=n,
+            n_changed=n_changed,
             rule="macro",
             test="stratified randomization",
             resamples=result.resamples,

@@ -64,8 +64,8 @@ def match_all_systems(sources: Sequence[ScoredSystems]) -> dict[str, tuple[str |
     source, None where it lacks the system.
     """
     if all(len(source.systems) == 1 for source in sources):
-        alone = [next(iter(source.systems)) for source in sources]
-        return {alone[0]: tuple(alone)}
+        alone = tuple(chain.from_iterable(source.systems for source in sources))
+        return {alone[0]: alone}
     groups: dict[str, tuple[str | None, ...]] = {}
     for name in chain.from_iterable(source.systems for source in sources):
         groups[name] = tuple(name if name in source.systems else None for source in sources)
@@ -86,15 +86,15 @@ def choose_measures(
     """
     ordered = sorted(pairs, key=lambda pair: pair[0].summary is None)  # as in `match_systems`
     counts = Counter(chain.from_iterable(system.columns for _, system in ordered))
-    shared = []
-    for name, count in counts.items():
-        if count > 1:
-            shared.append(name)
+    shared = [name for name, count in counts.items() if count > 1]
     if measures:
         return tuple(dict.fromkeys(find_measure(name, shared, counts) for name in measures))
     if not shared:
-        listed = "; ".join(f"{', '.join(s.columns)} of {s.name} in {of.source}" for of, s in pairs)
-        raise DataError(f"no measure in common: {listed}", allowed="systems that share a measure")
+        listed = []
+        for source, system in pairs:
+            listed.append(f"{', '.join(system.columns)} of {system.name} in {source.source}")
+        problem = f"no measure in common: {'; '.join(listed)}"
+        raise DataError(problem, allowed="systems that share a measure")
     return tuple(shared)
 
 

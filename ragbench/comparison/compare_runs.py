@@ -243,21 +243,16 @@ def _flows(compared: ComparedRuns, matching: Matching) -> Iterator[CauseFlow]:
         return causes[row.source].get(row.scores.name, {})
 
     pairs: dict[tuple[str, str], None] = {}
-    for family in compared.measures:
-        for comparison in family.comparisons:
-            pairs[comparison.system, comparison.baseline] = None
+    for comparison in compared.pairs():
+        pairs[comparison.system, comparison.baseline] = None
     # several measures compare the same two systems: their queries move once
     for system, baseline in pairs:
         old, new = causes_of(rows[baseline]), causes_of(rows[system])
-        ids = []
+        ids, old_causes, new_causes = [], [], []
         for query in matching.sources[0].query_ids:
             if query in old and query in new:
                 ids.append(query)
-        if ids:
-            old_causes = []
-            for query in ids:
                 old_causes.append([row.cause for row in old[query]])
-            new_causes = []
-            for query in ids:
                 new_causes.append([row.cause for row in new[query]])
+        if ids:
             yield flow_of(system, baseline, old_causes, new_causes, ids)

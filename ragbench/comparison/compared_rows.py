@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from ragbench.comparison.matching import Matching
 from ragbench.data.runs.scored_systems import SystemScores
+from ragbench.types.lookups import select_in_order
 
 # Letters of systems in tables; most fonts have no superscript q.
 _LETTERS = "abcdefghijklmnoprstuvwxyz"
@@ -47,28 +49,20 @@ def compared_rows(matching: Matching) -> list[ComparedRow]:
         for place, name in enumerate(names_of_group):
             if name is not None:
                 system = matching.sources[place].systems[name]
-                measures = tuple(m for m in matching.measures if m in system.columns)
-                by_measures.setdefault(measures, []).append((group, place, system))
+                columns = select_in_order(system.columns, matching.measures)
+                system = replace(system, columns=columns)
+                by_measures.setdefault(tuple(columns), []).append((group, place, system))
     by_measures.pop((), None)
-    names = [system.name for _, _, system in chain.from_iterable(by_measures.values())]
+    members = list(chain.from_iterable(by_measures.values()))
+    counts = Counter(system.name for _, _, system in members)
     tails = short_names(matching.names)
     rows = []
-    for i, (group, place, system) in enumerate(chain.from_iterable(by_measures.values())):
+    for i, (group, place, system) in enumerate(members):
         turn, letter = divmod(i, len(_LETTERS))
-        columns = {}
-        for m in matching.measures:
-            if m in system.columns:
-                columns[m] = system.columns[m]
-        is_unique = names.count(system.name) == 1
-        rows.append(
-            ComparedRow(
-                letter=f"{_LETTERS[letter]}{turn or ''}",
-                label=system.name if is_unique else f"{system.name} ({tails[place]})",
-                source=place,
-                group=group,
-                scores=replace(system, columns=columns),
-            )
-        )
+        letters = f"{_LETTERS[letter]}{turn or ''}"
+        is_unique = counts[system.name] == 1
+        name = system.name if is_unique else f"{system.name} ({tails[place]})"
+        rows.append(ComparedRow(letters, name, place, group, system))
     return rows
 
 

@@ -38,14 +38,19 @@ from ragbench.comparison.score_kinds import (
 )
 from ragbench.comparison.slices import answerable_questions, slicings
 from ragbench.comparison.table_gold import TablePassages, table_facts, table_parts
-from ragbench.comparison.table_records import records_of, with_gold_ids, without_excluded
+from ragbench.comparison.table_records import (
+    gold_answers,
+    records_of,
+    with_gold_ids,
+    without_excluded,
+)
 from ragbench.comparison.table_right import right_column
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError
 from ragbench.log import log_notes
 from ragbench.records.causes import LEAK_READ, RIGHT
-from ragbench.records.score import RunCounts
+from ragbench.records.score import Kind, RunCounts
 from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.judge import Judge, JudgedItems, judge_items
 from ragbench.score.retrieval.base import RetrievedPassages
@@ -69,6 +74,7 @@ from ragbench.types import (
     ScoreColumn,
 )
 from ragbench.types.display import list_counts
+from ragbench.types.documents import record_ids
 from ragbench.types.lookups import index_by_name
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
@@ -210,15 +216,15 @@ def evaluate_collection(
             False gives it no value.
     """
     records, id_notes = with_gold_ids(records_of(collection), collection)
-    gold = [collection.answers.get(query.id, []) for query in collection.queries]
+    gold = gold_answers(collection)
     items = [*map(_item, collection.queries, records, gold)]
     ranked_records, notes = without_excluded(records, collection)
-    hits = {}
+    judged = {} if collection.qrels is None else collection.qrels.to_dict()
+    hits, relevant = {}, {}
     for record in ranked_records:
         hits[record.query_id] = [hit.id for hit in record.ranking or ()]
-    judged = {} if collection.qrels is None else collection.qrels.to_dict()
-    # a question without judgements has a row as well, with a cause
-    relevant = {name: judged.get(name, {}) for name in hits}
+        # a question without judgements has a row as well, with a cause
+        relevant[record.query_id] = judged.get(record.query_id, {})
     strays = _stray_ids(hits, relevant)
     has_doubtful_ids = bool(strays) and not zero_unknown_ids
     with opened_judge(judge) as opened:
@@ -241,14 +247,16 @@ def evaluate_collection(
     verdicts, scores, judge_notes, rubrics = judged_items
     names = by_kind["generation"]
     answered = _answer_columns(names, paired.columns, collection, records, scores)
-    parts = dict(zip(by_kind, (rankings, answered, scores), strict=True))
+    kinds: dict[str, Kind] = {}
+    for kind, part in zip(by_kind, (rankings, answered, scores), strict=True):
+        kinds |= dict.fromkeys(part, kind)
     evaluation = replace(
         ranked,
         columns={**rankings, **answered, **scores},
         input_counts=paired.input_counts if answered or scores else ranked.input_counts,
         # those of a run: `paired` has positions in place of ids
         fingerprints=fingerprint_queries(collection.queries, collection, collection.qrels),
-        kinds={name: kind for kind, part in parts.items() for name in part},
+        kinds=kinds,
         texts=_texts_of(items, gold),
         verdicts=dict(zip(relevant, verdicts, strict=bool(verdicts))),
         query_notes=_relevance_notes(rankings, ranked),
@@ -279,10 +287,8 @@ def _refuse_unscored(evaluation: Evaluation, collection: Collection, strays: Seq
     """Raise a `DataError` if no score applies to any row."""
     # Failed calls of a judge are no such case.
     for column in evaluation.columns.values():
-        causes = set()
-        for code in np.unique(column.causes).tolist():
-            causes.add(Cause(code))
-        has_failed = any(cause.failed for cause in causes - {Cause.MISSING_ANSWER})
+        causes = set(map(Cause, np.unique(column.causes).tolist())) - {Cause.MISSING_ANSWER}
+        has_failed = any(cause.failed for cause in causes)
         if has_failed or np.isfinite(column.values).any():
             return
     if strays:
@@ -303,24 +309,23 @@ def _default_scores(
     """Return the measures and metrics that the records and their gold allow; [] for none."""
     # quoted gold passages often differ from all retrieved chunks, and would score 0
     can_match = not (has_strays and collection.gold_passages)
-    is_ranked = any(record.contexts for record in records) and bool(collection.qrels) and can_match
-    is_answered = collection.answers and any(record.answer is not None for record in records)
+    has_ranking = has_texts = has_answer = knows_passages = is_read = False
+    for record in records:
+        has_ranking |= bool(record.contexts)
+        has_texts |= any(hit.full_text for hit in record.contexts or ())
+        has_answer |= record.answer is not None
+        knows_passages |= record.contexts is not None
+        is_read |= record.answer is not None and record.contexts is not None
+    is_ranked = has_ranking and bool(collection.qrels) and can_match
+    is_answered = has_answer and bool(collection.answers)
     names: list[ScoreName] = [*DEFAULT_MEASURES] if is_ranked else []
-    leaks = _default_leaks(collection, records)
-    passages = chain.from_iterable(record.contexts or () for record in records)
-    has_texts = any(hit.full_text for hit in passages)
     if collection.answers and has_texts and not (is_ranked or is_answered):
-        return [*DEFAULT_ANSWER_MEASURES, *leaks]
-    return [*names, *(DEFAULT_METRICS if is_answered else ()), *leaks]
-
-
-def _default_leaks(collection: Collection, records: Sequence[Answered]) -> list[str]:
-    """Return the scores of forbidden passages that a run has by itself."""
-    has_passages = [record.contexts is not None for record in records]
-    if not collection.forbidden or not any(has_passages):
-        return []
-    is_read = any(record.answer is not None and record.contexts is not None for record in records)
-    return [*DEFAULT_FORBIDDEN_MEASURES, *([LEAK_READ] if is_read else [])]
+        names += DEFAULT_ANSWER_MEASURES
+    names += DEFAULT_METRICS if is_answered else ()
+    if collection.forbidden and knows_passages:
+        names += DEFAULT_FORBIDDEN_MEASURES
+        names += [LEAK_READ] if is_read else []
+    return names
 
 
 def _score_answers(
@@ -331,22 +336,20 @@ def _score_answers(
     report: Report | None,
 ) -> Evaluation:
     """Return the scores of the answers by metrics besides `right`."""
-    queries = collection.queries
+    questions, answers, calls, expected_calls = [], [], [], []
+    for query, item in zip(collection.queries, items, strict=True):
+        questions.append(query.text)
+        answers.append(item.answer)
+        calls.append(item.tool_calls)
+        expected_calls.append(collection.expected_tool_calls.get(query.id))
+    answerable = answerable_questions(collection.queries, collection.answers, collection.qrels)
     return score_pairs(
-        [item.answer for item in items],
-        [collection.answers.get(query.id, []) for query in queries],
+        answers,
+        gold_answers(collection),
         [name for name in names if not _is_of_rows(name)],
         progress=report,
         reasoning="keep",
-        facts=PairFacts(
-            [query.text for query in queries],
-            answerable_questions(queries, collection.answers, collection.qrels),
-            CallRows(
-                [item.tool_calls for item in items],
-                [collection.expected_tool_calls.get(query.id) for query in queries],
-            ),
-            sources,
-        ),
+        facts=PairFacts(questions, answerable, CallRows(calls, expected_calls), sources),
     )
 
 
@@ -393,25 +396,25 @@ def _answer_columns(
 
 def _leak_read(collection: Collection, records: Sequence[Answered]) -> ScoreColumn:
     """Return the column `leak_read` of the passages that were read, without hits below them."""
-    passages = TablePassages.of(collection, [replace(record, further=[]) for record in records])
-    ranks = _forbidden_ranks(collection, passages, LEAK_READ)
-    contexts = [record.contexts for record in records]
+    read, contexts, lacks_answer = [], [], []
+    for record in records:
+        read.append(replace(record, further=[]))
+        contexts.append(record.contexts)
+        lacks_answer.append(record.answer is None)
+    ranks = _forbidden_ranks(collection, TablePassages.of(collection, read), LEAK_READ)
     column = leak_read_column(ranks, contexts, collection.fingerprint("forbidden"))
-    lacks_answer = np.array([record.answer is None for record in records])
-    return column.without_scores(lacks_answer, Cause.MISSING_ANSWER)
+    return column.without_scores(np.array(lacks_answer), Cause.MISSING_ANSWER)
 
 
 def _texts_of(items: Sequence[JudgedItem], gold: Sequence[Sequence[str]]) -> dict[str, list[Any]]:
     """Return part -> value of each item: question, contexts, answer and reference."""
-    reference = []
-    for texts in gold:
-        reference.append(texts[0] if len(texts) == 1 else texts or None)
-    return {
-        "question": [item.question for item in items],
-        "contexts": [item.contexts for item in items],
-        "answer": [item.answer for item in items],
-        "reference": reference,
-    }
+    parts: dict[str, list[Any]] = {"question": [], "contexts": [], "answer": [], "reference": []}
+    for item, texts in zip(items, gold, strict=True):
+        parts["question"].append(item.question)
+        parts["contexts"].append(item.contexts)
+        parts["answer"].append(item.answer)
+        parts["reference"].append(texts[0] if len(texts) == 1 else texts or None)
+    return parts
 
 
 def _item(query: Query, record: Answered, gold: Sequence[str]) -> JudgedItem:
@@ -456,13 +459,12 @@ def _score_gold(
     if by_place and not any(collection.gold_spans.values()):
         problem = f"{by_place[0].label} needs gold spans ({_columns(collection)})"
         raise DataError(problem, allowed="a column reference_spans: {document, start, end}")
-    ids = [query.id for query in collection.queries]
     passages = TablePassages.of(collection, records)
     columns = score_passages(passages.placed.spans, by_place, Rules())
     texts = []
     for hits in passages.hits:
         texts.append([hit.to_document().full_text for hit in hits])
-    answers = RetrievedPassages(texts, [collection.answers.get(name, []) for name in ids])
+    answers = RetrievedPassages(texts, gold_answers(collection))
     columns += score_passages(answers, by_data["passages"], Rules())
     ranks = _met_gold(collection, records, passages)
     columns += score_gold(ranks, by_data["gold"], Rules(), **table_parts(collection))
@@ -471,7 +473,9 @@ def _score_gold(
         of_forbidden = _forbidden_ranks(collection, passages, measures[0].label)
         print_of_all = collection.fingerprint("forbidden")
         columns += score_forbidden(of_forbidden, measures, Rules(), forbidden=print_of_all)
-    notes = unplaced_warning("evaluate", ids, passages.placed) if by_place else []
+    notes = []
+    if by_place:
+        notes = unplaced_warning("evaluate", record_ids(collection.queries), passages.placed)
     return _GoldScores(index_by_name(columns), notes), by_ids
 
 
@@ -522,9 +526,12 @@ def _with_causes(
     column: ScoreColumn, records: Sequence[Answered], *, has_strays: bool
 ) -> ScoreColumn:
     """Return the column of a measure with causes as in an experiment."""
-    lacks = np.array([record.contexts is None for record in records])
-    answers = np.array([record.answer is not None for record in records])
-    column = column.without_scores(lacks & answers, Cause.NO_CONTEXTS)
+    has_contexts, has_answer = [], []
+    for record in records:
+        has_contexts.append(record.contexts is not None)
+        has_answer.append(record.answer is not None)
+    lacks = ~np.array(has_contexts, bool)
+    column = column.without_scores(lacks & np.array(has_answer, bool), Cause.NO_CONTEXTS)
     column = column.without_scores(lacks, Cause.MISSING_ANSWER)
     return column.without_scores(has_strays, Cause.UNKNOWN_IDS)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -101,13 +100,12 @@ def met_ranks(
         for piece in pieces:
             if piece.need not in first and piece.is_met_by(document, place):
                 first[piece.need] = rank
-    unmet = set()
+    wrong_ranks = set[int]()
     for piece in pieces:
         if piece.need not in first:
-            unmet.add(piece.document)
-    wrong_ranks = sorted(chain.from_iterable(document_ranks.get(name, ()) for name in unmet))
+            wrong_ranks.update(document_ranks.get(piece.document, ()))
     ranks = sorted((rank, need) for need, rank in first.items())
-    return tuple(ranks), tuple(wrong_ranks)
+    return tuple(ranks), tuple(sorted(wrong_ranks))
 
 
 def meet_pieces(
@@ -188,10 +186,12 @@ def loss_of_answer(
         return None
     if words.share(" ".join(passage.full_text for passage in passages)).reaches(least):
         return None
-    holders = [document.id for document in documents if words.stand_in(document.full_text)]
-    if not holders:
+    for document in documents:
+        if words.stand_in(document.full_text):
+            break
+    else:
         return None
-    reason = f"the gold answer stands in {holders[0]}, in no passage that was read"
+    reason = f"the gold answer stands in {document.id}, in no passage that was read"
     for rank, hit in enumerate(hits, start=1):
         if hit is not None and words.stand_in(hit.full_text):
             return Loss("ranked_too_low", f"{reason}, and in the hit at rank {rank}")
@@ -203,14 +203,17 @@ def met_gold(facts: Sequence[RankingFacts], unknown_ids: Container[int] = ()) ->
 
     `unknown_ids` are the rows of judged queries none of whose hits has an id that is known.
     """
-    causes = []
+    any_ranks, all_ranks, unplaced, causes = [], [], [], []
     for row, entry in enumerate(facts):
+        any_ranks.append(entry.met_at("any"))
+        all_ranks.append(entry.met_at("all"))
+        unplaced.append(entry.unplaced)
         has_unknown = row in unknown_ids and entry.gold is None
         causes.append(Cause.UNKNOWN_IDS if has_unknown else _cause_of(entry))
     return MetGold(
-        np.array([entry.met_at("any") for entry in facts], np.int64),
-        np.array([entry.met_at("all") for entry in facts], np.int64),
-        np.array([entry.unplaced for entry in facts], np.int64),
+        np.array(any_ranks, np.int64),
+        np.array(all_ranks, np.int64),
+        np.array(unplaced, np.int64),
         np.array(causes, np.uint8),
     )
 

@@ -34,22 +34,21 @@ def input_table(data: object, collection: Collection) -> InputTable:
     Frames and lists of rows give all their columns; a file or a collection gives the metadata of
     its questions, None for a question without a key.
     """
-    numbers = [collection.table_rows.get(query.id) for query in collection.queries]
     rows = []
-    for number in numbers:
+    for query in collection.queries:
+        number = collection.table_rows.get(query.id)
         if number is not None:
             rows.append(number - 1)
-    if not is_table(data) or len(rows) < len(numbers):
+    if not is_table(data) or len(rows) < len(collection.queries):
         return InputTable(_metadata_columns(collection))
-    used = {collection.table_columns.get(part) for part in _SHOWN_PARTS}
+    used = set(map(collection.table_columns.get, _SHOWN_PARTS))
     # only pandas has positions; its columns keep their types
     if (positions := getattr(data, "iloc", None)) is not None:
-        frame = positions[rows]
-        names = []
+        frame, arrays = positions[rows], {}
         for name in frame.columns:
             if str(name) not in used and str(name):
-                names.append(name)
-        return InputTable({str(name): frame[name].array for name in names}, frame.index)
+                arrays[str(name)] = frame[name].array
+        return InputTable(arrays, frame.index)
     cells = rows_of(data, "evaluate")
     present = dict.fromkeys(chain.from_iterable(cells))
     columns = {}

@@ -24,7 +24,7 @@ from ragbench.comparison.signatures import explain_unlike
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError
 from ragbench.types import Cause
-from ragbench.types.lookups import omit_empty
+from ragbench.types.lookups import omit_empty, select_in_order
 
 # Rule for judged queries that a run lacks -> the option of a comparison without them.
 _HINTS = {"zero": " (--intersect leaves them out)"}
@@ -174,13 +174,19 @@ def match_sources(
             same.append(query)
     if runs:
         same.sort()
-    aligned = []
+    aligned, changes = [], []
     for source, rows in zip(sources, judged, strict=True):
         aligned.append(source.take(np.array([rows[query] for query in same], np.int64)))
-    notes = (*_notes(sources, chosen, groups, left_out), *queries.notes())
-    changes = tuple(_query_changes(judged[0], rows, excluded) for rows in judged)
-    differing = queries.differing
-    return Matching(tuple(aligned), chosen, groups, left_out, differing, notes, changes=changes)
+        changes.append(_query_changes(judged[0], rows, excluded))
+    return Matching(
+        tuple(aligned),
+        chosen,
+        groups,
+        left_out,
+        queries.differing,
+        (*_notes(sources, chosen, groups, left_out), *queries.notes()),
+        changes=tuple(changes),
+    )
 
 
 def _count_left_out(
@@ -278,7 +284,7 @@ def _other_signatures(
             # in one run, the system tells more than the run
             if source.source == base.source:
                 places = [f"of {first.name}", f"of {system.name}"]
-            signatures = [s.columns[name].signature for s in (first, system)]
+            signatures = first.columns[name].signature, system.columns[name].signature
             why = explain_unlike([*zip(places, signatures, strict=True)], tolerated)
             if why:
                 problems.append(f"{name} cannot be compared: {why}")
@@ -315,7 +321,7 @@ def _refuse(
     if measures or not fine or any(problem.startswith(of_all) for problem in problems):
         advice = []
     else:
-        advice = [f"the others can be: {' '.join(f'-m {name}' for name in fine)}"]
+        advice = [f"the others can be: -m {' -m '.join(fine)}"]
     if problems:
         raise DataError("\n".join([*dict.fromkeys(problems), *advice]))
 
@@ -347,7 +353,7 @@ def _query_notes(sources: Sequence[ScoredSystems], measures: Sequence[str]) -> l
     notes, rankings = [], {}
     for source in sources:
         for system in source.systems.values():
-            columns = [system.columns[name] for name in measures if name in system.columns]
+            columns = list(select_in_order(system.columns, measures).values())
             if system.counts is not None and source.summary is None:
                 texts = reading_notes(columns, system.counts, _HINTS)
                 for text, n in texts.items():

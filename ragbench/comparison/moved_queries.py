@@ -37,11 +37,16 @@ def paired_rows(
     rows = rows_by_label(matching)
     family = comparison.measure(measure)
     for difference in () if family is None else family.comparisons:
-        pair = rows[difference.system], rows[difference.baseline]
-        system, baseline = (row.scores.columns[measure] for row in pair)
-        ids, changes = matching.sources[0].query_ids, matching.changes[pair[0].source]
-        scores = PairedScores(system, baseline, ids, clusters, changes=changes, decision=difference)
-        yield *pair, scores
+        system, baseline = rows[difference.system], rows[difference.baseline]
+        pair = PairedScores(
+            system.scores.columns[measure],
+            baseline.scores.columns[measure],
+            matching.sources[0].query_ids,
+            clusters,
+            changes=matching.changes[system.source],
+            decision=difference,
+        )
+        yield system, baseline, pair
 
 
 def moved_most(
@@ -65,7 +70,7 @@ def moved_most(
         queries = []
         for position in order[np.nan_to_num(d)[order] != 0].tolist():
             query = pairs.query_ids[position]
-            score, baseline_score = (c.values[position] for c in (pairs.system, pairs.baseline))
+            score, baseline_score = pairs.system.values[position], pairs.baseline.values[position]
             ranking, gold = rankings.first(system, query)
             baseline_ranking, baseline_gold = rankings.first(baseline, query)
             queries.append(
@@ -142,11 +147,10 @@ def _relevant(judged: Mapping[str, int]) -> set[str]:
 
 def read_questions(matching: Matching) -> Callable[[str], str]:
     """Return a function from a query to its question, from the first source that has it."""
-    folders = []
+    files = []
     for source in matching.sources:
         if source.folder is not None:
-            folders.append(source.folder)
-    files = [Lines(folder / QUESTIONS_FILE) for folder in folders]
+            files.append(Lines(source.folder / QUESTIONS_FILE))
 
     def question_of(query: str) -> str:
         """Return the text of a query; it is empty if no source has it."""

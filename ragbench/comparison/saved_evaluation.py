@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from math import isfinite
 from pathlib import Path
@@ -108,12 +108,14 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
 
 def _table_column(name: Any, cells: Sequence[Any]) -> SavedCells:
     """Return a column with its cells as JSON values."""
-    values = list(map(plain, cells))
-    is_time = any(isinstance(value, date) for value in values)
-    if is_time:
-        values = [value.isoformat() if isinstance(value, date) else value for value in values]
-    for value in values:
-        if not _is_json(value):
+    values, is_time = list[Any](), False
+    for value in map(plain, cells):
+        if isinstance(value, date):
+            is_time = True
+            values.append(value.isoformat())
+        elif _is_json(value):
+            values.append(value)
+        else:
             is_number = isinstance(value, float)
             content = f"{value}, which JSON does not have" if is_number else type(value).__name__
             problem = f"column '{name}' holds {content}"
@@ -161,16 +163,23 @@ def _pandas_index(levels: Sequence[SavedCells]) -> Any:
     return pd.MultiIndex.from_arrays(cells, names=[level.name for level in levels])
 
 
+def _lengths(record: EvaluationFile) -> Iterator[tuple[str, int]]:
+    """Yield the place of each column in a file, and its number of items."""
+    for row in record.columns:
+        yield f"columns.{row.name}", len(row.values)
+    for part, cells in record.texts.items():
+        yield f"texts.{part}", len(cells)
+    for column in record.table:
+        yield f"table.{column.name}", len(column.cells)
+    for level in record.index or ():
+        yield f"index.{level.name}", len(level.cells)
+    for slices in record.slices:
+        yield f"slices.{slices.field}", len(slices.labels)
+
+
 def _check_lengths(record: EvaluationFile, path: str | Path) -> None:
     """Raise a `DataError` if a column has another number of items than there are ids."""
-    lengths = {}
-    for row in record.columns:
-        lengths[f"columns.{row.name}"] = len(row.values)
-    lengths |= {f"texts.{part}": len(cells) for part, cells in record.texts.items()}
-    lengths |= {f"table.{column.name}": len(column.cells) for column in record.table}
-    lengths |= {f"index.{level.name}": len(level.cells) for level in record.index or ()}
-    lengths |= {f"slices.{part.field}": len(part.labels) for part in record.slices}
-    for place, length in lengths.items():
+    for place, length in _lengths(record):
         if length != len(record.query_ids):
             problem = f"{length} values"
             allowed = f"{len(record.query_ids)}, one per id"

@@ -50,9 +50,10 @@ def explain_unlike(
         >>> explain_unlike([("of a", Signature.of("f1", v=1)), ("of b", Signature.of("f1", v=2))])
         'v is 1 of a and 2 of b'
     """
-    first = placed[0][1]
-    parts = dict.fromkeys(p for _, other in placed for p in unlike_parts(first, other, tolerated))
-    return "; ".join(_clause(part, placed) for part in parts)
+    first, parts = placed[0][1], list[str]()
+    for _, other in placed:
+        parts += unlike_parts(first, other, tolerated)
+    return "; ".join(_clause(part, placed) for part in dict.fromkeys(parts))
 
 
 def _clause(part: str, placed: Sequence[tuple[str, Signature]]) -> str:

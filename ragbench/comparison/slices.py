@@ -199,18 +199,14 @@ def slicings(
             slices.append(thirds_of(field, [len(query.text.split()) for query in queries], "words"))
         elif field == "relevant":
             judged = {} if qrels is None else qrels.by_query
-            grades = []
-            for query in record_ids(queries):
-                grades.append(judged.get(query, {}).values())
             n_relevant = []
-            for of_query in grades:
-                n_relevant.append(sum(grade > 0 for grade in of_query))
+            for query in record_ids(queries):
+                n_relevant.append(sum(grade > 0 for grade in judged.get(query, {}).values()))
             slices.append(thirds_of(field, n_relevant, "relevant"))
         elif field == "answerable":
             words = ("answerable", "unanswerable")  # both are slices, also if one is empty
-            has_answer = answerable_questions(queries, answers, qrels)
             labels = []
-            for answerable in has_answer:
+            for answerable in answerable_questions(queries, answers, qrels):
                 labels.append((words[0 if answerable else 1],))
             slices.append(Slicing(field, words, labels))
         else:

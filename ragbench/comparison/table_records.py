@@ -28,14 +28,18 @@ def records_of(collection: Collection) -> list[Answered]:
         problem = f"rows of {len(systems)} systems: {', '.join(systems)}"
         allowed = "rows of one system, or run_experiment, which compares systems"
         raise DataError(problem, record="evaluate", allowed=allowed)
-    records = chain.from_iterable(collection.recorded_answers.values())
-    by_id = {record.query_id: record for record in records}
-    for name, group_heads in collection.alternatives.items():
-        if name in by_id:
-            by_id[name] = _with_alternatives(by_id[name], group_heads, collection)
-    for name, record in by_id.items():
-        by_id[name] = record if record.error is None else replace(record, answer=None)
+    by_id = {}
+    for record in chain.from_iterable(collection.recorded_answers.values()):
+        group_heads = collection.alternatives.get(record.query_id)
+        if group_heads is not None:
+            record = _with_alternatives(record, group_heads, collection)
+        by_id[record.query_id] = record if record.error is None else replace(record, answer=None)
     return [by_id.get(query.id, Answered(query.id)) for query in collection.queries]
+
+
+def gold_answers(collection: Collection) -> list[list[str]]:
+    """Return the gold answers of each question, in their order; [] for none."""
+    return [collection.answers.get(query.id, []) for query in collection.queries]
 
 
 def with_gold_ids(
@@ -83,22 +87,23 @@ def without_excluded(
     """Return the records without the passages that are excluded for their query, and notes."""
     if not collection.excluded:
         return records, []
-    excluded = [collection.excluded.get(record.query_id, frozenset()) for record in records]
     corpus = collection.documents or ()
     ids, document_of_hit = frozenset(record_ids(corpus)), document_resolver(corpus)
-    rankings = []
-    for record, names in zip(records, excluded, strict=True):
+    excluded, rankings = [], []
+    for record in records:
+        names = collection.excluded.get(record.query_id, frozenset())
         names_of_hits = []
         for passage in (record.ranking or ()) if names else ():
             hit = ScoredDocument(passage.id, metadata=passage.metadata)
             document = None if hit.id in ids else document_of_hit(hit)
             names_of_hits.append(HitNames(hit.id, document or hit.id))
+        excluded.append(names)
         rankings.append(names_of_hits)
     of_all = find_excluded(rankings, excluded, ids)
     scored_records = list[Answered]()
     for row, record in enumerate(records):
         if record.ranking is not None and any(of_all.marks[row]):
-            n_read = sum(not is_out for is_out in of_all.marks[row][: len(record.contexts or ())])
+            n_read = of_all.marks[row][: len(record.contexts or ())].count(False)
             hits_left = of_all.keep(row, record.ranking)
             record = replace(record, contexts=hits_left[:n_read], further=hits_left[n_read:])
         scored_records.append(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragbench.calibration.disagreements import Disagreement
 from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_parts
@@ -89,7 +89,8 @@ def change_lines(change: ChangedAgreement, questions: Mapping[Key, str]) -> Iter
     """Yield the agreement before and after a change of a judge, and the answers that flipped."""
     flipped = change.flipped
     n_lost = sum(change.shares[key] < change.earlier_shares[key] for key in flipped)
-    shares = [sum(of.values()) / len(of) for of in (change.earlier_shares, change.shares)]
+    earlier_share = sum(change.earlier_shares.values()) / len(change.earlier_shares)
+    share = sum(change.shares.values()) / len(change.shares)
     of_change = change.difference
     value, ends = difference(of_change.mean * 100, _hundredfold((of_change.lower, of_change.upper)))
     verdict = "no difference is shown"
@@ -98,16 +99,19 @@ def change_lines(change: ChangedAgreement, questions: Mapping[Key, str]) -> Iter
     gained = counted(len(flipped) - n_lost, "answers")
     sizes = f"{gained} came to agree, {n_lost} no longer {'does' if n_lost == 1 else 'do'}"
     answers = counted(len(change.shares), "answers")
-    start = _change_start(change.score, shares[0], change.parts, change.run)
-    share = _share(shares[1], None)
+    start = _change_start(change.score, earlier_share, change.parts, change.run)
     gain = f"{verdict} ({value} {ends} points)"
-    yield f"{start}, now on {share} of the same {answers}: {gain}; {sizes}"
+    yield f"{start}, now on {_share(share, None)} of the same {answers}: {gain}; {sizes}"
     for key in flipped[:_LISTED]:
         people, earlier_level, level = change.levels[key]
-        labels = ", ".join(f"{label:g}" for label in people)
         system, query = key
-        verdicts = f"people {labels}, judge {earlier_level:g} before, {level:g} now"
+        verdicts = f"people {_labels(people)}, judge {earlier_level:g} before, {level:g} now"
         yield f"  {printable(query)}, {printable(system)}: {verdicts}: {_cut(questions[key])}"
+
+
+def _labels(labels: Iterable[float]) -> str:
+    """Return labels in one text: `1, 0.5`."""
+    return ", ".join(f"{label:g}" for label in labels)
 
 
 def certificate_change_lines(
@@ -153,16 +157,14 @@ def disagreement_blocks(disagreements: Sequence[Disagreement]) -> Iterator[Block
 
 def _lines(disagreement: Disagreement) -> Iterator[str]:
     """Yield the lines of one disagreement."""
-    labels = ", ".join(f"{label:g}" for label in disagreement.labels.values())
+    labels = _labels(disagreement.labels.values())
     verdict = f"people {labels}, judge {disagreement.judge:.3g}"
     name = f"{disagreement.score}, {disagreement.query_id}, {disagreement.system}"
     yield printable(f"{name}: {verdict}")
-    parts = {
-        "question": disagreement.question,
-        **{f"passage {n}": text for n, text in enumerate(disagreement.passages[:3], start=1)},
-        "answer": disagreement.answer,
-        "reason": disagreement.reason,
-    }
+    parts = {"question": disagreement.question}
+    for n, text in enumerate(disagreement.passages[:3], start=1):
+        parts[f"passage {n}"] = text
+    parts |= {"answer": disagreement.answer, "reason": disagreement.reason}
     for part, text in parts.items():
         if text:
             yield f"  {part}: {_cut(text)}"

@@ -55,18 +55,19 @@ def prompts_sent(
     if verdict.other is not None:
         passages = list(dict.fromkeys(passages))  # passages of both answers count once
     texts = {"question": view.question}
-    texts |= {f"reference {n}": text for n, text in enumerate(view.answers, start=1)}
+    for n, reference in enumerate(view.answers, start=1):
+        texts[f"reference {n}"] = reference
     for name, answer in zip(("answer", "other"), answers, strict=False):
         if answer is not None and answer.answer is not None:
             texts[name] = answer.answer
-    whole = {}
+    whole = list[str]()
     for n, text in enumerate(passages, start=1):
         if text is not None:
-            whole[n] = text
-    texts |= {f"passage {n}": text for n, text in whole.items()}
+            texts[f"passage {n}"] = text
+            whole.append(text)
     # all passages as one text only if none is missing
     if len(whole) == len(passages):
-        texts["passages"] = "\n".join(whole.values())
+        texts["passages"] = "\n".join(whole)
     for row in verdict.prompts:
         if (form := views.prompts.get(row.form)) is not None:
             yield SentPrompt(form.system, row.filled(form, texts), to=row.to)

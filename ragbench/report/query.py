@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from msgspec import structs
 
@@ -174,26 +173,26 @@ class _QueryText:
         """
         source = system.summary.ranking_of
         # gold below the first hits shows how deep it was ranked
-        hits = []
+        is_printed = source in self.printed
+        hits, n_ranked, n_more = [], 0, 0
         for hit in system.ranking:
             is_relevant = hit.gold or (hit.grade or 0) > 0
-            if hit.rank is None or hit.rank <= self.hits or is_relevant:
+            if hit.rank is None:
                 hits.append(hit)
+            elif not is_printed and (hit.rank <= self.hits or is_relevant):
+                hits.append(hit)
+                n_ranked += 1
+            else:
+                n_more += 1
         # a generator has the ranking of its retriever
-        if source in self.printed:
+        if is_printed:
             yield f"{_INDENT}ranking: as {printable(source)}"
-            hits = [hit for hit in hits if hit.rank is None]
         elif source is not None and system.ranking:
             self.printed.add(source)
         yield from self.hit_lines(hits)
-        ranked = []
-        for hit in hits:
-            if hit.rank is not None:
-                ranked.append(hit)
-        more = sum(hit.rank is not None for hit in system.ranking) - len(ranked)
-        if ranked and more:
-            yield f"{_INDENT}and {more} more hits"
-        if ranked and system.ranking_ms is not None:
+        if n_ranked and n_more:
+            yield f"{_INDENT}and {n_more} more hits"
+        if n_ranked and system.ranking_ms is not None:
             yield f"{_INDENT}took: {significant(system.ranking_ms)} ms to retrieve"
 
     def hit_lines(self, hits: Sequence[Hit]) -> Iterator[str]:
@@ -252,8 +251,10 @@ class _QueryText:
         read = next((a.contexts for a in system.answers if a.contexts is not None), ())
         passages = passage_names(system, read)
         claims: dict[tuple[str, str], JudgedClaim] = {}
-        first_verdicts = (verdict for verdict in system.verdicts if not verdict.sample)
-        for row in chain.from_iterable(verdict.claims for verdict in first_verdicts):
+        rows: list[JudgedClaim] = []
+        for verdict in system.verdicts:
+            rows += () if verdict.sample else verdict.claims
+        for row in rows:
             first = claims.get((row.whose, row.text), row)
             # one rubric rules on a claim by the passages, another by the gold answer
             ruled = first if first.ruling is not None else row

@@ -43,8 +43,9 @@ def runs_report(entries: Sequence[RunEntry], folder: Path) -> TableReport:
 
     `entries` are runs below `folder`, oldest first.
     """
-    rows, problems = [], []
+    rows, problems, data_rows = [], [], []
     for entry in entries:
+        data_rows.append(_data_row(entry, folder))
         if entry.problem is None:
             rows.append(_list_row(entry, folder))
         else:
@@ -56,8 +57,7 @@ def runs_report(entries: Sequence[RunEntry], folder: Path) -> TableReport:
     blocks.append(Paragraph(tuple(problems)))
     for trends in trends_of(entries):
         blocks.append(trends.table())
-    rows_of_data = (_data_row(entry, folder) for entry in entries)
-    return TableReport(tuple(blocks), data_table(LIST_COLUMNS, rows_of_data))
+    return TableReport(tuple(blocks), data_table(LIST_COLUMNS, data_rows))
 
 
 # Shorter and shorter screens: numbers of runs, of trends, and of systems in a trend.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import zip_longest
 
@@ -14,6 +15,7 @@ from ragbench.records.comparison import (
     MovedQueries,
     RunSince,
 )
+from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter, Outcome
 from ragbench.report.headline import outcome_of, verdict_of
@@ -26,6 +28,7 @@ from ragbench.report.table import (
     word_table,
 )
 from ragbench.types.display import printable
+from ragbench.types.lookups import index_by_name
 
 _NO_RANKING = "(ranking not stored)"
 _EMPTY_RANKING = "(nothing retrieved)"
@@ -69,8 +72,9 @@ def lay_out_changes(compared: ComparedRuns) -> Chapter | None:
         word_table(_RUNS, runs, "the runs"),
         _score_table(compared),
         word_table(_CAUSES, causes, moved),
-        *(moved_table(moved, compared) for moved in compared.moved),
     ]
+    for of_pair in compared.moved:
+        grids.append(moved_table(of_pair, compared))
     return Chapter(
         title="what changed, what moved",
         headlines=tuple(_sentences(compared, names)),
@@ -84,10 +88,10 @@ def changed_lines(compared: ComparedRuns) -> list[str]:
     if len(compared.runs) < 2:
         return []
     base, *later_runs = compared.runs
-    return [
-        f"changed since {printable(base.source)}",
-        *(f"  {printable(run.source)}: {changed_text(run)}" for run in later_runs),
-    ]
+    lines = [f"changed since {printable(base.source)}"]
+    for run in later_runs:
+        lines.append(f"  {printable(run.source)}: {changed_text(run)}")
+    return lines
 
 
 def changed_text(run: RunSince) -> str:
@@ -124,7 +128,7 @@ def moved_causes(compared: ComparedRuns, *, is_folded: bool = False) -> list[str
 
 def flows_of_answers(compared: ComparedRuns) -> Iterator[CauseFlow]:
     """Yield the flows with moves, without those of retrievers whose pairs have some."""
-    systems = {system.name: system for system in compared.systems}
+    systems = index_by_name(compared.systems)
     flows = []
     for flow in compared.causes:
         if flow.moves:
@@ -181,16 +185,17 @@ def _sentences(compared: ComparedRuns, names: Sequence[str]) -> Iterator[str]:
 
 def _outcomes(compared: ComparedRuns, family: MeasureComparison, systems: Container[str]) -> str:
     """Return the systems of each verdict with both means, as `bm25 (0.3 -> 0.4) better, ...`."""
-    name_of = {system.name: printable(system.system) for system in compared.systems}
-    groups: dict[Outcome, list[str]] = {outcome: [] for outcome in _ORDER}
+    by_name = index_by_name(compared.systems)
+    groups = defaultdict[Outcome, list[str]](list)
     for row in family.comparisons:
         if row.system in systems:
             outcome = outcome_of(row, family.direction)
             # identical scores have equal means, which say nothing
             text = "" if outcome == "identical" else f" ({_change(compared, family.measure, row)})"
-            groups[outcome].append(name_of[row.system] + text)
+            groups[outcome].append(printable(by_name[row.system].system) + text)
     parts = []
-    for outcome, names in groups.items():
+    for outcome in _ORDER:
+        names = groups[outcome]
         subject = fmt.listed(names) if len(names) <= _MOST_SYSTEMS else f"{len(names)} systems"
         word = "not shown to differ" if outcome == "not shown" else outcome
         parts += [f"{subject} {word}".rstrip()] if names else []
@@ -201,8 +206,7 @@ def _change(compared: ComparedRuns, measure: str, row: Difference) -> str:
     """Return the result of a comparison's baseline and system: `0.3 -> 0.4`."""
     if counted_cause(measure) is None:
         return " -> ".join(_means(compared, measure, row))
-    systems = {system.name: system.scores for system in compared.systems}
-    scores = [systems[name][measure] for name in (row.baseline, row.system)]
+    scores = _scores(compared, measure, row)
     counts = []
     for score in scores:
         counts.append(f"{round((score.mean or 0.0) * score.n)} of {score.n}")
@@ -213,8 +217,13 @@ def _change(compared: ComparedRuns, measure: str, row: Difference) -> str:
 
 def _means(compared: ComparedRuns, measure: str, row: Difference) -> list[str]:
     """Return the means of baseline and system, in this order, as text."""
-    scores = {system.name: system.scores for system in compared.systems}
-    return [fmt.significant(scores[name][measure].mean) for name in (row.baseline, row.system)]
+    return [fmt.significant(score.mean) for score in _scores(compared, measure, row)]
+
+
+def _scores(compared: ComparedRuns, measure: str, row: Difference) -> tuple[SystemScore, ...]:
+    """Return the scores of baseline and system by a measure, in this order."""
+    systems = index_by_name(compared.systems)
+    return systems[row.baseline].scores[measure], systems[row.system].scores[measure]
 
 
 def _score_table(compared: ComparedRuns) -> Table:

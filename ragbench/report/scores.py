@@ -44,15 +44,12 @@ _ORDER = index_positions(_PRINTED)
 @cache
 def _families() -> dict[str, str]:
     """Return name of our measure -> name in trec_eval, as `ndcg@` -> `ndcg_cut`."""
-    names = []
+    families = {}
     for name in _PRINTED:
         if name not in FACTS:
-            names.append(name)
-    measures = []
-    for name in names:
-        measures.append(parse_measures([name], trec_eval_defaults=True)[0])
-    keys = (f"{m.spec.name}{'' if m.k is None else '@'}" for m in measures)
-    return dict(zip(keys, names, strict=True))
+            measure = parse_measures([name], trec_eval_defaults=True)[0]
+            families[measure.spec.name + ("" if measure.k is None else "@")] = name
+    return families
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +157,13 @@ def _system(scored: ScoredFile, per_query: bool, summary: bool) -> dict[str, Any
     if summary:
         entry["scores"] = {name: to_json(score) for name, score in evaluation.summary.items()}
     if per_query:
-        rows = list(scored.rows())
-        entry["per_query"] = {
-            name: {query: values[name] for query, values in rows} for name in evaluation.columns
-        }
+        by_score: dict[str, dict[str, float | None]] = {}
+        for name in evaluation.columns:
+            by_score[name] = {}
+        for query, values in scored.rows():
+            for name, value in values.items():
+                by_score[name][query] = value
+        entry["per_query"] = by_score
     return entry
 
 

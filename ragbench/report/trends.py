@@ -80,9 +80,8 @@ class Trends:
             best, best_run = min(scored, key=lambda pair: _rank(pair[0]))
             means = [None if score is None else score.mean for score in scores]
             bars = TableCell(fmt.sparkline(means[-_VALUES:]))
-            ends = (scored[0][0], scored[-1][0], best)
-            numbers = (number(score.mean) for score in ends)
-            rows.append((label(system), bars, *numbers, label(best_run)))
+            ends = map(number, (scored[0][0].mean, scored[-1][0].mean, best.mean))
+            rows.append((label(system), bars, *ends, label(best_run)))
         subject = f"{printable(self.score)} of {printable(self.experiment)}"
         caption = f"{subject} over {fmt.counted(len(self.runs), 'runs')}, oldest first"
         notes = fmt.labelled("note", self.notes)
@@ -145,7 +144,7 @@ def _trends(name: str, runs: Sequence[RunEntry]) -> Trends:
 
 def _differ(later: SystemScore, earlier: SystemScore, *, other_queries: bool) -> bool:
     """Return True if the signatures of two scores forbid a comparison."""
-    one, other = (Signature.parse(score.signature) for score in (later, earlier))
+    one, other = Signature.parse(later.signature), Signature.parse(earlier.signature)
     return bool(unlike_parts(one, other, QUERY_PARTS if other_queries else frozenset()))
 
 

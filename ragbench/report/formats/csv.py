@@ -17,7 +17,9 @@ class CSV:
 
     def render(self, report: TableReport, screen: Screen) -> str:
         """Return the rows of a report under the names of their columns; without rows the names."""
-        rows = ([_cell(cell.value) for cell in row] for row in report.rows.rows)
+        rows = []
+        for row in report.rows.rows:
+            rows.append([_cell(cell.value) for cell in row])
         return to_csv(report.rows.heads, rows)
 
 

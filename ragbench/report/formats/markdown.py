@@ -116,10 +116,13 @@ def _table_lines(table: Table) -> list[str]:
             heads.append(escape(column.head))
             # GitHub aligns a column by its rule
             rules.append("--:" if column.kind == "number" else ":--")
-    lines = [heads, rules]
+    lines = []
+    for cells in (heads, rules):
+        lines.append(f"| {' | '.join(cells)} |")
     for row in table.rows:
-        lines.append([_cell(row[place]) for place in places])
-    return [f"| {' | '.join(cells)} |" for cells in lines]
+        cells = [_cell(row[place]) for place in places]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def _cell(cell: TableCell) -> str:

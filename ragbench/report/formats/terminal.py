@@ -63,10 +63,10 @@ def _lines(
             block = block.terminal
         # a table stands directly below its heading and the sentences between them
         if isinstance(block, Heading):
-            yield from ("", *(_style(ln, "title", screen) for ln in _wrapped(block.text, screen)))
+            yield from ("", *_title_lines(block.text, screen))
             is_below_heading = True
         elif isinstance(block, Fold):
-            yield from ("", *(_style(ln, "title", screen) for ln in _wrapped(block.title, screen)))
+            yield from ("", *_title_lines(block.title, screen))
             yield from _lines(block.blocks, screen, is_below_heading=True)
             is_below_heading = False
         elif isinstance(block, Table):
@@ -92,6 +92,11 @@ def _sentences(block: Paragraph | SentenceList | Legend, screen: Screen) -> Iter
             yield _style(part, tone, screen)
 
 
+def _title_lines(title: str, screen: Screen) -> list[str]:
+    """Return a title in lines that fit a terminal, in the style of titles."""
+    return [_style(line, "title", screen) for line in _wrapped(title, screen)]
+
+
 def _wrapped(line: str, screen: Screen) -> list[str]:
     """Return a sentence in lines that fit a terminal; in a pipe it stays one line."""
     if not screen.is_terminal or display_width(line) <= screen.width:
@@ -101,8 +106,7 @@ def _wrapped(line: str, screen: Screen) -> list[str]:
 
 def _table_lines(table: Table, screen: Screen) -> Iterator[str]:
     """Yield caption, rows and notes of a table."""
-    for line in _wrapped(table.caption, screen) if table.caption else ():
-        yield _style(line, "title", screen)
+    yield from _title_lines(table.caption, screen) if table.caption else ()
     yield from draw_table(table, screen)
     n_more = 0 if table.most is None else len(table.rows) - table.most
     if n_more > 0:
@@ -145,9 +149,14 @@ def draw_table(table: Table, screen: Screen) -> list[str]:
 
 def _column(table: Table, place: int, screen: Screen) -> list[str]:
     """Return the cells of a column as text, its head first; intervals are aligned."""
-    cells = [row[place] for row in table.rows[: table.most]]
-    has_interval = any(cell.interval and cell.marked for cell in cells)
-    longest = max(len(cell.marked) for cell in cells) if has_interval else 0
+    cells, longest, has_interval = [], 0, False
+    for row in table.rows[: table.most]:
+        cell = row[place]
+        cells.append(cell)
+        longest = max(longest, len(cell.marked))
+        has_interval |= bool(cell.interval and cell.marked)
+    if not has_interval:
+        longest = 0
     texts = []
     if any(table.heads):
         texts.append(_style(table.columns[place].head, "title", screen))
@@ -159,13 +168,13 @@ def _column(table: Table, place: int, screen: Screen) -> list[str]:
 
 def _parts(table: Table, widths: Sequence[int], room: int) -> list[list[int]]:
     """Return the numbers of the columns of each table that fits, where columns break."""
-    starts = []
+    starts, widths = [], [*widths]
     for n, column in enumerate(table.columns):
         if column.breaks:
             starts.append(n)
-    # sentences need no table of their own: they are wrapped
-    pairs = zip(widths, table.columns, strict=True)
-    widths = [min(w, _NARROWEST) if column.kind == "words" else w for w, column in pairs]
+        # sentences need no table of their own: they are wrapped
+        if column.kind == "words":
+            widths[n] = min(widths[n], _NARROWEST)
     repeated = list(range(starts[0] if starts else len(widths)))
     parts = [[*repeated]]
     for start, end in pairwise([*starts, len(widths)]):
@@ -187,7 +196,7 @@ def align(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     for cells in columns:
         widest = max(map(display_width, cells))
         padded.append([cell + " " * (widest - display_width(cell)) for cell in cells])
-    return [list(row) for row in zip(*padded, strict=True)]
+    return list(map(list, zip(*padded, strict=True)))
 
 
 def _fit(

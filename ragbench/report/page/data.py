@@ -129,7 +129,7 @@ def pack_queries(
             scores[name] = {"name": name, "kind": score.kind, "lower": is_lower}
     prompts = {}
     for form, prompt in views.prompts.items():
-        prompts[form] = [_shortened(text, "prompt") for text in (prompt.system, prompt.user)]
+        prompts[form] = _shortened(prompt.system, "prompt"), _shortened(prompt.user, "prompt")
     ranking_of: dict[str, int] = {}
     for place, owners in enumerate(packer.rankings.values()):
         ranking_of |= dict.fromkeys(owners, place)
@@ -155,8 +155,11 @@ def pack_queries(
         for place, row in enumerate(rows):
             stream.write(_encoded(("," if place else '{"queries":[') + texts.pop(row)))
         stream.write(_encoded(("]," if rows else '{"queries":[],') + to_line(index)[1:]))
-    on_page = frozenset(ids[row] for row in rows if _shortened(ids[row], "word") == ids[row])
-    return PageData(packed.getvalue(), len(rows), len(ids) - len(rows), on_page)
+    on_page = set()
+    for row in rows:
+        if _shortened(ids[row], "word") == ids[row]:
+            on_page.add(ids[row])
+    return PageData(packed.getvalue(), len(rows), len(ids) - len(rows), frozenset(on_page))
 
 
 def _encoded(text: str) -> bytes:
@@ -168,7 +171,7 @@ def _encoded(text: str) -> bytes:
 def _by_difference(views: QueryViews) -> list[int]:
     """Return the rows of the queries, those with the largest differences over all scores first."""
     spread = np.zeros(len(views.ids))
-    for score in dict.fromkeys(name for scores in views.columns.values() for name in scores):
+    for score in dict.fromkeys(chain.from_iterable(views.columns.values())):
         values = np.array([scores[score] for scores in views.columns.values() if score in scores])
         has_value = ~np.isnan(values)
         highest = np.where(has_value, values, -np.inf).max(axis=0)
@@ -186,8 +189,12 @@ def _unlike_groups(summary: Summary) -> dict[str, dict[str, int]]:
             if score.mean is not None:
                 of_score = signatures.setdefault(name, {})
                 of_score[system.name] = Signature.parse(score.signature)
-    groups = {name: _group(of_score) for name, of_score in signatures.items()}
-    return {name: of_score for name, of_score in groups.items() if any(of_score.values())}
+    unlike = {}
+    for name, of_score in signatures.items():
+        groups = _group(of_score)
+        if any(groups.values()):
+            unlike[name] = groups
+    return unlike
 
 
 def _group(signatures: Mapping[str, Signature]) -> dict[str, int]:
@@ -195,9 +202,12 @@ def _group(signatures: Mapping[str, Signature]) -> dict[str, int]:
     firsts: list[Signature] = []
     groups = {}
     for system, signature in signatures.items():
-        alike = (n for n, first in enumerate(firsts) if not unlike_parts(first, signature))
-        groups[system] = next(alike, len(firsts))
-        if groups[system] == len(firsts):
+        groups[system] = len(firsts)  # a new group, unless its scores are like those of one
+        for number, first in enumerate(firsts):
+            if not unlike_parts(first, signature):
+                groups[system] = number
+                break
+        else:
             firsts.append(signature)
     return groups
 
@@ -236,9 +246,8 @@ def _slice_values(metadata: Sequence[Mapping[str, object]]) -> dict[str, list[li
         for name, value in facts.items():
             values = value if isinstance(value, list) else [value]
             if all(isinstance(value, (str, bool, int, float)) for value in values):
-                columns[name][row] = [
-                    _shortened(value, "word") for value in dict.fromkeys(map(str, values))
-                ]
+                texts = dict.fromkeys(map(str, values))
+                columns[name][row] = [_shortened(text, "word") for text in texts]
     slices = {}
     for name, column in columns.items():
         if 1 < len(set(chain.from_iterable(column))) <= _MOST_SLICES:
@@ -254,6 +263,7 @@ class _Packer:
         # name of a ranking -> systems that have it, the retriever itself first
         self.rankings: dict[str, list[str]] = {}
         for system in views.summary.systems:
+            self._times[system.name] = views.ranking_ms(system)
             if system.ranking_of is not None and system.name in views.rankings:
                 self.rankings.setdefault(system.ranking_of, []).append(system.name)
         # id, title and text of a passage -> its number on the page
@@ -261,7 +271,7 @@ class _Packer:
         self._has_texts = views.has_texts
         # nothing but the judge tells which answers of these are right
         self._judged = judged_scores(views.summary.systems)
-        self._times = {system.name: views.ranking_ms(system) for system in views.summary.systems}
+        self._times: dict[str, Mapping[str, float]] = {}
         # characters of all passages, and of documents behind a click
         self.size = self.documents = 0
 
