@@ -198,5 +198,5 @@ def _moves(
 
 
 def _in_order(counts: Counter[AnswerCause]) -> Iterator[AnswerCause]:
-    """Return each cause as often as it is counted, in the order of `CAUSES`."""
+    """Return the causes in the order of `CAUSES`, each repeated by its count."""
     return chain.from_iterable([cause] * counts[cause] for cause in CAUSES)

@@ -262,6 +262,7 @@ class _Packer:
         self.views = views
         # name of a ranking -> systems that have it, the retriever itself first
         self.rankings: dict[str, list[str]] = {}
+        self._times: dict[str, Mapping[str, float]] = {}
         for system in views.summary.systems:
             self._times[system.name] = views.ranking_ms(system)
             if system.ranking_of is not None and system.name in views.rankings:
@@ -271,7 +272,6 @@ class _Packer:
         self._has_texts = views.has_texts
         # nothing but the judge tells which answers of these are right
         self._judged = judged_scores(views.summary.systems)
-        self._times: dict[str, Mapping[str, float]] = {}
         # characters of all passages, and of documents behind a click
         self.size = self.documents = 0
 
