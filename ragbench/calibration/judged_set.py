@@ -10,7 +10,7 @@ from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.label_words import label_words, scale_of_column
 from ragbench.calibration.labels import ONE_SYSTEM, Labels, read_rating
 from ragbench.calibration.metadata_labels import METADATA
-from ragbench.calibration.ratings import judged_scores
+from ragbench.calibration.rating_tables import judged_scores
 from ragbench.data.files.columns import value_at
 from ragbench.data.files.judged_rows import JudgedRow, JudgedSet
 from ragbench.data.loaders.questions import system_name

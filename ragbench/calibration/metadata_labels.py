@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ragbench.calibration.judged_run import JudgedRun, Key
-from ragbench.calibration.labels import Labels, LabelTable
+from ragbench.calibration.label_files import LabelTable
+from ragbench.calibration.labels import Labels
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError, OptionError
 from ragbench.records.manifest import query_label

@@ -23,11 +23,12 @@ from ragbench.calibration.disagreements import (
 from ragbench.calibration.draw import draw
 from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
+from ragbench.calibration.label_files import LabelTable, read_labels
 from ragbench.calibration.label_scale import LabelScale
-from ragbench.calibration.labels import Labels, LabelTable, read_labels
+from ragbench.calibration.labels import Labels
 from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
 from ragbench.calibration.probes import POSITION, probe_position, sample_answers
-from ragbench.calibration.ratings import read_ratings
+from ragbench.calibration.rating_tables import read_ratings
 from ragbench.cli.output import (
     parse_pairs,
     resumable,

@@ -1,32 +1,30 @@
-"""Differences of systems from their baselines with tests, over all queries and in slices."""
+"""Differences of systems from their baselines with tests, and the best systems by each measure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import chain, product
+from itertools import chain
 
 import numpy as np
 from msgspec import structs
 
-from ragbench import stats
-from ragbench.comparison.all_pairs import AllPairs, decide_pairs, describe, run_family_tests
-from ragbench.comparison.decisions import decide
+from ragbench.comparison.all_pairs import AllPairs
 from ragbench.comparison.method import Method
-from ragbench.comparison.pairs import PairedScores, pair_systems, systems_with
+from ragbench.comparison.pair_tests import decide_pairs, run_family_tests
+from ragbench.comparison.pairs import pair_systems, systems_with
 from ragbench.comparison.signatures import unlike_measures
-from ragbench.comparison.slices import Slicing
+from ragbench.comparison.unpaired_tests import decide_unpaired
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.records.comparison import (
     Comparisons,
     Difference,
     MeasureComparison,
-    SliceDifference,
     leaders,
 )
 from ragbench.stats.mean import finite
-from ragbench.stats.unpaired import has_too_few
-from ragbench.types import FloatArray, ScoreColumn
+from ragbench.types import ScoreColumn
+from ragbench.types.lookups import omit_none
 
 
 def compare_systems(
@@ -83,7 +81,7 @@ def compare_systems(
     results = run_family_tests(families, method)
     for family in families:
         if unpaired:
-            differences = _test_unpaired(family, method)
+            differences = decide_unpaired(family, method)
         elif every_pair:
             differences = all_pairs.decide(family)
         else:
@@ -116,14 +114,12 @@ def _with_all_pairs(
     has_letters: bool,
 ) -> MeasureComparison:
     """Return the comparisons of a measure with leads and best systems, and letters if wanted."""
-    columns = {}
+    columns, means = [], {}
     for name, system in systems.items():
-        columns[name] = system.columns[family.measure]
-    first = next(iter(columns.values()))
-    is_ranked = family.unlike is None and first.aggregate != "sum"
-    means = {}
-    for name, column in columns.items():
+        column = system.columns[family.measure]
+        columns.append(column)
         means[name] = finite(column.mean)
+    is_ranked = family.unlike is None and columns[0].aggregate != "sum"
     if is_ranked:
         names = leaders(means, user_systems, family.direction)
         rivals = []
@@ -134,33 +130,25 @@ def _with_all_pairs(
         family = structs.replace(family, leads=tuple(leads))
     if has_letters:
         family = structs.replace(family, better_than=_better_than(family, systems, all_pairs))
-    same = same_everywhere(list(columns.values())) if family.unlike is None else None
-    scored = []
-    for name, mean in means.items():
-        if mean is not None:
-            scored.append(name)
-    if same is not None or not is_ranked or not scored:
+    same = same_everywhere(columns) if family.unlike is None else None
+    tied = list(omit_none(means))
+    if same is not None or not is_ranked or not tied:
         return structs.replace(family, tells_nothing=same)
     best = leaders(means, (), family.direction)[0]
-    worse = set()
     for winner, loser in _wins(family, all_pairs, best):
-        if winner == best:
-            worse.add(loser)
-    return structs.replace(
-        family, best=best, tied_with_best=tuple(n for n in scored if n not in worse)
-    )
+        if winner == best and loser in tied:
+            tied.remove(loser)
+    return structs.replace(family, best=best, tied_with_best=tuple(tied))
 
 
 def _better_than(
-    family: MeasureComparison, systems: Iterable[str], all_pairs: AllPairs
+    family: MeasureComparison, systems: Collection[str], all_pairs: AllPairs
 ) -> dict[str, tuple[str, ...]]:
     """Return system -> the systems that it is significantly better than."""
-    losers: dict[str, list[str]] = {name: [] for name in systems}
-    wins = set(_wins(family, all_pairs))
-    for winner, loser in product(losers, repeat=2):
-        if (winner, loser) in wins:
-            losers[winner].append(loser)
-    return {winner: tuple(names) for winner, names in losers.items()}
+    wins, losers = set(_wins(family, all_pairs)), {}
+    for winner in systems:
+        losers[winner] = tuple(loser for loser in systems if (winner, loser) in wins)
+    return losers
 
 
 def _wins(
@@ -201,119 +189,6 @@ def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     systems = "both systems have" if len(columns) == 2 else f"all {len(columns)} systems have"
     value = f"{distinct[0]:.3g}" if len(distinct) == 1 else "the same value"
     return f"{systems} {value} on every query"
-
-
-def _test_unpaired(family: Sequence[PairedScores], method: Method) -> list[Difference]:
-    """Return differences, intervals and p-values, adjusted by Holm's procedure, of a family."""
-    samples, intervals = [], []
-    for pair in family:
-        values, baseline_values = pair.system.values, pair.baseline.values
-        sample = [values[~np.isnan(values)], baseline_values[~np.isnan(baseline_values)]]
-        samples.append(sample)
-        intervals.append(_unpaired_interval(sample, pair.range, method))
-    adjusted = stats.holm_p_values([interval.p for interval in intervals])
-    n_comparisons = int(np.count_nonzero(~np.isnan(adjusted)))
-    differences = []
-    for pair, sample, interval, p in zip(family, samples, intervals, adjusted, strict=True):
-
-        def excludes(
-            confidence: float, sample: Sequence[FloatArray] = sample, pair: PairedScores = pair
-        ) -> bool:
-            """Return True if the interval of two means at a confidence excludes 0."""
-            wider = replace(method, confidence=confidence)
-            other = _unpaired_interval(sample, pair.range, wider)
-            return other.lower > 0 or other.upper < 0
-
-        ends = (finite(interval.lower), finite(interval.upper))
-        decision = decide(interval.p, p, ends, 1 - method.confidence, excludes)
-        has_values = min(map(len, sample)) > 0
-        too_few = has_values and has_too_few(sample[0], sample[1], pair.range)
-        differences.append(
-            Difference(
-                system=pair.names[0],
-                baseline=pair.names[1],
-                difference=finite(interval.mean),
-                interval=decision.interval,
-                n=len(sample[0]),
-                n_baseline=len(sample[1]),
-                test="unpaired",
-                p=decision.p,
-                p_adjusted=decision.p_adjusted,
-                n_comparisons=n_comparisons,
-                differs=False if too_few else decision.differs,
-            )
-        )
-    return differences
-
-
-def _unpaired_interval(
-    sample: Sequence[FloatArray], ends: tuple[float, float], method: Method
-) -> stats.UnpairedInterval:
-    """Return the interval of the difference of two means over different queries."""
-    values, other = sample
-    options = method.confidence, method.resamples, method.seed
-    return stats.unpaired_interval(values, other, ends, *options)
-
-
-# A slice of fewer queries is listed but not tested: it cannot tell a loss from chance.
-ENOUGH_QUERIES = 20
-
-
-def compare_slices(
-    systems: Sequence[SystemScores],
-    baseline: str | None,
-    method: Method,
-    slicings: Sequence[Slicing],
-    clusters: Sequence[str] | None = None,
-) -> tuple[SliceDifference, ...]:
-    """Test in every slice whether a system is worse than its baseline.
-
-    The test is one-sided, adjusted by studentized max-T over the tested slices of one field: if no
-    slice is worse, the chance that any is called worse is at most 1 - confidence. Fields, measures
-    and systems are families of their own. `worse` is None for a slice of fewer than
-    `ENOUGH_QUERIES` queries, or clusters, which is not tested. Rows are in the order of the
-    slicings, then the measures, the systems, the slices; empty without slicings. A pair whose
-    signatures differ has none. Of `method`, the confidence, the resamples and the seed count.
-    Without `baseline`, or with an unknown name, the first system of each kind is the baseline.
-    Raises OptionError if `clusters` are not one label per query, or a difference is larger than the
-    range of its measure.
-    """
-    labels = None if clusters is None else np.asarray(clusters)
-    pairs = [*chain.from_iterable(pair_systems(systems, baseline, labels).values())]
-    differences: list[SliceDifference] = []
-    for slicing, pair in product(slicings, pairs):
-        if not pair.unlike:
-            differences += _compare_slices(pair, slicing, method)
-    return tuple(differences)
-
-
-def _compare_slices(pair: PairedScores, slicing: Slicing, method: Method) -> list[SliceDifference]:
-    """Return the difference of a pair in each slice of one field, with its one-sided test."""
-    table = np.where(slicing.members(), pair.differences[:, np.newaxis], np.nan)
-    # turned so that up is better: a decrease is worse
-    units = pair.units(pair.sign * table)
-    tested = np.count_nonzero(~np.isnan(units), axis=0) >= ENOUGH_QUERIES
-    p_values, alpha = np.full(len(slicing.names), np.nan), 1 - method.confidence
-    # slices that are not tested do not widen the correction of the others
-    p_values[tested] = stats.max_t_p_values(
-        units[:, tested], decrease=True, resamples=method.resamples, seed=method.seed
-    )
-    rows = []
-    for place, name in enumerate(slicing.names):
-        row = describe(pair, table[:, place], method)
-        shared = ("system", "baseline", "difference", "interval", "n", "n_changed", "n_clusters")
-        rows.append(
-            SliceDifference(
-                field=slicing.field,
-                slice=name,
-                measure=pair.measure,
-                direction=pair.system.direction,
-                p_adjusted=finite(p_values[place]),
-                worse=bool(p_values[place] <= alpha) if tested[place] else None,
-                **{key: getattr(row, key) for key in shared},
-            )
-        )
-    return rows
 
 
 def doubtful_intervals(measures: Iterable[MeasureComparison]) -> Iterator[str]:

@@ -23,12 +23,8 @@ from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import met_gold
 from ragbench.comparison.input_table import input_table
 from ragbench.comparison.passage_places import unplaced_warning
-from ragbench.comparison.peer_calls import (
-    PeerArguments,
-    ScoreName,
-    read_arguments,
-    threshold_note,
-)
+from ragbench.comparison.peer_calls import PeerArguments, read_arguments
+from ragbench.comparison.peer_metrics import ScoreName, threshold_note
 from ragbench.comparison.query_notes import ScoredRankings, relevance_notes
 from ragbench.comparison.scorable import nothing_to_score
 from ragbench.comparison.score_kinds import (

@@ -8,12 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragbench.comparison.peer_calls import (
-    PeerMetrics,
-    ScoreName,
-    judge_arguments,
-    read_metrics,
-)
+from ragbench.comparison.peer_calls import judge_arguments
+from ragbench.comparison.peer_metrics import PeerMetrics, ScoreName, read_metrics
 from ragbench.errors import OptionError, RagbenchError
 from ragbench.records.causes import LEAK_READ
 from ragbench.records.score import Kind

@@ -26,7 +26,7 @@ from ragbench.types.scores import Cause
 from ragbench.types.tables import PARTS, columns_by_part, columns_named, plain
 
 if TYPE_CHECKING:
-    from ragbench.comparison.peer_calls import ScoreName
+    from ragbench.comparison.peer_metrics import ScoreName
     from ragbench.score.judge.judge import Judge
     from ragbench.score.text.base import AnswerSources
 

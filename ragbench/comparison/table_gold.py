@@ -9,11 +9,8 @@ from msgspec import structs
 
 from ragbench.comparison.cause_rules import CauseRules, RankingFacts
 from ragbench.comparison.gold import GoldPiece, find_answer, gold_pieces, meet_pieces
-from ragbench.comparison.passage_places import (
-    PlacedRankings,
-    document_resolver,
-    place_rankings,
-)
+from ragbench.comparison.hit_documents import document_resolver
+from ragbench.comparison.passage_places import PlacedRankings, place_rankings
 from ragbench.score.text.gold_words import GoldWords
 from ragbench.types import Answered, Collection, Document, Query, ScoredDocument, Span
 from ragbench.types.documents import record_ids

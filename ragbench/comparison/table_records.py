@@ -9,8 +9,8 @@ from itertools import chain
 from msgspec import structs
 
 from ragbench.comparison.excluded import HitNames, find_excluded
+from ragbench.comparison.hit_documents import document_resolver
 from ragbench.comparison.id_pairs import QuestionIds, pair_ids
-from ragbench.comparison.passage_places import document_resolver
 from ragbench.errors import DataError
 from ragbench.score.retrieval.passage_matching import credit_alternatives
 from ragbench.types import (

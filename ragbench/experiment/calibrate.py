@@ -19,8 +19,9 @@ from ragbench.calibration.disagreements import (
 )
 from ragbench.calibration.earlier_agreement import ChangedAgreement, agreement_since
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key, read_judged_run
+from ragbench.calibration.label_files import read_labels
 from ragbench.calibration.label_scale import LabelScale
-from ragbench.calibration.labels import ONE_SYSTEM, Labels, read_labels
+from ragbench.calibration.labels import ONE_SYSTEM, Labels
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.data.runs.run_folder import to_json
 from ragbench.errors import DataError, OptionError, Phrase

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import structs
 
 from ragbench import errors
-from ragbench.comparison.compare_runs import add_changes, compare_sources
+from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.evaluate import as_judgements
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.moved_queries import moved_most, paired_rows
 from ragbench.comparison.own_noise import own_noise
+from ragbench.comparison.run_changes import add_changes
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
     HasRunFolder,
@@ -39,12 +40,8 @@ from ragbench.report.formats import render
 from ragbench.report.formats.base import Screen
 from ragbench.report.formats.latex import Latex
 from ragbench.report.headline import outcome_of, verdict_of
-from ragbench.report.pictures import (
-    QueryDifferences,
-    difference_pictures,
-    picture_of,
-    query_pictures,
-)
+from ragbench.report.pictures import difference_pictures, picture_of
+from ragbench.report.query_pictures import QueryDifferences, query_pictures
 from ragbench.report.text import probability
 from ragbench.types import Qrels
 from ragbench.types.display import counted, printable, shorten_line

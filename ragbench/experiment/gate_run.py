@@ -15,13 +15,14 @@ from types import MappingProxyType
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.compare_runs import add_changes, compare_sources
+from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.compared_rows import ComparedRow
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.moved_queries import paired_rows
 from ragbench.comparison.own_noise import own_noise, results_of
 from ragbench.comparison.pairs import PairedScores
+from ragbench.comparison.run_changes import add_changes
 from ragbench.comparison.systems import find_score
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.runs.query_view import QueryViews

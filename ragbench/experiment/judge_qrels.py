@@ -12,7 +12,7 @@ from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.judged_set import key_of, run_of_rows
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.rater_agreement import agreement_record
-from ragbench.calibration.ratings import judged_scores
+from ragbench.calibration.rating_tables import judged_scores
 from ragbench.comparison.evaluate import evaluate_run
 from ragbench.config.schema import ExperimentConfig
 from ragbench.data.files.judged_qrels import GRADE, pair_of, read_judged_qrels

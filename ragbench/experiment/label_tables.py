@@ -9,7 +9,8 @@ from typing import Any
 
 from ragbench.calibration.answer_rows import ANSWER_PARTS
 from ragbench.calibration.judged_run import JudgedRun, Key
-from ragbench.calibration.labels import ONE_SYSTEM, Labels, LabelTable
+from ragbench.calibration.label_files import LabelTable
+from ragbench.calibration.labels import ONE_SYSTEM, Labels
 from ragbench.calibration.metadata_labels import METADATA, answer_groups, metadata_labels
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.config.load import load_saved

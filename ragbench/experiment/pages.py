@@ -25,7 +25,8 @@ from ragbench.records.gate import Decision
 from ragbench.records.summary import Summary
 from ragbench.report.ci import render_junit
 from ragbench.report.page import html
-from ragbench.report.pictures import differences_by_query, pictures, query_pictures
+from ragbench.report.pictures import pictures
+from ragbench.report.query_pictures import differences_by_query, query_pictures
 from ragbench.report.results import render_markdown
 from ragbench.report.runs import lay_out_changes
 from ragbench.secrets import redactor

@@ -26,6 +26,7 @@ from ragbench.records.noise import Noise
 from ragbench.records.summary import Summary
 from ragbench.report import pictures
 from ragbench.report.headline import lead, lost_sentence
+from ragbench.report.query_pictures import differences_by_query, query_pictures
 from ragbench.report.results import render_terminal
 from ragbench.types.display import printable
 from ragbench.types.lookups import index_by_id, index_positions, take_items
@@ -247,8 +248,9 @@ class Experiment:
         if kind == "differences":
             return pictures.picture_of(pictures.difference_pictures(self.compared), measure)
         if kind == "queries":
-            by_measure = pictures.differences_by_query(self.compared, self.per_query)
-            return pictures.picture_of(pictures.query_pictures(self.compared, by_measure), measure)
+            by_measure = differences_by_query(self.compared, self.per_query)
+            of_queries = query_pictures(self.compared, by_measure)
+            return pictures.picture_of(of_queries, measure)
         allowed = "causes, of a run with causes; scores; differences; queries"
         raise OptionError("plot", "kind", kind, allowed)
 

@@ -13,9 +13,9 @@ import numpy as np
 from msgspec import structs
 
 from ragbench import stats
-from ragbench.comparison.all_pairs import careful_interval
 from ragbench.comparison.matching import LEAST_COMMON
 from ragbench.comparison.method import Method
+from ragbench.comparison.pair_tests import careful_interval
 from ragbench.comparison.pairs import PairedScores, both_means, pair_scores, reaches, worst_queries
 from ragbench.comparison.sources import needs_qrels, read_scored
 from ragbench.comparison.systems import baseline_of, find_score

@@ -12,7 +12,8 @@ from ragbench.report import text as fmt
 from ragbench.report.base import ScoreCell, Section
 from ragbench.report.causes import cause_tables
 from ragbench.report.runs import changed_lines, moved_causes, moved_table
-from ragbench.report.sections import count_lines, score_column, score_table
+from ragbench.report.score_counts import count_lines
+from ragbench.report.sections import score_column, score_table
 from ragbench.report.table import (
     LETTERS,
     Block,

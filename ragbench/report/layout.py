@@ -35,7 +35,8 @@ from ragbench.report.legend import legend
 from ragbench.report.noise import noise_chapter, noise_sentence, purchase_sentence
 from ragbench.report.preferences import lay_out_preference
 from ragbench.report.runs import lay_out_changes
-from ragbench.report.sections import Group, Scores, build_section
+from ragbench.report.score_counts import Scores
+from ragbench.report.sections import Group, build_section
 from ragbench.report.slices import build_slices, slice_tables
 from ragbench.report.table import (
     Table,

@@ -222,7 +222,7 @@ def render_table(
 
 def _counts(systems: Sequence[ScoredFile]) -> list[str]:
     """Return lines with the numbers of scored queries; without names if all systems agree."""
-    from ragbench.report.sections import count_lines
+    from ragbench.report.score_counts import count_lines
 
     by_system = {}
     for scored in systems:

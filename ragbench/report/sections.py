@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 
 from ragbench.records.comparison import Difference, MeasureComparison
 from ragbench.records.score import Kind, SystemScore
@@ -12,6 +12,7 @@ from ragbench.records.summary import DeclaredJudge, FillCounts, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import DifferenceCell, MeasureColumn, ScoreCell, Section
 from ragbench.report.headline import outcome_of
+from ragbench.report.score_counts import Scores, count_lines
 from ragbench.report.table import (
     Mark,
     Table,
@@ -20,10 +21,7 @@ from ragbench.report.table import (
     label,
 )
 from ragbench.types.display import printable
-from ragbench.types.lookups import omit_empty
 
-# System -> measure -> its score.
-Scores = Mapping[str, Mapping[str, SystemScore]]
 # Key of a section: its kind, and the name of the judge if the kind is `judge`.
 Group = tuple[Kind, str]
 
@@ -196,60 +194,6 @@ def _judge_label(judge: str, scores: Scores, summary: Summary) -> str:
         models = [printable(declared.model)]
     text = f"judged by {fmt.listed(models) or printable(judge) or 'an unnamed judge'}"
     return text + (f": {printable(declared.label)}" if declared.label else "")
-
-
-def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
-    """Return lines with the numbers of scored, failed and not applicable items, with causes.
-
-    Scores with the same counts and causes share a line, the most frequent counts first. The other
-    lines name their scores, with the bounds of means that failed items or answers leave open.
-    """
-    # equal counts are stated once, however many scores have them: counts -> (measure, system)
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for measure, system in product(measures, scores):
-        if (score := scores[system].get(measure)) is not None:
-            causes = fmt.causes(omit_empty(score.failed).items())
-            counts = f"{score.n} scored, {score.n_failed} failed{causes}"
-            counts += f", {fmt.not_applicable(score)}"
-            groups.setdefault(counts, []).append((measure, system))
-    if not groups:
-        return []
-    usual = max(groups, key=lambda counts: len(groups[counts]))
-    # with several answers per query, some may fail without a failed query
-    bounded = []
-    for measure, name in groups[usual]:
-        if _bounds(scores[name][measure]):
-            bounded.append((measure, name))
-    lines = []
-    if len(bounded) < len(groups[usual]):
-        lines = [f"{usual} in every score but these:" if len(groups) > 1 else usual]
-    for counts, places in groups.items():
-        listed = bounded if counts == usual else places
-        lines += [f"{counts}: {_where(listed, scores)}"] if listed else []
-    return lines
-
-
-def _bounds(score: SystemScore) -> str:
-    """Return the bounds of a mean in words, with a blank and brackets around them."""
-    bounds = fmt.ends_of(score.bounds)
-    if bounds is None or bounds == (score.mean, score.mean):
-        return ""
-    low, high = map(fmt.significant, bounds)
-    return f" (mean from {low} to {high}, had all been scored)"
-
-
-def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
-    """Return measures with systems and bounds; a measure of all systems alone names none."""
-    by_measure: dict[str, list[str]] = {}
-    for measure, system in places:
-        text = printable(system) + _bounds(scores[system][measure])
-        by_measure.setdefault(measure, []).append(text)
-    words = []
-    for measure, names in by_measure.items():
-        everywhere = [printable(system) for system in scores if measure in scores[system]]
-        systems = "" if names == everywhere else f" of {', '.join(names)}"
-        words.append(printable(measure) + systems)
-    return ", ".join(words)
 
 
 def score_table(section: Section, head: str = "system") -> Table:

@@ -10,7 +10,8 @@ from ragbench.records.summary import Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import Chapter
 from ragbench.report.causes import judged_scores
-from ragbench.report.sections import Group, Scores
+from ragbench.report.score_counts import Scores
+from ragbench.report.sections import Group
 from ragbench.report.table import (
     Table,
     TableCell,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
-from ragbench.stats.arguments import cluster_codes, cluster_units
+from ragbench.stats.clusters import cluster_codes, cluster_units
 from ragbench.stats.resampling import (
     ENOUGH_CHANGED,
     RESAMPLES,

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError, Phrase
 from ragbench.stats import arguments, resampling
-from ragbench.stats.arguments import cluster_codes, cluster_units
+from ragbench.stats.clusters import cluster_codes, cluster_units
 from ragbench.stats.student import t_quantile
 from ragbench.types import FloatArray
 

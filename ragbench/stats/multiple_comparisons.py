@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragbench.stats import arguments
-from ragbench.stats.arguments import cluster_sums
+from ragbench.stats.clusters import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.paired_tests import EXACT_UP_TO, all_flips, random_flips, tolerance
 from ragbench.stats.resampling import RESAMPLES

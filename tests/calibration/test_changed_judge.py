@@ -10,7 +10,7 @@ import pytest
 import ragbench as rb
 from ragbench.calibration.earlier_agreement import changed_agreements, changed_parts
 from ragbench.calibration.judged_run import read_judged_run
-from ragbench.calibration.labels import read_labels
+from ragbench.calibration.label_files import read_labels
 from ragbench.registry import source_print
 from ragbench.score.judge.python import as_judge
 from ragbench.score.judge.rubric import load_rubric

@@ -5,8 +5,8 @@ import csv
 import pytest
 
 from ragbench.calibration.draw import draw
+from ragbench.calibration.label_files import read_labels
 from ragbench.calibration.label_scale import LabelScale
-from ragbench.calibration.labels import read_labels
 from ragbench.calibration.sheet import COLUMNS, sheet_rows
 from ragbench.errors import DataError, OptionError
 from tests.calibration.runs import RUBRIC, planted, score_of

@@ -7,9 +7,9 @@ import pytest
 
 import ragbench as rb
 from ragbench.calibration.judged_run import read_judged_run
+from ragbench.calibration.label_files import read_labels
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.label_words import label_words
-from ragbench.calibration.labels import read_labels
 from ragbench.errors import DataError
 from ragbench.score.judge.rubric import load_rubric
 

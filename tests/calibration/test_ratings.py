@@ -9,7 +9,8 @@ import pytest
 import ragbench as rb
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.labels import ONE_SYSTEM
-from ragbench.calibration.ratings import Ratings, read_ratings
+from ragbench.calibration.rating_tables import read_ratings
+from ragbench.calibration.ratings import Ratings
 from ragbench.errors import DataError, RagbenchError
 from tests.calibration.trial import lent_rows
 from tests.lazy import Lazy

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
-from ragbench.comparison.peer_calls import read_metrics
+from ragbench.comparison.peer_metrics import read_metrics
 from tests import peer_tools
 from tests.lazy import Lazy
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ragbench.comparison.differences import compare_slices
 from ragbench.comparison.method import Method
+from ragbench.comparison.slice_differences import compare_slices
 from ragbench.comparison.slices import Slicing
 from ragbench.records.codec import to_json
 from ragbench.stats import randomization_p_values

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.comparison.collections import CollectionScores, compare_collections
-from ragbench.comparison.differences import compare_slices, compare_systems
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.matching import match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.signatures import explain_unlike, unlike_parts
+from ragbench.comparison.slice_differences import compare_slices
 from ragbench.comparison.slices import Slicing
 from ragbench.comparison.systems import summarize
 from ragbench.errors import DataError

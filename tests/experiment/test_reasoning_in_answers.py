@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.calibration.label_scale import LabelScale
-from ragbench.calibration.ratings import read_ratings
+from ragbench.calibration.rating_tables import read_ratings
 from ragbench.cli import main
 from ragbench.comparison.evaluate import score_pairs
 from ragbench.data.files.predictions import read_pairs

@@ -13,7 +13,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report import ci, layout, results, sections, slices
+from ragbench.report import ci, layout, results, score_counts, slices
 from ragbench.report.formats.base import Screen
 from ragbench.report.page import html
 from ragbench.report.preferences import lay_out_preference
@@ -175,4 +175,4 @@ def count_lines(scores: Any, measures: Any) -> list[str]:
         name: {measure: read(SystemScore, score) for measure, score in by_measure.items()}
         for name, by_measure in scores.items()
     }
-    return sections.count_lines(by_system, measures)
+    return score_counts.count_lines(by_system, measures)

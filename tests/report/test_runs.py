@@ -10,8 +10,8 @@ import ragbench as rb
 from ragbench.data.runs.run_list import list_runs
 from ragbench.experiment.pages import write_pages
 from ragbench.records.score import SystemScore
-from ragbench.report.pictures import trend_picture
 from ragbench.report.text import sparkline
+from ragbench.report.trend_pictures import trend_picture
 from ragbench.report.trends import trends_of
 from ragbench.types.display import printable
 from tests.experiment.moons import QUERIES, moons_config, write_moons

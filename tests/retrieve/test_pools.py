@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragbench.comparison.passage_places import PoolFilter
+from ragbench.comparison.hit_documents import PoolFilter
 from ragbench.errors import DataError
 from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls

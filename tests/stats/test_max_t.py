@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragbench.errors import OptionError
 from ragbench.stats import multiple_comparisons
 from ragbench.stats import paired_tests as signs
-from ragbench.stats.arguments import cluster_sums
+from ragbench.stats.clusters import cluster_sums
 from ragbench.stats.difference import paired_differences
 from ragbench.stats.multiple_comparisons import SystemPairs, max_t_p_values
 from ragbench.stats.paired_tests import random_flips, randomization_p_values

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
-from ragbench.comparison.passage_places import PoolFilter
+from ragbench.comparison.hit_documents import PoolFilter
 from ragbench.config.schema import AuditRules, ExperimentConfig
 from ragbench.data.loaders.base import Located, Places
 from ragbench.experiment.audit import gold, questions

@@ -11,12 +11,13 @@ from statistics import median
 import numpy as np
 from msgspec import structs
 
-from ragbench.comparison.all_pairs import describe
 from ragbench.comparison.causes import cause_flows
-from ragbench.comparison.differences import compare_slices, compare_systems
+from ragbench.comparison.differences import compare_systems
 from ragbench.comparison.method import Method
+from ragbench.comparison.pair_tests import describe
 from ragbench.comparison.pairs import pair_columns
 from ragbench.comparison.signatures import unlike_measures
+from ragbench.comparison.slice_differences import compare_slices
 from ragbench.data.runs.scored_systems import SystemScores
 from ragbench.experiment.noise import with_noise
 from ragbench.experiment.plan.plan import method_of

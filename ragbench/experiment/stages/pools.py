@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.comparison.passage_places import PoolFilter
+from ragbench.comparison.hit_documents import PoolFilter
 from ragbench.experiment.calls import Outcome
 from ragbench.types import Retrieved, Run, ScoredDocument
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from ragbench.comparison.passage_places import PoolFilter
+from ragbench.comparison.hit_documents import PoolFilter
 from ragbench.errors import AdapterError, RagbenchError
 from ragbench.executors.base import Executor, Task
 from ragbench.experiment.calls import (
