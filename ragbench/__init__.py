@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from ragbench.comparison.evaluate import (
-        evaluate_run as evaluate_run,
-        evaluate_texts as evaluate_texts,
-    )
+    from ragbench.comparison.evaluate import evaluate_run as evaluate_run
+    from ragbench.comparison.text_scores import evaluate_texts as evaluate_texts
     from ragbench.comparison.evaluation import Evaluation as Evaluation, load as load
     from ragbench.comparison.evaluate_table import evaluate as evaluate
     from ragbench.comparison.fuse import fuse as fuse
@@ -106,10 +104,11 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "comparison.evaluation": "Evaluation load",
-    "comparison.evaluate": "evaluate_run evaluate_texts",
+    "comparison.evaluate": "evaluate_run",
     "comparison.evaluate_table": "evaluate",
     "comparison.fuse": "fuse",
     "comparison.scorer": "scorer",
+    "comparison.text_scores": "evaluate_texts",
     "data.files.trec_files": "read_qrels read_run write_run",
     "errors": "AdapterError ConfigError DataError MissingExtra OptionError Problem RagbenchError",
     "experiment.calibrate": "JudgeCalibration calibrate",

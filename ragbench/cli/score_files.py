@@ -268,13 +268,14 @@ def _score_answers(
 ) -> Evaluation:
     """Return the scores of one file of predictions, with the query ids of the files."""
     # only here: scoring a run needs no readers of predictions and no text metrics
+    from ragbench.comparison.text_scores import score_pairs, with_failed_answers
     from ragbench.data.files.predictions import read_pairs
     from ragbench.score.text.columns import TextScorer
 
     pairs = read_pairs(path, references)
     steps = TextScorer(metrics).steps(len(pairs.ids))
     with stage(f"score {path}", steps, "scores") as progress:
-        evaluation = evaluate.score_pairs(
+        evaluation = score_pairs(
             pairs.predictions,
             pairs.references,
             metrics,
@@ -283,7 +284,7 @@ def _score_answers(
         )
     columns = {}
     for name, column in evaluation.columns.items():
-        columns[name] = evaluate.with_failed_answers(column)
+        columns[name] = with_failed_answers(column)
     return replace(evaluation, query_ids=tuple(pairs.ids), columns=columns)
 
 

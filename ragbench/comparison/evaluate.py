@@ -1,14 +1,12 @@
-"""`evaluate_run` and `evaluate_texts`: scores with intervals and counts, without a config."""
+"""`evaluate_run`: scores of a run with intervals and counts, without a config."""
 
 from __future__ import annotations
 
-import inspect
 import os
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeGuard, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 from msgspec import structs
@@ -16,25 +14,26 @@ from msgspec import structs
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.method import Confidence
 from ragbench.comparison.query_notes import ScoredRankings, reading_notes, relevance_notes
+from ragbench.comparison.run_inputs import (
+    Nested,
+    QrelsSource,
+    RunSource,
+    as_judgements,
+    run_or_mapping,
+)
 from ragbench.data.files import trec_files
 from ragbench.data.files.lines import standard_input
-from ragbench.errors import DataError, OptionError, Phrase
-from ragbench.log import log_notes
-from ragbench.records.score import PairCounts, RunCounts
+from ragbench.errors import DataError, OptionError
+from ragbench.records.score import RunCounts
 from ragbench.score.retrieval import score_run
 from ragbench.score.retrieval.base import RankedGrades
-from ragbench.score.retrieval.judgements import as_qrels
 from ragbench.score.retrieval.notation import Measure, parse_measures
 from ragbench.score.retrieval.ranking import BlockRanker
-from ragbench.types import Cause, Prediction, Qrels, Run, ScoreColumn, tables
-from ragbench.types.checks import checked_ids, text_keys, wrong_type_error
+from ragbench.types import Qrels, Run
 from ragbench.types.lookups import index_by_name, index_positions
-from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
-from ragbench.types.reasoning import Reasoning, check_reasoning
-from ragbench.types.records import reasoning_notes, without_reasoning
 
 if TYPE_CHECKING:  # scoring a run needs no text metrics
-    from ragbench.score.text.base import AnswerSources, CallRows
+    pass
 
 # Part of a run whose hits are compared with gold ids in another spelling. It takes 5 to 10 ms, and
 # the score of a million hits in memory 80 ms.
@@ -149,16 +148,6 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-# Query -> document -> number.
-Nested = Mapping[str, Mapping[str, Any]]
-
-
-# Run as a program passes it: a path, `Run`, a data frame, or query -> hits.
-RunSource = str | Path | Run | Mapping[str, Mapping[str, float] | Iterable[str]] | tables.Frame
-# Judgements as a program passes them: a path, `Qrels`, a data frame, or query -> documents.
-QrelsSource = str | Path | Qrels | Mapping[str, Mapping[str, int] | Iterable[str]] | tables.Frame
-
-
 def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
     run: RunSource,
     qrels: QrelsSource,
@@ -208,7 +197,7 @@ def evaluate_run(  # noqa: PLR0913  the public signature: a keyword per rule
         >>> evaluate_run({"q1": ["d1", "d2"]}, {"q1": {"d2"}}, ["mrr"]).mean["mrr"]
         0.5
     """
-    ranked, judged = _run_or_mapping(run), as_judgements(qrels)
+    ranked, judged = run_or_mapping(run), as_judgements(qrels)
     scored = score_run.score_run(
         ranked,
         judged,
@@ -295,256 +284,6 @@ def file_id_notes(run: str | Path | BinaryIO, ranked: RankedFile, qrels: Qrels) 
     is_file = isinstance(run, (str, Path)) and os.path.isfile(run)
     first = trec_files.first_queries(run, _FIRST_BYTES) if is_file else None
     return _id_notes(grades, first, qrels)
-
-
-def _with_scores(run: object) -> Run | Nested:
-    """Return a run in which ranked lists have scores that fall from rank to rank."""
-    if not isinstance(run, (Run, Mapping)):
-        raise wrong_type_error(run, "run")
-    if not _has_lists(run):
-        return cast("Run | Nested", run)
-    run = text_keys(run, "run")
-    lists: dict[str, list[str]] = {}
-    for query, hits in run.items():
-        if isinstance(hits, Mapping):
-            continue
-        # a set has no order, and would be ranked at random
-        if isinstance(hits, (set, frozenset)):
-            raise wrong_type_error(hits, "run", query)
-        lists[query] = checked_ids(hits, "run", query)
-    ranked = Run.from_rankings(lists)
-    scores = ranked.to_dict()
-    # queries with a mapping keep their own scores
-    joined = {}
-    for query, hits in run.items():
-        joined[query] = scores.get(query, hits)
-    return replace(Run.from_dict(cast("Nested", joined)), duplicates=ranked.duplicates)
-
-
-def as_run(run: object) -> Run:
-    """Return the run that a program passes: a path, a mapping, a data frame or a `Run`.
-
-    Raises:
-        DataError: It has another form, a file cannot be read, or an id or a score is wrong.
-    """
-    ranked = _run_or_mapping(run)
-    return ranked if isinstance(ranked, Run) else Run.from_dict(ranked)
-
-
-def _run_or_mapping(run: object) -> Run | Nested:
-    """Return a run of a path, a data frame or lists; a mapping with scores stays one."""
-    if isinstance(run, (str, Path)):
-        return trec_files.read_run(run)
-    return Run.from_frame(run) if tables.is_frame(run) else _with_scores(run)
-
-
-def as_judgements(qrels: object) -> Qrels:
-    """Return the judgements that a program passes: a path, a mapping, a data frame or `Qrels`.
-
-    Raises:
-        DataError: They have another form, a file cannot be read, or an id or a grade is wrong.
-    """
-    if isinstance(qrels, (str, Path)):
-        return trec_files.read_qrels(qrels)
-    return as_qrels(Qrels.from_frame(qrels) if tables.is_frame(qrels) else _with_grades(qrels))
-
-
-def _with_grades(qrels: object) -> Qrels | Nested:
-    """Return qrels in which lists of relevant documents have become documents of grade 1."""
-    if not isinstance(qrels, (Qrels, Mapping)):
-        raise wrong_type_error(qrels, "qrels")
-    if not _has_lists(qrels):
-        return cast("Qrels | Nested", qrels)
-    graded = dict(text_keys(qrels, "qrels"))
-    for query, judged in graded.items():
-        if not isinstance(judged, Mapping):
-            graded[query] = dict.fromkeys(checked_ids(judged, "qrels", query), 1)
-    return graded
-
-
-def _has_lists(nested: object) -> TypeGuard[Mapping[str, object]]:
-    """Return True if a mapping has a value that is no mapping itself: a list, a set, a text."""
-    # types first: one check for each type, not for each of many queries
-    kinds = {*map(type, nested.values())} if isinstance(nested, Mapping) else ()
-    return not all(issubclass(kind, Mapping) for kind in kinds)
-
-
-def evaluate_texts(
-    predictions: Sequence[str | None] | tables.Table,
-    references: Sequence[str | Sequence[str] | None] | None = None,
-    metrics: Sequence[str | Callable[..., Any]] = (),
-    *,
-    confidence: float = 0.95,
-    progress: ProgressChoice = None,
-    columns: Mapping[str, str] | None = None,
-    reasoning: Reasoning = "cut",
-) -> Evaluation:
-    """Score predictions against references, paired by position, or the rows of a table.
-
-    Args:
-        predictions: n generated texts; None if a system has no answer. Columns of data frames
-            are lists too. Or a table with answers and references: a data frame (pandas, polars,
-            Arrow) or a list of mappings, by the names that files of records may have, those of
-            ragas and deepeval among them.
-        references: n reference texts, or lists of several each; None or an empty list if an item
-            has none. None with a table.
-        metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`; or functions, as
-            `evaluate` takes them.
-        confidence: Level of the intervals.
-        progress: None shows a line on stderr after two seconds, in a terminal or a notebook; True
-            anywhere, False never. Or a function that is called with the number of scores so far and
-            in all.
-        columns: Names of the columns of a table, if they are not usual ones:
-            `{"answer": ..., "reference": ...}`.
-        reasoning: `cut` scores predictions without the reasoning of a model in front of them, such
-            as `<think>`; `keep` scores them as they are. References stay as they are.
-
-    Returns:
-        Scores of the n items, whose ids are their positions as text, `0` first. Items without a
-        prediction or a reference have no value, and no items give means of NaN.
-
-    Raises:
-        DataError: The two differ in length, a table lacks columns, or a model cannot be loaded.
-        OptionError: A metric or option is not allowed, or the arguments do not fit together.
-        MissingExtra: A metric needs a package that is not installed.
-        AdapterError: A metric of the user fails, or returns no number.
-
-    Warns:
-        UnseenText: A metric does not read some of these texts as a user expects, or reasoning was
-            cut; one warning for each of the `notes` of the result.
-
-    Example:
-        >>> result = evaluate_texts(["a red fox"], ["the red fox"], ["rouge1"])
-        >>> round(result.mean["rouge1"], 4), result.summary["rouge1"].n
-        (0.6667, 1)
-        >>> rows = [{"response": "a red fox", "reference": "the red fox"}]
-        >>> round(evaluate_texts(rows, metrics=["rouge1"]).mean["rouge1"], 4)
-        0.6667
-    """
-    from ragbench.score.text.base import UnseenText
-
-    if tables.is_table(predictions):
-        if references is not None:
-            problem, allowed = Phrase("references beside a table"), "none: the table holds them"
-            raise OptionError("evaluate_texts", "references", problem, allowed)
-        predictions, references = tables.texts_of_table(predictions, columns, "evaluate_texts")
-    elif columns is not None:
-        raise OptionError("evaluate_texts", "columns", columns, "None, for lists of texts")
-    # a string is a sequence too: each of its letters would be an unknown metric
-    if isinstance(metrics, str) or not metrics:
-        raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
-    texts = tables.column_of(predictions, "evaluate_texts", "predictions")
-    gold = tables.column_of(references, "evaluate_texts", "references")
-    with shown_progress(progress, "metrics") as report:
-        evaluation = score_pairs(
-            texts,
-            gold,
-            _metric_names(metrics),
-            confidence=confidence,
-            progress=report,
-            reasoning=reasoning,
-        )
-    log_notes(evaluation.notes)
-    for note in evaluation.notes:
-        warnings.warn(note, UnseenText, stacklevel=2)
-    return evaluation
-
-
-def _metric_names(metrics: Sequence[object]) -> list[Any]:
-    """Return names of metrics as they are, and the metrics of functions."""
-    # only here: scoring a run needs no text metrics
-    from ragbench.comparison.function_scores import score_of_function
-
-    names = []
-    for metric in metrics:
-        score = score_of_function(metric) if inspect.isroutine(metric) else metric
-        if isinstance(score, Measure):
-            allowed = "metrics, as a list of texts has no rankings"
-            raise OptionError("evaluate_texts", "metrics", score.name, allowed)
-        names.append(score)
-    return names
-
-
-def with_failed_answers(column: ScoreColumn) -> ScoreColumn:
-    """Return a column in which an item without an answer has failed, as in a run."""
-    is_missing = column.causes == Cause.NO_ANSWER
-    causes = np.where(is_missing, np.uint8(Cause.MISSING_ANSWER), column.causes)
-    return replace(column, causes=causes)
-
-
-class PairFacts(NamedTuple):
-    """Facts on the items of `score_pairs` besides predictions and references.
-
-    Attributes:
-        questions: Text of each question.
-        answerable: True for a question with an answer, False without one; None if nothing tells.
-        calls: Tool calls of each item.
-        sources: Documents of the passages of each item, and its gold documents.
-    """
-
-    questions: Sequence[str]
-    answerable: Sequence[bool | None]
-    calls: CallRows
-    sources: Sequence[AnswerSources]
-
-
-def score_pairs(
-    predictions: Sequence[str | None],
-    references: Sequence[str | Sequence[str] | None],
-    metrics: Sequence[str],
-    *,
-    confidence: float = 0.95,
-    progress: Report | None = None,
-    reasoning: Reasoning = "cut",
-    facts: PairFacts | None = None,
-) -> Evaluation:
-    """Score lists of texts as `evaluate_texts` does, with notes in the result and no warnings.
-
-    `metrics` has names of metrics; without any, the result has no scores. `progress` is called with
-    the number of scores so far and in all. `facts` are for metrics that read more than texts; None
-    refuses the metrics that need them.
-
-    Returns:
-        Scores of the n items, whose ids are their positions as text, `0` first.
-
-    Raises:
-        DataError: The lists differ in length, a member is no text, or a model cannot be loaded.
-        OptionError: An unknown metric, an option that is not allowed, another `reasoning`, or
-            confidence outside (0, 1).
-        MissingExtra: A metric needs a package that is not installed.
-        AdapterError: A metric of the user fails, or returns no number.
-    """
-    # only here: scoring a run needs no text metrics
-    from ragbench.score.text.base import checked_rows
-    from ragbench.score.text.columns import TextScorer
-    from ragbench.score.text.notation import text_notes
-
-    check_reasoning("evaluate_texts", reasoning)
-    gold = []
-    for _, texts in checked_rows(predictions, references):
-        gold.append(list(texts))
-    answers = []
-    for text in predictions:
-        answers.append(None if text is None else Prediction(text))
-    if reasoning == "cut":
-        answers = [answer and without_reasoning(answer) for answer in answers]
-    predictions = [None if answer is None else answer.answer for answer in answers]
-    scorer = TextScorer(metrics)
-    advance = progress and Counted(progress, scorer.steps(len(gold)))
-    scored = scorer.score(predictions, gold, advance, **({} if facts is None else facts._asdict()))
-    columns = index_by_name(scored)
-    counts = PairCounts(
-        predictions=len(predictions),
-        without_prediction=sum(prediction is None for prediction in predictions),
-        without_reference=sum(not texts for texts in gold),
-    )
-    # here: the readers of run folders would slow down each start of `ragbench score`
-    from ragbench.data.runs.run_lines import answer_fingerprints
-
-    ids = [str(i) for i in range(len(gold))]
-    prints = {"answers": answer_fingerprints(dict(zip(ids, gold, strict=True)))}
-    notes = [*reasoning_notes({"": answers}), *text_notes(predictions, gold, scorer.metrics)]
-    return Evaluation(ids, columns, counts, confidence, prints, tuple(notes))
 
 
 def evaluate_run_file(

@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ragbench.comparison.evaluate import (
-    PairFacts,
-    evaluate_run,
-    score_pairs,
-    with_failed_answers,
-)
+from ragbench.comparison.evaluate import evaluate_run
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.comparison.forbidden import forbidden_ranks, leak_read_column
 from ragbench.comparison.gold import met_gold
@@ -41,6 +36,7 @@ from ragbench.comparison.table_records import (
     without_excluded,
 )
 from ragbench.comparison.table_right import right_column
+from ragbench.comparison.text_scores import PairFacts, score_pairs, with_failed_answers
 from ragbench.data.loaders.python import collection_of
 from ragbench.data.runs.run_lines import fingerprint_queries
 from ragbench.errors import DataError, OptionError
@@ -215,12 +211,7 @@ def evaluate_collection(
     gold = gold_answers(collection)
     items = [*map(_item, collection.queries, records, gold)]
     ranked_records, notes = without_excluded(records, collection)
-    judged = {} if collection.qrels is None else collection.qrels.to_dict()
-    hits, relevant = {}, {}
-    for record in ranked_records:
-        hits[record.query_id] = [hit.id for hit in record.ranking or ()]
-        # a question without judgements has a row as well, with a cause
-        relevant[record.query_id] = judged.get(record.query_id, {})
+    hits, relevant = _hits_and_grades(ranked_records, collection)
     strays = _stray_ids(hits, relevant)
     has_doubtful_ids = bool(strays) and not zero_unknown_ids
     with opened_judge(judge) as opened:
@@ -264,6 +255,19 @@ def evaluate_collection(
     notes += [*call.notes, *judge_notes, *threshold_note(call.thresholds, evaluation.columns)]
     notes += _missing_notes(evaluation, _columns(collection))
     return replace(evaluation, notes=tuple(notes))
+
+
+def _hits_and_grades(
+    records: Sequence[Answered], collection: Collection
+) -> tuple[dict[str, list[str]], dict[str, dict[str, int]]]:
+    """Return query id -> ids of its hits, and query id -> grades of its judged documents."""
+    judged = {} if collection.qrels is None else collection.qrels.to_dict()
+    hits, relevant = {}, {}
+    for record in records:
+        hits[record.query_id] = [hit.id for hit in record.ranking or ()]
+        # a question without judgements has a row as well, with a cause
+        relevant[record.query_id] = judged.get(record.query_id, {})
+    return hits, relevant
 
 
 def _judge_rows(

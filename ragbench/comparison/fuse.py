@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragbench.comparison.evaluate import RunSource, as_run
+from ragbench.comparison.run_inputs import RunSource, as_run
 from ragbench.errors import OptionError, Phrase
 from ragbench.registry import check_values, declared_options
 from ragbench.retrieve.fusion import Fusion, Method

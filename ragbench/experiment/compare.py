@@ -14,12 +14,12 @@ from msgspec import structs
 
 from ragbench import errors
 from ragbench.comparison.compare_runs import compare_sources
-from ragbench.comparison.evaluate import as_judgements
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Families, Method
 from ragbench.comparison.moved_queries import moved_most, paired_rows
 from ragbench.comparison.own_noise import own_noise
 from ragbench.comparison.run_changes import add_changes
+from ragbench.comparison.run_inputs import as_judgements
 from ragbench.comparison.sources import (
     DEFAULT_MEASURES,
     HasRunFolder,

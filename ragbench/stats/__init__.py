@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragbench.stats.agreement import *
-    from ragbench.stats.arguments import *
+    from ragbench.stats.barnard import *
     from ragbench.stats.bradley_terry import *
+    from ragbench.stats.clusters import *
     from ragbench.stats.correlation import *
     from ragbench.stats.difference import *
     from ragbench.stats.interval_p import *
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "agreement": "Agreement cohen_kappa krippendorff_alpha mean_agreement raw_agreement",
-    "arguments": "cluster_sums",
+    "barnard": "barnard_p_value",
     "bradley_terry": "Strengths bradley_terry_strengths",
+    "clusters": "cluster_sums",
     "correlation": "GroupedCorrelation kendall_tau_b mean_correlation pearson roc_auc spearman",
     "difference": "DifferenceInterval difference_interval excludes_zero paired_differences "
     "effect_size "
@@ -70,7 +72,7 @@ _HOMES = {
     "stratified": "allocate_labels stratified_ppi_difference stratified_ppi_mean",
     "student": "t_quantile t_sf",
     "two_levels": "TwoLevelAgreement two_level_agreement",
-    "unpaired": "UnpairedInterval barnard_p_value unpaired_interval",
+    "unpaired": "UnpairedInterval unpaired_interval",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

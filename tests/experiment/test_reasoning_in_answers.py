@@ -16,7 +16,7 @@ import ragbench as rb
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.rating_tables import read_ratings
 from ragbench.cli import main
-from ragbench.comparison.evaluate import score_pairs
+from ragbench.comparison.text_scores import score_pairs
 from ragbench.data.files.predictions import read_pairs
 from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.traces import Traces

@@ -127,9 +127,6 @@ def pack_queries(
         for name, score in system.scores.items():
             is_lower = score.direction == "lower"
             scores[name] = {"name": name, "kind": score.kind, "lower": is_lower}
-    prompts = {}
-    for form, prompt in views.prompts.items():
-        prompts[form] = _shortened(prompt.system, "prompt"), _shortened(prompt.user, "prompt")
     ranking_of: dict[str, int] = {}
     for place, owners in enumerate(packer.rankings.values()):
         ranking_of |= dict.fromkeys(owners, place)
@@ -143,7 +140,7 @@ def pack_queries(
         "causeChanges": CAUSE_CHANGES,
         "outsidePool": (OUTSIDE_POOL, part_to_change("not_in_corpus", OUTSIDE_POOL)),
         "stopwords": sorted(load_stopwords("english")),
-        "prompts": prompts,
+        "prompts": _prompts(views),
         "rankings": list(packer.rankings),
         "rankingOf": ranking_of,
         "passages": list(packer.passages),
@@ -160,6 +157,14 @@ def pack_queries(
         if _shortened(ids[row], "word") == ids[row]:
             on_page.add(ids[row])
     return PageData(packed.getvalue(), len(rows), len(ids) - len(rows), frozenset(on_page))
+
+
+def _prompts(views: QueryViews) -> dict[str, tuple[str, str]]:
+    """Return form -> the texts of its prompt for the system and for the user, cut."""
+    prompts = {}
+    for form, prompt in views.prompts.items():
+        prompts[form] = _shortened(prompt.system, "prompt"), _shortened(prompt.user, "prompt")
+    return prompts
 
 
 def _encoded(text: str) -> bytes:
