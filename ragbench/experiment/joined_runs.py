@@ -9,11 +9,12 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ragbench.comparison.compare_runs import add_changes, compare_sources
+from ragbench.comparison.compare_runs import compare_sources
 from ragbench.comparison.compared_rows import compared_rows, short_names
 from ragbench.comparison.matching import Matching, match_sources
 from ragbench.comparison.method import Method
 from ragbench.comparison.moved_queries import moved_most
+from ragbench.comparison.run_changes import add_changes
 from ragbench.comparison.sources import read_scored
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.errors import DataError
