@@ -670,7 +670,8 @@ def report_gates(
         DataError: A file cannot be written.
     """
     from ragbench.files import write_file
-    from ragbench.report.ci import annotate, render_junit, why_incomplete
+    from ragbench.report.ci import annotate, why_incomplete
+    from ragbench.report.junit import render_junit
 
     if junit is not None:
         write_file(junit, render_junit(summary, seconds, strict=strict))
@@ -737,7 +738,7 @@ junit_option = file_option("--junit", callback=_claim, help="Write gates or an e
 def _write_error(path: Path, code: int, text: str) -> None:
     """Write a JUnit file with one error; raise DataError if it cannot be written."""
     from ragbench.files import write_file
-    from ragbench.report.ci import render_error
+    from ragbench.report.junit import render_error
 
     write_file(path, render_error(code, text))
 

@@ -33,8 +33,7 @@ from ragbench.types.lookups import index_positions
 class SystemCauses:
     """Cause of each query of one system, in each of its repetitions.
 
-    `counts` returns the number of queries by cause, `shares` their shares with intervals,
-    `by_slice` the numbers by field and slice. Of r repetitions, each counts as 1 / r of its query.
+    Of r repetitions of a query, each counts as 1 / r of it.
 
     Attributes:
         losses: Cause and reason of each query in its first repetition, in the order of the queries.
@@ -98,11 +97,8 @@ class SystemCauses:
             if count:
                 hits = (causes == cause).mean(axis=0)
                 limits = mean_interval(hits, confidence=confidence, clusters=clusters)
-                shares[cause] = CauseShare(
-                    count=count,
-                    share=count / len(self.losses),
-                    interval=(limits.lower, limits.upper),
-                )
+                share, ends = count / len(self.losses), (limits.lower, limits.upper)
+                shares[cause] = CauseShare(count=count, share=share, interval=ends)
         return shares
 
     def by_slice(

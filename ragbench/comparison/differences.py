@@ -41,9 +41,8 @@ def compare_systems(
     """Compare each system with its baseline by each measure.
 
     Only queries that both systems have a score for are compared, unless they are unpaired. Scores
-    whose signatures differ are not compared, and a measure with such scores has no best system.
-    Each pair has one decision: that of the family of its comparison with a baseline, or, for a pair
-    that is in no such comparison, that of the family of all pairs.
+    whose signatures differ are not compared, and a measure with such scores has no best system. A
+    pair that is in no comparison with a baseline is decided in the family of all pairs.
 
     Args:
         systems: Systems over the same queries.
@@ -54,14 +53,13 @@ def compare_systems(
         clusters: Cluster label of each query; None if queries are units.
         every_pair: Correct for all pairs of systems by step-down max-T, as tables with letters do,
             and fill `better_than`; the correction of the method does not count then.
-        unpaired: True if systems and baselines have different queries: then they are independent
-            samples, which are not ranked.
+        unpaired: True if systems and baselines have different queries; they are not ranked then.
         tolerated: Parts of signatures that may differ, as in `unlike_parts`.
         user_systems: Systems of the user, which lead the others.
 
     Returns:
         Comparisons by measure, in the order of the systems' measures; a measure that is summed over
-        the queries has none. Without systems there is no measure.
+        the queries has none.
 
     Raises:
         OptionError: `clusters` are not one label per query, or a score is far outside the range of
@@ -122,10 +120,7 @@ def _with_all_pairs(
     is_ranked = family.unlike is None and columns[0].aggregate != "sum"
     if is_ranked:
         names = leaders(means, user_systems, family.direction)
-        rivals = []
-        for name in names[1:]:
-            if family.between(names[0], name) is None:
-                rivals.append(name)
+        rivals = [name for name in names[1:] if family.between(names[0], name) is None]
         leads = all_pairs.between(family.measure, names[0], rivals) if rivals else []
         family = structs.replace(family, leads=tuple(leads))
     if has_letters:
@@ -175,9 +170,10 @@ def _wins(
 def same_everywhere(columns: Sequence[ScoreColumn]) -> str | None:
     """Return a sentence if all systems have the same value on every query, else None.
 
-    The sentence is such as `both systems have 0.5 on every query`, without a full stop. Queries
-    that no system has a value for do not count. It is None also for one system, for sums such as
-    counts of relevant documents, and if there are no values.
+    Queries that no system has a value for do not count. It is None also for one system, and for
+    sums such as counts of relevant documents.
+
+    Example: both systems have 0.5 on every query
     """
     values = columns[0].values
     if len(columns) < 2 or columns[0].aggregate == "sum" or not np.isfinite(values).any():

@@ -14,27 +14,24 @@ from ragbench.types import FloatArray, IntArray
 
 Test = Literal["randomization", "t", "wilcoxon", "mcnemar"]
 Correction = Literal["holm", "benjamini_hochberg", "bh", "max_t", "none"]
-
-# Comparisons that are corrected together: those by one measure, or by all.
-Families = Literal["measure", "all"]
+Families = Literal["measure", "all"]  # comparisons that are corrected together
 
 
 def check_options(owner: str, record: object) -> None:
-    """Check the declared options of a frozen record; NumPy numbers become Python numbers.
+    """Check the declared options of a frozen record; NumPy numbers in it become Python numbers.
 
-    `owner` is the name in front of the message. Fields of the record are replaced in place,
-    although it is frozen.
+    `owner` is the name in front of the message.
 
     Raises:
         OptionError: A value is not allowed.
     """
     values = {}
     for name in declared_options(type(record)):
-        values[name] = getattr(record, name)
-    for name, value in values.items():
+        value = getattr(record, name)
         if isinstance(value, np.generic):  # seeds and levels come out of arrays and tables
-            values[name] = value.item()
-            object.__setattr__(record, name, values[name])
+            value = value.item()
+            object.__setattr__(record, name, value)
+        values[name] = value
     check_values(owner, declared_options(type(record)), values)
 
 
@@ -45,9 +42,6 @@ class IntervalsAndTests(OptionSet):
     """Options of intervals and tests; 1 - `confidence` is the error rate of each family.
 
     Only `Method` checks the values.
-
-    Attributes:
-        confidence: Level of the intervals.
     """
 
     confidence: Confidence = 0.95
@@ -92,8 +86,6 @@ class Method(IntervalsAndTests):
 class FamilyResult:
     """Results of the tests of one family, one per comparison.
 
-    `adjust_family` makes it; arrays and list are in the order of the columns.
-
     Attributes:
         p: P-values before adjustment; NaN without paired scores.
         adjusted: P-values after adjustment.
@@ -123,8 +115,8 @@ def adjust_family(differences: FloatArray, method: Method) -> FamilyResult:
             (1 - confidence), number of sign flips, at least, and their seed.
 
     Returns:
-        P-values in [0, 1], in the order of the columns; NaN without paired scores, and empty for no
-        columns. 0 only where a p-value is too small for a float.
+        P-values in [0, 1], in the order of the columns; NaN without paired scores. 0 only where a
+        p-value is too small for a float.
 
     Raises:
         OptionError: A difference is infinite.
@@ -141,13 +133,13 @@ def adjust_families(families: Sequence[FloatArray], method: Method) -> list[Fami
     """Return the result of `adjust_family` for each family, all over the same queries or clusters.
 
     The families share their random sign flips, which take most of the time.
-
-    Raises:
-        OptionError: A difference is infinite.
     """
-    tests = [_tests_of(differences, method.test) for differences in families]
-    resamples = [_resamples_of(differences.shape[1], method) for differences in families]
-    p_values = [np.full(differences.shape[1], np.nan) for differences in families]
+    tests, resamples, p_values = [], [], []
+    for differences in families:
+        n_pairs = differences.shape[1]
+        tests.append(_tests_of(differences, method.test))
+        resamples.append(_resamples_of(n_pairs, method))
+        p_values.append(np.full(n_pairs, np.nan))
     for number, kind, columns in _columns_by_test(tests):
         if kind != "randomization":
             name = "t_test" if kind == "t" else kind

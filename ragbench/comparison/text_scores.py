@@ -38,18 +38,15 @@ def evaluate_texts(
     """Score predictions against references, paired by position, or the rows of a table.
 
     Args:
-        predictions: n generated texts; None if a system has no answer. Columns of data frames
-            are lists too. Or a table with answers and references: a data frame (pandas, polars,
-            Arrow) or a list of mappings, by the names that files of records may have, those of
-            ragas and deepeval among them.
+        predictions: n generated texts; None if a system has no answer. Or a table with answers and
+            references: a data frame (pandas, polars, Arrow) or a list of mappings, whose columns
+            have the names that files of records may have.
         references: n reference texts, or lists of several each; None or an empty list if an item
             has none. None with a table.
         metrics: Names of metrics: `rouge1`, `rougeL.recall`, `bleu(tokenize=zh)`; or functions, as
             `evaluate` takes them.
         confidence: Level of the intervals.
-        progress: None shows a line on stderr after two seconds, in a terminal or a notebook; True
-            anywhere, False never. Or a function that is called with the number of scores so far and
-            in all.
+        progress: As `evaluate` takes it; a function is called with numbers of scores.
         columns: Names of the columns of a table, if they are not usual ones:
             `{"answer": ..., "reference": ...}`.
         reasoning: `cut` scores predictions without the reasoning of a model in front of them, such

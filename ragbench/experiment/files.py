@@ -71,7 +71,7 @@ from ragbench.records.manifest import (
     VerdictRow,
 )
 from ragbench.records.summary import Summary
-from ragbench.report.ci import render_junit
+from ragbench.report.junit import render_junit
 from ragbench.report.page.html import write_page, write_text
 from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor

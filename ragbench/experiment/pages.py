@@ -23,7 +23,7 @@ from ragbench.records.comparison import ComparedRuns, Comparisons
 from ragbench.records.fixes import FixList
 from ragbench.records.gate import Decision
 from ragbench.records.summary import Summary
-from ragbench.report.ci import render_junit
+from ragbench.report.junit import render_junit
 from ragbench.report.page import html
 from ragbench.report.pictures import pictures
 from ragbench.report.query_pictures import differences_by_query, query_pictures

@@ -12,8 +12,7 @@ from ragbench.types.json_fields import ABSENT, Meaning, Prose, Record, flat, opt
 # `undecided`: these questions do not suffice for either of the others; comparisons have other words
 Verdict = Literal["pass", "fail", "undecided"]
 
-# End of the warning of a run that has such gates
-ARE_UNDECIDED = "undecided: neither passed nor failed"
+ARE_UNDECIDED = "undecided: neither passed nor failed"  # end of the warning of a run
 
 # Level of an annotation, as GitHub names them
 Level = Literal["error", "warning", "notice"]

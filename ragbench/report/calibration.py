@@ -8,34 +8,40 @@ from itertools import chain
 
 from ragbench.calibration.disagreements import Disagreement
 from ragbench.records import certificate as records
+from ragbench.report.agreement_tables import (
+    STATISTIC_NAMES,
+    agreement_table,
+    correlation_levels,
+    correlation_table,
+    short_names,
+    short_table,
+    statistic_names,
+)
+from ragbench.report.corrected_means import corrected_blocks, correction_rows, group_by_reason
 from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
 from ragbench.report.judge_sentences import certificate_sentences, disagreement_blocks
 from ragbench.report.level_tables import (
-    TWO_LEVEL_NAMES,
     confusion_table,
     group_notes,
     group_rows,
     group_tables,
     statistic_cell,
     statistic_rows,
-    two_level_names,
 )
 from ragbench.report.table import (
     Block,
     Heading,
     Paragraph,
     Raw,
-    Table,
     TableCell,
-    TableColumn,
     TableReport,
     data_table,
     label,
     number,
     number_table,
 )
-from ragbench.report.text import MISSING, counted, difference, with_interval
+from ragbench.report.text import counted, difference, with_interval
 from ragbench.types.display import list_counts, printable
 from ragbench.types.lookups import select_keys
 
@@ -43,25 +49,6 @@ COLUMNS = (
     *("rubric", "judge", "model", "part", "name", "value", "low", "high", "n", "unit"),
     *("verdict", "reason"),
 )
-
-# statistics of a certificate -> names that papers use
-_NAMES = {
-    "raw": "same level",
-    "kappa": "kappa",
-    "kappa_linear": "kappa, linear weights",
-    "kappa_quadratic": "kappa, quadratic weights",
-    "alpha_nominal": "alpha, nominal",
-    "alpha_ordinal": "alpha, ordinal",
-    "alpha_interval": "alpha, interval",
-    "pearson": "Pearson's r",
-    "spearman": "Spearman's rho",
-    "kendall": "Kendall's tau-b",
-    "auc": "AUC",
-}
-# Statistics that have no row of their own: the recall of the rare level is `tpr` or `tnr`.
-_NOT_SHOWN = ("recall",)
-# Family of statistics -> name of those with equal values.
-_EQUAL_NAMES = {"kappa": "kappa, all weights", "alpha": "alpha, all levels"}
 
 
 def certificate_report(
@@ -141,7 +128,7 @@ def _brief_blocks(
         of = rubric.agreement
         cells = [statistic_cell(of, statistic) for statistic in ("raw", "kappa", "auc")]
         rows.append((label(name), TableCell(str(rubric.labels.n)), *cells))
-    heads = ("rubric", "answers", *(_NAMES[name] for name in ("raw", "kappa", "auc")))
+    heads = ("rubric", "answers", *(STATISTIC_NAMES[name] for name in ("raw", "kappa", "auc")))
     table = number_table(heads, rows)
     notes = [*count, f"[low, high]: {certificate.confidence * 100:g} % interval"]
     notes.append("more with --verbose: all statistics, corrected means, disagreements")
@@ -170,13 +157,13 @@ def _certified_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]
         tau = (order.tau.value, *order.tau.interval, order.tau.n, order.tau.level)
         yield ("systems", "kendall", *tau, None, order.tau.reason or None)
     yield from _probe_rows(rubric.probes)
-    yield from _correction_rows(rubric)
+    yield from correction_rows(rubric)
 
 
 def _statistic_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
     """Yield the values of agreements and correlations, from `part` on in `COLUMNS`."""
     levels = {}
-    for n, of in _levels(rubric).items():
+    for n, of in correlation_levels(rubric).items():
         levels[f"correlation of {n}s"] = of.coefficients
     parts = {"agreement": rubric.agreement, "people and people": rubric.ceiling, **levels}
     for part, coefficients in parts.items():
@@ -189,21 +176,6 @@ def _probe_rows(probes: Mapping[str, records.ProbeResult]) -> Iterator[tuple[Raw
     for name, probe in probes.items():
         numbers = (probe.value, *(probe.interval or (None, None)), probe.n, probe.unit or None)
         yield ("bias", name, *numbers, probe.finding or None, probe.reason or None)
-
-
-def _correction_rows(rubric: records.CertifiedRubric) -> Iterator[tuple[Raw, ...]]:
-    """Yield the values of corrected means and differences, from `part` on in `COLUMNS`."""
-    means, differences = rubric.corrected, rubric.corrected_differences
-    for part, corrections in (("corrected mean", means), ("corrected difference", differences)):
-        for name, of in corrections.items():
-            full_name = name if of.against is None else f"{name} - {of.against}"
-            numbers = (of.mean, *(of.interval or (None, None)), of.n_labels, None)
-            yield (part, full_name, *numbers, None, of.reason or None)
-    words = {True: "differs", False: "not shown", None: None}
-    for pair in rubric.corrected_order:
-        names = f"{pair.system} - {pair.against}"
-        numbers = (pair.mean, *(pair.interval or (None, None)), pair.n_labels, None)
-        yield ("corrected order", names, *numbers, words[pair.differs], pair.reason or None)
 
 
 def _head(run: str, name: str, rubric: records.JudgedRubric) -> str:
@@ -249,10 +221,10 @@ def _certified_blocks(
     sizes = f"{counted(labels.n, 'answers')} to {counted(labels.queries, 'queries')}"
     yield Paragraph((f"{sizes}, labels on {scale}",))
     if verbose:
-        yield _agreement(rubric)
-        yield _correlations(rubric)
+        yield agreement_table(rubric)
+        yield correlation_table(rubric)
     else:
-        yield _short_table(rubric)
+        yield short_table(rubric)
     if rubric.confusion:
         yield confusion_table(rubric.confusion)
     if rubric.groups:
@@ -260,102 +232,8 @@ def _certified_blocks(
     if rubric.systems is not None:
         yield from _system_blocks(rubric.systems)
     yield _apart(_probes(rubric.probes))
-    yield from _corrected(rubric)
+    yield from corrected_blocks(rubric)
     yield _apart(_notes(rubric, verbose=verbose))
-
-
-# Statistics of the short table: of two levels, of more, and of a scale without levels.
-_TWO_LEVELS = ("raw", *TWO_LEVEL_NAMES, "kappa", "alpha_nominal", "auc")
-_LEVELS = ("raw", "kappa", "kappa_quadratic", "alpha_ordinal", "spearman", "auc")
-_SHARES = ("pearson", "spearman", "alpha_interval", "auc")
-_MOST_ROWS = 8
-_FEWEST_SYSTEMS = 5  # fewer means of systems have no order to speak of
-
-
-def _short_names(rubric: records.CertifiedRubric) -> tuple[str, ...]:
-    """Return the statistics of the short table; alpha is for several raters."""
-    names: tuple[str, ...] = _LEVELS
-    if rubric.agreement["raw"].value is None:
-        names = _SHARES
-    elif rubric.confusion:
-        names = _TWO_LEVELS
-    several = len(rubric.labels.raters) > 1
-    return tuple(name for name in names if several or not name.startswith("alpha"))[:_MOST_ROWS]
-
-
-def _statistic_names(rubric: records.CertifiedRubric) -> dict[str, str]:
-    """Return statistic -> its name in tables."""
-    return _NAMES | two_level_names(rubric.rare) if rubric.rare else _NAMES
-
-
-def _short_table(rubric: records.CertifiedRubric) -> Table:
-    """Return the table of the statistics that fit the scale, at most eight rows."""
-    rows: list[tuple[TableCell, ...]] = []
-    names = _statistic_names(rubric)
-    for name in _short_names(rubric):
-        cells = (statistic_cell(rubric.agreement, name), statistic_cell(rubric.ceiling, name))
-        # of labels at both ends alone, all weights of kappa are the same
-        if name != "kappa_quadratic" or str(cells[0]) != str(rows[-1][1]):
-            rows.append((label(names[name]), *cells))
-    for level in ("question", "system"):
-        of: records.CorrelationLevel = getattr(rubric.correlations, level)
-        if of.n >= _FEWEST_SYSTEMS and len(rows) < _MOST_ROWS:
-            place = "within" if level == "question" else "over"
-            name = f"{_NAMES['spearman']} {place} {counted(of.n, of.unit)}"
-            rows.append(
-                (label(name), statistic_cell(of.coefficients, "spearman"), TableCell(MISSING))
-            )
-    heads = ("agreement", "judge and people", "people and people")
-    if not rubric.ceiling:
-        return number_table(heads[:2], [row[:2] for row in rows])
-    return number_table(heads, rows)
-
-
-def _agreement(rubric: records.CertifiedRubric) -> Table:
-    """Return the agreement table, a row per statistic."""
-    families: dict[str, list[tuple[TableCell, ...]]] = {}
-    names = _statistic_names(rubric)
-    for name, coefficient in rubric.agreement.items():
-        if name in _NOT_SHOWN:
-            continue
-        values = (statistic_cell(rubric.agreement, name), statistic_cell(rubric.ceiling, name))
-        row = (label(names[name]), *values, label(coefficient.level))
-        families.setdefault(name.partition("_")[0], []).append(row)
-    rows: list[tuple[TableCell, ...]] = []
-    for family, of_family in families.items():
-        first = of_family[0]
-        # of labels with two values, the weights of kappa and the levels of alpha are the same
-        texts = {tuple(map(str, row[1:3])) for row in of_family}
-        if family in _EQUAL_NAMES and len(texts) == 1:
-            of_family = [(label(_EQUAL_NAMES[family]), *first[1:])]
-        rows += of_family
-    # the agreement between people is the most that a judge can be expected to reach
-    ceiling = [TableColumn("people and people", "number")] if rubric.ceiling else []
-    if not ceiling:
-        rows = [(*row[:2], row[3]) for row in rows]
-    columns = [TableColumn("agreement"), TableColumn("judge and people", "number"), *ceiling]
-    return Table((*columns, TableColumn("level")), tuple(rows))
-
-
-def _correlations(rubric: records.CertifiedRubric) -> Table:
-    """Return the correlation table, a row per level."""
-    names = list(rubric.correlations.item.coefficients)
-    rows = []
-    for name, of in _levels(rubric).items():
-        rows.append(
-            (
-                label(name),
-                label(f"{of.n} {of.unit}"),
-                *(statistic_cell(of.coefficients, n) for n in names),
-            )
-        )
-    heads = ("correlation, level", "of", *(_NAMES[name] for name in names))
-    return number_table(heads, rows, n_names=2)
-
-
-def _levels(rubric: records.CertifiedRubric) -> dict[str, records.CorrelationLevel]:
-    """Return the correlations of each level: `item`, `question` and `system`."""
-    return {name: getattr(rubric.correlations, name) for name in ("item", "question", "system")}
 
 
 def _system_blocks(order: records.SystemOrder) -> Iterator[Block]:
@@ -367,15 +245,6 @@ def _system_blocks(order: records.SystemOrder) -> Iterator[Block]:
     tau = with_interval(order.tau.value, order.tau.interval)
     reason = f" ({order.tau.reason})" if order.tau.reason else ""
     yield Paragraph((f"Kendall's tau of {counted(len(rows), 'systems')}: {tau}{reason}",))
-
-
-def _by_reason(reasons: Mapping[str, str | None]) -> dict[str, list[str]]:
-    """Return reason -> names of the numbers that are missing for it; empty reasons are left out."""
-    groups: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
-        if reason:
-            groups.setdefault(reason, []).append(name)
-    return groups
 
 
 def _probes(probes: Mapping[str, records.ProbeResult]) -> Iterator[str]:
@@ -400,70 +269,6 @@ def _flips(probe: records.ProbeResult) -> str:
     return f"; {rate} of {counted(probe.n, 'answers')} got another {probe.unit}{left_out}"
 
 
-def _corrected(rubric: records.CertifiedRubric) -> Iterator[Block]:
-    """Yield the table of corrected means, and sentences on their differences and order."""
-    rows = []
-    for name, correction in rubric.corrected.items():
-        if correction.labels_mean is not None:
-            row = (
-                label(name),
-                number(correction.judge_mean),
-                number(correction.labels_mean, correction.labels_interval),
-                number(correction.mean, correction.interval),
-                label(_ratio(correction)),
-                number(correction.lambda_),
-            )
-            rows.append(row)
-    if rows:
-        heads = ("corrected mean", "judge", "labels alone", "corrected", "width", "lambda")
-        yield number_table(heads, rows)
-    yield Paragraph(tuple(_corrected_lines(rubric)), is_apart=not rows)
-
-
-def _corrected_lines(rubric: records.CertifiedRubric) -> Iterator[str]:
-    """Yield the corrected differences, the order, and the reasons for missing corrections."""
-    for name, correction in rubric.corrected_differences.items():
-        if correction.status == "corrected":
-            value, ends = difference(correction.mean or 0.0, correction.interval)
-            pair = f"{printable(name)} - {printable(correction.against)}"
-            yield f"corrected difference, {pair}: {value} {ends}, width {_ratio(correction)}"
-    yield from _order(rubric)
-    reasons = {}
-    for name, of in rubric.corrected.items():
-        reasons[f"mean, {printable(name)}"] = of.reason
-    for name, correction in rubric.corrected_differences.items():
-        reasons[f"difference, {printable(name)}"] = correction.reason
-    # many systems may share a reason, which is printed once
-    for reason, names in _by_reason(reasons).items():
-        yield f"not corrected ({len(names)}: {names[0]}{', ...' * (len(names) > 1)}): {reason}"
-
-
-def _order(rubric: records.CertifiedRubric) -> Iterator[str]:
-    """Yield the order of the systems, and the pairs whose difference is shown and not shown."""
-    pairs = rubric.corrected_order
-    if not pairs:
-        return
-    means = {}
-    for name, of in rubric.corrected.items():
-        if of.mean is not None:
-            means[name] = of.mean
-    names = sorted(means, key=lambda name: (-means[name], name))
-    yield f"order by corrected mean: {', '.join(map(printable, names))}"
-    for text, differs in (("shown", True), ("not shown", False)):
-        of_kind = []
-        for pair in pairs:
-            if pair.differs is differs:
-                gain = " ".join(difference(pair.mean or 0.0, pair.interval))
-                of_kind.append(f"{printable(pair.system)} above {printable(pair.against)} ({gain})")
-        if of_kind:
-            yield f"{text}, all pairs together: {'; '.join(of_kind)}"
-
-
-def _ratio(correction: records.Correction) -> str:
-    """Return the width of the corrected interval relative to that of the labels, as `x 0.75`."""
-    return MISSING if correction.width_ratio is None else f"x {correction.width_ratio:.2f}"
-
-
 def _legend(certificate: records.JudgeCertificate, *, verbose: bool) -> Iterator[str]:
     """Yield explanations that hold for all judges."""
     rubrics = certificate.rubrics.values()
@@ -485,7 +290,7 @@ def _legend(certificate: records.JudgeCertificate, *, verbose: bool) -> Iterator
 def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
     """Yield counts of omitted rows, and reasons of missing numbers."""
     labels = rubric.labels
-    names = tuple(_NAMES) if verbose else _short_names(rubric)
+    names = tuple(STATISTIC_NAMES) if verbose else short_names(rubric)
     if "auc" in names:
         yield f"AUC: {rubric.good} are good; all other numbers use all levels"
     if rubric.levels:
@@ -512,13 +317,13 @@ def _notes(rubric: records.CertifiedRubric, *, verbose: bool) -> Iterator[str]:
     if verbose:
         # coefficients of a level share their reason, so that the first stands for all
         by_level = {}
-        for name, of in _levels(rubric).items():
+        for name, of in correlation_levels(rubric).items():
             by_level[f"{name} level"] = next(iter(of.coefficients.values()))
         parts.append(by_level)
-    words = _statistic_names(rubric)
+    words = statistic_names(rubric)
     for statistics in parts:
         missing = {words.get(name, name): of.reason for name, of in statistics.items()}
-        for reason, of_reason in _by_reason(missing).items():
+        for reason, of_reason in group_by_reason(missing).items():
             yield f"note: {', '.join(of_reason)}: {reason}"
 
 

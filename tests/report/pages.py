@@ -13,7 +13,7 @@ from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import Decision
 from ragbench.records.score import SystemScore
 from ragbench.records.summary import Summary, SystemSummary
-from ragbench.report import ci, layout, results, score_counts, slices
+from ragbench.report import ci, junit, layout, results, score_counts, slices
 from ragbench.report.formats.base import Screen
 from ragbench.report.page import html
 from ragbench.report.preferences import lay_out_preference
@@ -163,7 +163,7 @@ def render_terminal(
 
 
 def render_junit(summary: Any) -> str:
-    return ci.render_junit(read(Summary, {"systems": [], **summary}))
+    return junit.render_junit(read(Summary, {"systems": [], **summary}))
 
 
 def annotate(summary: Any, file: str | None) -> list[str]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ragbench.records.gate import WorseQuery
 from ragbench.records.summary import Summary
-from ragbench.report import ci
+from ragbench.report import ci, junit
 from tests.messages import lines_with
 from tests.report.pages import read, render_html, render_junit, render_markdown
 from tests.report.strategies import HOSTILE
@@ -119,8 +119,8 @@ def test_the_same_on_the_page_and_in_the_pull_request(assert_message):
 def test_the_time_is_that_of_the_run_or_is_not_said():
     summary = read(Summary, {"name": "s", "systems": [], "gates": [LOST]})
 
-    assert ' time="12.500"' in ci.render_junit(summary, 12.5)
-    assert " time=" not in ci.render_junit(summary)
+    assert ' time="12.500"' in junit.render_junit(summary, 12.5)
+    assert " time=" not in junit.render_junit(summary)
 
 
 def test_queries_that_are_compared_with_nothing_have_one_score():
