@@ -199,13 +199,7 @@ class _LabelReader:
                         labels[rubric].by_rater.setdefault(f"{prefix}{name}", {})[key] = label
 
     def _raters_of_sheet(self, rows: Sequence[Entry], scale: LabelScale | None) -> list[str]:
-        """Return the further columns of a sheet, named after raters, if all of them hold labels.
-
-        The result is empty for another file, and where the user or the usual columns have labels.
-
-        Raises:
-            DataError: A cell of a further column is no label, so that the raters are not clear.
-        """
+        """Return the columns of raters beside those of a sheet; DataError for cells of no label."""
         if not rows or "item" not in rows[0].values or self.columns:
             return []
         raters = []

@@ -80,10 +80,7 @@ def find_columns(first: Entry, chosen: Mapping[str, Sequence[str]]) -> dict[str,
 def _possible_labels(
     first: Entry, free: Sequence[str], columns: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Return the free columns of a table that have a number or a word of a label in its first row.
-
-    `columns` are those that have another meaning.
-    """
+    """Return the free columns, beside `columns`, with a label or a number in the first row."""
     words = label_words(LabelScale(0, 1), None)
     used = set(chain.from_iterable(columns.values()))
     names = []

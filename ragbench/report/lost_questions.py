@@ -110,10 +110,7 @@ def _first_system(explanation: Explanation) -> str:
 
 
 def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
-    """Yield the lost questions of a system, one of each cause in turn, unknown causes last.
-
-    A repeated question has one row, whatever the causes of its repetitions.
-    """
+    """Yield the lost questions of a system once, one of each cause in turn, unknown causes last."""
     groups, unknown = [], list[CauseRow]()
     for system, cause, rows in explanation.groups():
         if system != name:
@@ -132,10 +129,7 @@ def _lost_rows(explanation: Explanation, name: str) -> Iterator[CauseRow]:
 
 
 def _repeated_causes(explanation: Explanation, row: CauseRow) -> str:
-    """Return the cause of a question in words, with the repetitions of each cause it has.
-
-    It is `refused` in all repetitions, or `refused in 2 of 4 repeats, not used in 1`.
-    """
+    """Return the causes of a question: `refused`, or `refused in 2 of 4 repeats, not used in 1`."""
     n_repeats = explanation.repeats.get(row.system, 1)
     counts = Counter({row.cause: 0})  # the cause of the row comes first
     for other in explanation.rows:
