@@ -9,7 +9,7 @@ from functools import cache
 from msgspec import structs
 
 from ragbench.comparison.excluded import ExcludedHits, HitNames, find_excluded
-from ragbench.comparison.passage_places import document_resolver
+from ragbench.comparison.hit_documents import document_resolver
 from ragbench.experiment.calls import Outcome
 from ragbench.experiment.plan.records import Plan
 from ragbench.experiment.stages.matching import document_id_of_hit

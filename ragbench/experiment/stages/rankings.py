@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from ragbench.comparison.passage_places import document_resolver
+from ragbench.comparison.hit_documents import document_resolver
 from ragbench.experiment.calls import FileRankings, Outcome, values_of
 from ragbench.experiment.records import RetrieverRun, name_sentences
 from ragbench.experiment.stages.matching import has_own_id, name_documents
