@@ -79,7 +79,7 @@ from ragbench.report.gate import (
 )
 from ragbench.report.progress import Progress
 from ragbench.report.table import TableReport
-from ragbench.types import Query, ScoreColumn
+from ragbench.types import Cause, Query, ScoreColumn
 from ragbench.types.display import printable
 
 # Change of a score of a system, the system, its baseline, and their paired scores
@@ -261,6 +261,10 @@ def review_scored(
     if of_all_looks:
         later, n_looks = of_all_looks[len(undecided) :], 1 + len(head.looks)
         decided = _with_looks(decided, later, n_looks, unsure.losses)
+    if by_default:
+        unscored = _unscored(decided, head, base)
+        decided = [(g, d) for g, d in decided if (g.quantity, d.system) not in unscored]
+        rows = [row for row in rows if (row[0].measure, row[0].system) not in unscored]
     rows = _sorted_rows(rows, _failing(decided) if by_default else frozenset())
     scores = [score for score, *_ in rows]
     worst, best = _moved_by_first(rows, base, head, questions)
@@ -365,6 +369,34 @@ def _sorted_rows(rows: Iterable[Row], failing: Collection[tuple[str, str | None]
     return sorted(marked, key=lambda row: row[0].order)
 
 
+def _unscored(
+    decided: Iterable[tuple[Gate, Decision]], head: ScoredSystems, base: ScoredSystems
+) -> set[tuple[str, str]]:
+    """Return (measure, system) of default decisions without a score in base and head.
+
+    A measure counts if none of its queries failed, and the system has a decision by another one:
+    as for an app whose passages have no ids, whose answers decide alone.
+    """
+    unscored, decidable = set[tuple[str, str]](), set[str]()
+    for gate, decision in decided:
+        system = decision.system or ""
+        if decision.means is not None:
+            decidable.add(system)
+        elif all(_has_no_value(gate.quantity, system, source) for source in (head, base)):
+            unscored.add((gate.quantity, system))
+    return {entry for entry in unscored if entry[1] in decidable}
+
+
+def _has_no_value(measure: str, name: str, source: ScoredSystems) -> bool:
+    """Return True if a measure applies to no query of a system."""
+    system = source.systems.get(name)
+    column = None if system is None else system.columns.get(measure)
+    if column is None:
+        return False
+    causes = set(column.causes.tolist())
+    return all(Cause(cause).status == "not_applicable" for cause in causes)
+
+
 def _with_looks(
     decided: Iterable[tuple[Gate, Decision]],
     of_all_looks: Iterable[Decision],
@@ -373,7 +405,10 @@ def _with_looks(
 ) -> list[tuple[Gate, Decision]]:
     """Return decisions on the first look with the verdicts of all looks, where these decide."""
     decisions = []
-    for (gate, decision), later in zip(decided, of_all_looks, strict=True):
+    by_gate = {(later.gate, later.system): later for later in of_all_looks}
+    for gate, decision in decided:
+        # a default decision without any score has none of all looks
+        later = by_gate.get((decision.gate, decision.system), decision)
         decisions.append((gate, with_looks(gate, decision, later, n_looks, losses)))
     return decisions
 

@@ -532,3 +532,37 @@ def test_a_base_with_a_broken_config_or_without_data_is_an_error(
     assert (code, lines) == (2, [])
     assert_message(err.splitlines()[-1])
     assert f" cannot be run: {line}" in err.splitlines()[-1]
+
+
+ANSWERS = """\
+def answer(question):
+    number = int(question.split("word")[1])
+    return {"answer": f"m{number}" if number % 5 else "none", "contexts": CONTEXTS}
+"""
+
+
+@pytest.mark.parametrize("base", ["texts", "ids"])
+def test_measures_of_ids_decide_only_where_passages_have_ids(repository, base, assert_message):
+    # The head returns texts alone: no base to lose, or the ids of the base.
+    texts, ids = '["word1"]', '[{"id": f"m{number}", "text": "word1"}]'
+    for name, contexts in (("old", ids if base == "ids" else texts), ("new", texts)):
+        code = ANSWERS.replace("CONTEXTS", contexts)
+        code = code if name == "new" else code.replace("% 5", "% 4")
+        (repository / f"app_{base}_{name}.py").write_text(code)
+        (repository / f"{name}.yaml").write_text(
+            "dataset: {type: records, path: qa.jsonl, corpus: data/corpus.jsonl,\n"
+            "  columns: {id: id, question: question, relevant: relevant, reference: gold}}\n"
+            f"apps: {{mine: {{type: 'python:app_{base}_{name}:answer'}}}}\n"
+        )
+    items = [{**question(n), "gold": f"m{n}"} for n in range(N)]
+    (repository / "qa.jsonl").write_text(rows(items))
+    assert run_command("run", "old.yaml", cwd=repository).returncode == 0
+
+    done = run_command("gate", "new.yaml", "--base", "runs/old", "--json", cwd=repository)
+
+    verdicts = {of["gate"]: of["verdict"] for of in json.loads(done.stdout)["gates"]}
+    expected = {"right not worse": "pass"}
+    if base == "ids":
+        expected["ndcg@10 not worse"] = "undecided"
+    assert verdicts == expected
+    assert_message(json.loads(done.stdout)["lines"][-1])
