@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
-from ragbench.errors import OptionError
+from ragbench.errors import DataError, OptionError
 from ragbench.registry import nearest
 from ragbench.signature import Signature, fingerprint
 from ragbench.stats.mean import FEWEST_LABELS
@@ -106,6 +106,7 @@ def draw(
     Raises:
         OptionError: n is below 1 (20 a system for `where="unsure"`) or above the number of units,
             or the run has no such system.
+        DataError: No answer has a verdict.
         ValueError: The seed is negative.
     """
     names = {name: run.find_system(name) for name in systems}
@@ -120,8 +121,13 @@ def draw(
     if where == "unsure":
         return _draw_unsure(run, score, n, seed=seed, systems=chosen)
     units = _units(score, chosen, unit)
+    noun = "answers" if unit == "answer" else "queries that all systems answered"
+    if not units:
+        allowed = "a run whose judge scored answers; see its unscored.jsonl"
+        raise DataError(
+            f"no {noun} with a verdict on {score.name}", file=run.folder, allowed=allowed
+        )
     if not 1 <= n <= len(units):
-        noun = "answers" if unit == "answer" else "queries that all systems answered"
         allowed = f"1 to {len(units)}, the {noun} with a verdict on {score.name}"
         raise OptionError("--draw", "", n, allowed)
     rng = _random_stream(score, seed)

@@ -1,6 +1,7 @@
 """The draw: equal chances, fair shares, blind and repeatable."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from ragbench.calibration.draw import draw, draw_again
 from ragbench.calibration.sheet import item_id
-from ragbench.errors import OptionError
+from ragbench.errors import DataError, OptionError
 from tests.calibration.runs import planted, score_of
 
 pytestmark = pytest.mark.slow  # seconds in all: real runs, servers or many made cases
@@ -131,4 +132,12 @@ def test_the_name_of_an_item_changes_with_the_answer_and_is_no_number():
 def test_refusals(options, assert_message):
     with pytest.raises(OptionError) as caught:
         draw(RUN, score_of(RUN), seed=1, **options)
+    assert_message(caught.value)
+
+
+def test_without_a_verdict_there_is_nothing_to_draw(assert_message):
+    score = replace(score_of(RUN), scores={})
+
+    with pytest.raises(DataError) as caught:
+        draw(RUN, score, 10, seed=1)
     assert_message(caught.value)
