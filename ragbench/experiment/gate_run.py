@@ -262,9 +262,7 @@ def review_scored(
         later, n_looks = of_all_looks[len(undecided) :], 1 + len(head.looks)
         decided = _with_looks(decided, later, n_looks, unsure.losses)
     if by_default:
-        unscored = _unscored(decided, head, base)
-        decided = [(g, d) for g, d in decided if (g.quantity, d.system) not in unscored]
-        rows = [row for row in rows if (row[0].measure, row[0].system) not in unscored]
+        decided, rows = _without_unscored(decided, rows, head, base)
     rows = _sorted_rows(rows, _failing(decided) if by_default else frozenset())
     scores = [score for score, *_ in rows]
     worst, best = _moved_by_first(rows, base, head, questions)
@@ -367,6 +365,23 @@ def _sorted_rows(rows: Iterable[Row], failing: Collection[tuple[str, str | None]
         marked.append((replace(score, decision=decision, decides=decides), system, baseline, pairs))
     # losses that fail, then sure changes, right answers, and others by their mean
     return sorted(marked, key=lambda row: row[0].order)
+
+
+def _without_unscored(
+    decided: Iterable[tuple[Gate, Decision]],
+    rows: Sequence[Row],
+    head: ScoredSystems,
+    base: ScoredSystems,
+) -> tuple[list[tuple[Gate, Decision]], list[Row]]:
+    """Return default decisions and changes, without those that `_unscored` finds."""
+    decided = list(decided)
+    unscored = _unscored(decided, head, base)
+    decisions = []
+    for gate, decision in decided:
+        if (gate.quantity, decision.system) not in unscored:
+            decisions.append((gate, decision))
+    changes = [row for row in rows if (row[0].measure, row[0].system) not in unscored]
+    return decisions, changes
 
 
 def _unscored(
