@@ -101,12 +101,15 @@ def make_manifest(plan: Plan, results: Results, started: float) -> Manifest:
     families = (("retriever", plan.retrievers), ("generator", plan.generators), ("app", plan.apps))
     components: dict[str, Component | None] = {}
     for noun, names in families:
-        components |= {name: plan.component(noun, name) for name in names}
-    live = sorted(name for name, component in components.items() if component is None)
-    versions = {}
+        for name in names:
+            components[name] = plan.component(noun, name)
+    live, versions = [], {}
     for name, component in components.items():
-        if component is not None and component.version is not None:
+        if component is None:
+            live.append(name)
+        elif component.version is not None:
             versions[name] = component.version
+    live.sort()
     signatures, stage_work = {}, {}
     for system in results.systems:
         for name, column in system.columns.items():

@@ -311,7 +311,9 @@ def _skipped_components(judges: Mapping[str, str], generators: Mapping[str, str]
     skipped = {}
     for name, why in judges.items():
         skipped[f"judge {name}"] = why
-    return skipped | {f"generator {name}": why for name, why in generators.items()}
+    for name, why in generators.items():
+        skipped[f"generator {name}"] = why
+    return skipped
 
 
 def _split_gates(
@@ -445,11 +447,11 @@ def _noisy_systems(rows: Sequence[Row], unchanged: Collection[str]) -> dict[str,
     """Return unchanged system -> number of its changed questions, above 0."""
     numbers = {}
     for name in sorted(unchanged):
-        of_system = []
-        for row in rows:
-            if row[0].system == name:
-                of_system.append(row[-1])
-        numbers[name] = len(changed_questions([(p.query_ids, p.gains) for p in of_system]))
+        gains = []
+        for score, _, _, pairs in rows:
+            if score.system == name:
+                gains.append((pairs.query_ids, pairs.gains))
+        numbers[name] = len(changed_questions(gains))
     systems = {}
     for name, n in numbers.items():
         if n:

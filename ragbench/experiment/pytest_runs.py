@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from ragbench.files import locked, write_atomically
 from ragbench.gates.base import Gate, GatedRun, SystemGate
 from ragbench.records.gate import Decision, Verdict
 from ragbench.signature import fingerprint_json
+from ragbench.types.lookups import select_in_order
 
 
 class SharedRuns:
@@ -131,7 +131,8 @@ def collect_gates(path: Path, baseline: str | None, *, update: bool) -> Collecte
         idle = f"no gate of {path.name} is against a baseline file"
     tests: list[tuple[Gate, str | None]] = []
     for gate in config.gates:
-        tests += [(gate, system) for system in _systems_of(gate, config)]
+        for system in _systems_of(gate, config):
+            tests.append((gate, system))
     return CollectedGates(tests, overrides, files, idle)
 
 
@@ -148,11 +149,10 @@ def _baseline_files(gates: Sequence[Node]) -> dict[int, str]:
 
 def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
     """Return the systems that a gate applies to; [None] if the config does not tell them."""
-    open_sweeps = []
+    open_members = set[str]()
     for sweep in config.sweeps.values():
         if sweep.is_open:
-            open_sweeps.append(sweep)
-    open_members = set(chain.from_iterable(sweep.members for sweep in open_sweeps))
+            open_members.update(sweep.members)
     candidates = gate.systems or config.retrievers
     if any(name.partition("/")[0] in open_members for name in candidates):
         return [None]
@@ -173,7 +173,7 @@ def _systems_of(gate: Gate, config: ExperimentConfig) -> Sequence[str | None]:
         retriever, _, generator = name.partition("/")
         systems[name] = SystemScores(name, retriever, generator or None)
     having = names.systems_with(None if gate.score is None else names.find(gate.score))
-    systems = {name: systems[name] for name in having}
+    systems = select_in_order(systems, having)
     baseline = config.statistics.baseline or next(iter([*retrievers, *apps]), None)
     scored = ScoredSystems("the config", systems, (), baseline)
     return gate.default_systems(systems, GatedRun(scored=scored, method=Method(), n_queries=0))

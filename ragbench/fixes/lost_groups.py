@@ -87,9 +87,8 @@ def find_lost_groups(
             by_members.setdefault(members.tobytes(), (field, value, members))
     groups = list(by_members.values())
     resamples = max(_FEWEST_RESAMPLES, math.ceil(min(1 / alpha, _MOST_RESAMPLES)))
-    test = overrepresentation_of(
-        is_lost, [members for *_, members in groups], resamples=resamples, seed=seed
-    )
+    rows_of_groups = [members for *_, members in groups]
+    test = overrepresentation_of(is_lost, rows_of_groups, resamples=resamples, seed=seed)
     significant = []
     # By the raw p-values: adjusted ones have steps of 1 / 1,000 and tie often.
     for place in np.argsort(test.p_values, kind="stable").tolist():

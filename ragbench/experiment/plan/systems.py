@@ -20,7 +20,7 @@ from ragbench.records.summary import SystemType
 from ragbench.registry import PYTHON, check_allowed
 from ragbench.retrieve.base import Retriever
 from ragbench.retrieve.cross_validated import CrossValidated
-from ragbench.types.lookups import item_names, take_items
+from ragbench.types.lookups import take_items
 
 
 def names_of(systems: Sequence[System], *types: SystemType) -> list[str]:
@@ -76,10 +76,10 @@ def narrow(systems: Sequence[System], only: Sequence[str]) -> list[System]:
         left_fits = not lefts or system.retriever in lefts
         return bool(lefts or rights) and left_fits and (not rights or system.generator in rights)
 
-    chosen = [system for system in systems if is_chosen(system)]
-    # a pair needs the ranking of its retriever, which is scored as well
-    names = {system.retriever for system in chosen} | set(item_names(chosen))
-    selected = []
+    names, selected = set(), []
+    for system in filter(is_chosen, systems):
+        # a pair needs the ranking of its retriever, which is scored as well
+        names |= {system.name, system.retriever}
     for system in systems:
         if system.name in names:
             selected.append(system)
@@ -191,9 +191,8 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
     apps = [*config.apps, *live.apps]
     for n in apps:
         systems.append(System(n, None, None, type="app", role="app", ranking_of=n))
-    systems += [
-        System(name, None, None, type="recorded") for name in inputs.collection.recorded_answers
-    ]
+    for name in inputs.collection.recorded_answers:
+        systems.append(System(name, None, None, type="recorded"))
     systems = narrow(systems, inputs.choices.only)
     generators = []
     for system in systems:
@@ -208,8 +207,8 @@ def choose_systems(inputs: PlanInputs) -> list[System]:
         allowed = "a retriever, an app, or records with contexts or answers"
         raise inputs.error("there is no system to evaluate", "", allowed)
     # tables show controls below the pairs that they are compared with
-    retrieving = [system for system in systems if system.retriever is not None]
-    systems = [*retrieving, *controls, *systems[len(retrieving) :]]
+    n_retrieving = sum(system.retriever is not None for system in systems)
+    systems[n_retrieving:n_retrieving] = controls
     # each system has a file of its own, where one would hide the other
     types: list[SystemType] = ["retriever", "pair", "control", "app", "recorded"]
     names = [*chain.from_iterable(names_of(systems, type_) for type_ in types)]

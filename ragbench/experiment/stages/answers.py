@@ -24,6 +24,7 @@ from ragbench.experiment.calls import (
     call_once,
     calling,
     read_outcome,
+    values_of,
     with_latency,
     without_value,
 )
@@ -635,10 +636,7 @@ class AskApp(AnswerQueries):
     def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers to the results, with a note where none of them has passages."""
         super().add(outputs, results)
-        predictions = []
-        for outcome in outputs[self].outcomes:
-            if outcome.value:
-                predictions.append(outcome.value)
+        predictions = [*values_of(outputs[self].outcomes)]
         if predictions and not any(prediction.contexts for prediction in predictions):
             name = self.system.name
             advice = self.plan.apps[name].passages_advice

@@ -137,8 +137,9 @@ def retrieve(
         outcomes = []
         for position, answer in zip(block, answers.value, strict=True):
             read = partial(read_hits, top_k=top_k, is_inside=inside(queries[position].pool))
-            outcomes.append(call_once(read, answer, untimed))
-        return [replace(outcome, latency_ms=latency_ms) for outcome in outcomes]
+            outcome = call_once(read, answer, untimed)
+            outcomes.append(replace(outcome, latency_ms=latency_ms))
+        return outcomes
 
     blocks = [positions[start : start + _BLOCK] for start in range(0, len(queries), _BLOCK)]
     for number, answered in calling(ask_block, blocks, untimed):
@@ -164,8 +165,11 @@ def _with_remedy(outcome: Outcome[Retrieved], top_k: int) -> Outcome[Retrieved]:
         # sqlite3, and other libraries whose connections belong to a thread
         r"\bthread\b": "; calls run in other threads than the import: connect in the function",
     }
-    words = [words for sign, words in remedies.items() if re.search(sign, outcome.detail)]
-    return replace(outcome, detail=outcome.detail + "".join(words))
+    detail = outcome.detail
+    for sign, words in remedies.items():
+        if re.search(sign, outcome.detail):
+            detail += words
+    return replace(outcome, detail=detail)
 
 
 def _search_on_workers(
@@ -183,13 +187,13 @@ def _search_on_workers(
 
     # no time limit: requests are made here, by code of this package
     requests = dict(calling(request, range(len(queries)), Calls(calls.owner)))
-    ready = []
+    ready, items = [], []
     for position, outcome in requests.items():
         if outcome.value is not None:
             ready.append(position)
+            items.append(outcome.value)
     for position in sorted(requests.keys() - ready):
         yield position, cast("Outcome[Retrieved]", requests[position])
-    items = [requests[position].value for position in ready]
     apply = partial(_search_block, index.find, calls.owner)
     task = Task(calls.owner, index.make, index.options, apply)
     for number, outcome in call_on(executor, task, items, _BLOCK, calls, lambda hits: hits):
@@ -492,10 +496,11 @@ class BuildRanking(base.Stage[RetrieverRun | None]):
         if retriever.ranks_by_score and not retriever.sources:
             return None
         if not retriever.sources:
-            pools = [query.pool for query in self.plan.queries] if has_pools(self.plan) else []
+            if not has_pools(self.plan):
+                return top_k
             sizes = []
-            for pool in pools:
-                sizes.append(top_k if pool is None else len(pool))
+            for query in self.plan.queries:
+                sizes.append(top_k if query.pool is None else len(query.pool))
             return min(top_k, max(sizes, default=top_k))
         return min(top_k, max(_longest(inputs[source]) for source in sources))
 
