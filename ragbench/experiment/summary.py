@@ -36,6 +36,9 @@ from ragbench.types import ScoreColumn
 from ragbench.types.lookups import take_items
 from ragbench.types.records import add_usage
 
+# Margin of the cheapest system, as a share of the range of the score
+_CHEAPEST_WITHIN = 0.02
+
 
 def make_summary(plan: Plan, results: Results, started: float) -> records.Summary:
     """Return the record of `summary.json` of a run that started at an epoch time, without gates.
@@ -306,7 +309,3 @@ def _summarize_score(
                 models, spread = "+".join(use.models), use.spreads.get(rubric.name)
                 return structs.replace(score, judge=judge, model=models, spread=spread)
     return score
-
-
-# Margin of the cheapest system, as a share of the range of the score
-_CHEAPEST_WITHIN = 0.02
