@@ -9,7 +9,6 @@ from typing import Any, cast
 import click
 
 from ragbench.cli import output
-from ragbench.types.lookups import pop_keys
 
 _SAMPLE = 50  # answers that a probe judges again
 # Parameters that only some uses of the command accept -> these uses.
@@ -275,7 +274,7 @@ def _certify_on(
     request = published.SetRequest(
         files=files,
         columns=output.parse_pairs("--column", choices.pop("columns", ())),
-        target=certificate.Target(target, **pop_keys(choices, names)),
+        target=certificate.Target(target, **{name: choices.pop(name) for name in names}),
         retry_failed=retry_failed,
         rubrics=rubrics,
         limit=choices.pop("limit", None),
@@ -325,7 +324,7 @@ def _certify_ratings(
     from ragbench.cli import certificate
 
     names = choices.keys() & {"form", "disagreements", "verbose"}
-    files = certificate.Target(target, **pop_keys(choices, names))
+    files = certificate.Target(target, **{name: choices.pop(name) for name in names})
     certificate.certify_ratings(ratings, files, rubrics, **choices)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from ragbench.registry import Family, declared_options, summary_line
-from ragbench.types.lookups import attributes_of
 
 if TYPE_CHECKING:
     from ragbench.score.text.base import Declaration
@@ -46,6 +45,7 @@ CatalogEntry = dict[str, Any]
 def list_presets() -> list[dict[str, Any]]:
     """Return name, model and facts of each local judge, in the order of their file."""
     from ragbench.score.judge.presets import load_presets
+    from ragbench.types.lookups import attributes_of
 
     keys = ("model", "source", *PRESET_FACTS.values())
     presets: list[dict[str, Any]] = []
@@ -138,6 +138,7 @@ def list_rubrics() -> list[CatalogEntry]:
     from ragbench.score.judge import JUDGES
     from ragbench.score.judge.base import judge_facts
     from ragbench.score.judge.rubric import built_in_rubrics, describe_rubric, load_rubric
+    from ragbench.types.lookups import attributes_of
 
     served = {name: judge_facts(JUDGES.load(name)).served for name in JUDGES.table}
     entries = []

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ragbench.cli import output
-from ragbench.types.lookups import item_names
 
 if TYPE_CHECKING:
     from ragbench.config.schema import ExperimentConfig
@@ -98,6 +97,7 @@ def _plan_lines(
     from ragbench.experiment.plan.plan import make_plan
     from ragbench.experiment.plan.records import LiveComponents
     from ragbench.records.manifest import Choices
+    from ragbench.types.lookups import item_names
 
     plan = make_plan(config, collection, Choices(judge=judge), LiveComponents(), calls=False)
     check_startup(config, plan.retrievers, plan.generators, plan.all_judges)

@@ -16,7 +16,6 @@ from msgspec import structs
 
 from ragbench.cli import output
 from ragbench.errors import RagbenchError
-from ragbench.types.lookups import pop_keys
 
 if TYPE_CHECKING:
     from ragbench.records.summary import Summary
@@ -110,7 +109,7 @@ def command(
     from ragbench.report.formats import render
     from ragbench.report.gate import review_json
 
-    tables = pop_keys(flags, ("qrels", "measures", "max_drop"))
+    tables = {name: flags.pop(name) for name in ("qrels", "measures", "max_drop")}
     of_runs = {
         "--base": base,
         "--set": overrides,

@@ -20,7 +20,6 @@ from ragbench.cli.catalog import (
     list_presets,
     list_rubrics,
 )
-from ragbench.types.lookups import attributes_of
 
 
 @output.command(
@@ -98,6 +97,7 @@ def _print_prompts(name: str, as_json: bool) -> None:
     from ragbench.score.judge.methods.templates import prompt_parts
     from ragbench.score.judge.model_judge import example_requests
     from ragbench.score.judge.rubric import load_rubric
+    from ragbench.types.lookups import attributes_of
 
     rubric = load_rubric(name)
     requests: list[dict[str, Any]] = []

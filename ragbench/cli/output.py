@@ -22,7 +22,6 @@ import click
 
 from ragbench.errors import DataError, Problem, is_interrupt, shortened, storage_error, visible
 from ragbench.secrets import printed
-from ragbench.types.lookups import pop_keys
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -200,7 +199,7 @@ def format_option(
     def decorate(function: Command) -> Command:
         @wraps(function)
         def run(*args: Any, form: str | None, **options: Any) -> Any:
-            latex = pop_keys(options, ("caption", "label", "plain", "columns"))
+            latex = {name: options.pop(name) for name in ("caption", "label", "plain", "columns")}
             is_set = any(value not in (None, "", False) for value in latex.values())
             needs_latex = "--caption, --label, --plain and --columns need --format latex"
             refuse((is_set and form != "latex", needs_latex))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 _Key = TypeVar("_Key")
@@ -76,11 +76,6 @@ def select_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict
 def select_in_order(mapping: Mapping[_Key, _Value], keys: Iterable[_Key]) -> dict[_Key, _Value]:
     """Return the entries of the mapping whose key is among `keys`, in the order of `keys`."""
     return {key: mapping[key] for key in keys if key in mapping}
-
-
-def pop_keys(mapping: MutableMapping[_Key, _Value], keys: Iterable[_Key]) -> dict[_Key, _Value]:
-    """Remove the entries of `keys` from the mapping and return them; it must have each key."""
-    return {key: mapping.pop(key) for key in keys}
 
 
 def omit_keys(mapping: Mapping[_Key, _Value], keys: Container[object]) -> dict[_Key, _Value]:

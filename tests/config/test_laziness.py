@@ -23,6 +23,20 @@ def test_importing_the_package_is_free():
     assert not loaded & set(HEAVY)
 
 
+def test_help_loads_no_records():
+    # 30 ms, mostly for msgspec and its structs
+    loaded = modules_after(
+        "import os\nsys.argv = ['ragbench', '--help']\n"
+        "sys.stdout = open(os.devnull, 'w')\n"
+        "from ragbench.cli import main\n"
+        "try: main()\nexcept SystemExit as ended: assert not ended.code\n"
+        "sys.stdout = sys.__stdout__"
+    )
+
+    assert "ragbench.cli.output" in loaded
+    assert not loaded & {"ragbench.types", "ragbench.records", "msgspec"}
+
+
 @pytest.mark.costly
 def test_scoring_a_run_loads_little_beside_numpy(tmp_path):
     (tmp_path / "qrels").write_text("q1 0 d1 1\n")

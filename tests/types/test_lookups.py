@@ -50,10 +50,3 @@ def test_names_and_attributes_of_records():
 def test_items_of_a_sequence_and_of_a_mapping_in_the_order_of_the_keys():
     assert lookups.take_items("abc", [2, 0, 2]) == ["c", "a", "c"]
     assert lookups.take_items({"q1": 1, "q2": 2}, ["q2", "q1"]) == [2, 1]
-
-
-def test_popped_keys_leave_the_mapping():
-    options = {"seed": 1, "scale": None, "by": "x"}
-
-    assert lookups.pop_keys(options, ("scale", "seed")) == {"scale": None, "seed": 1}
-    assert options == {"by": "x"}
