@@ -270,9 +270,9 @@ def _collect(
     judge: SetJudge, items: Sequence[JudgedItem], verdicts: Sequence[Mapping[str, Verdict]]
 ) -> JudgeResults:
     """Return the results of a judge from its verdicts on the items."""
-    collect = collect_verdicts if items[0].other is None else collect_pairs
+    results_of = collect_verdicts if items[0].other is None else collect_pairs
     model, type_name = judge.planned.judge, judge.planned.type
-    return collect(model, items, judge.rubrics, verdicts, type_name=type_name)
+    return results_of(model, items, judge.rubrics, verdicts, type_name=type_name)
 
 
 def _score(
