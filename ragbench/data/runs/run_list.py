@@ -314,6 +314,10 @@ def read_commit(folder: Path) -> str | None:
 
     Uncommitted changes do not show.
     """
+    # to start Git takes longer than to look for a repository
+    places = (folder.resolve(), *folder.resolve().parents)
+    if "GIT_DIR" not in os.environ and not any((place / ".git").exists() for place in places):
+        return None
     # a checkout of another user, as in containers, is read too
     command = ["git", "-c", "safe.directory=*", "rev-parse", "--verify", "HEAD"]
     try:
