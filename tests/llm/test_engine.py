@@ -38,7 +38,7 @@ ENDS = {
 ITEMS = 150  # each of the faults falls on some
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)  # waits twice for the timeout
 def test_every_fault_among_many_items(serve):
     # Each item ends with the cause of its fault; no item is lost, or scored twice
     script = Faults(GOOD, share=0.5)

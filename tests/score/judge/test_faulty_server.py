@@ -25,7 +25,7 @@ def _fault(judge, item):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)  # waits twice for the timeout
 def test_every_item_is_scored_or_failed_by_its_cause(tmp_path):
     with ChatServer(SCRIPT) as server, Replies(tmp_path / "replies.sqlite") as replies:
         judge = OpenAIJudge(model="m", base_url=server.url, concurrency=32, timeout=8)
