@@ -79,7 +79,7 @@ FOLLOWED = [
         "measure",
         "best_grade",
         MEASURES,
-        '        "mrr": f"{_PACKAGE}.reader_models:reciprocal_rank",\n',
+        '        "mrr": f"{_PACKAGE}.first_hits:reciprocal_rank",\n',
         '        "best_grade": f"{_PACKAGE}.best_grade:best_grade",\n',
         "measures",
         (

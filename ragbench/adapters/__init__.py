@@ -1,1 +1,1 @@
-"""Shared parts of adapters to libraries and servers: HTTP, templates, and objects of libraries."""
+"""Shared parts of adapters: HTTP, templates, paths into replies, and objects of libraries."""

@@ -269,7 +269,7 @@ def _score_answers(
     """Return the scores of one file of predictions, with the query ids of the files."""
     # only here: scoring a run needs no readers of predictions and no text metrics
     from ragbench.comparison.text_scores import score_pairs, with_failed_answers
-    from ragbench.data.files.predictions import read_pairs
+    from ragbench.data.files.answer_pairs import read_pairs
     from ragbench.score.text.columns import TextScorer
 
     pairs = read_pairs(path, references)

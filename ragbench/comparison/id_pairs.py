@@ -14,15 +14,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from ragbench.data.files.fields import counted
-from ragbench.types.spellings import (
-    PartForm,
-    Spelling,
-    SpellingIndex,
-    normal_texts,
-    part_form,
-    spell,
-    without_parts,
-)
+from ragbench.types.spelling_index import Spelling, SpellingIndex, spell
+from ragbench.types.spellings import PartForm, normal_texts, part_form, without_parts
 
 
 class QuestionIds(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from ragbench.adapters import libraries, templates
+from ragbench.adapters.json_path import JsonPath
 from ragbench.errors import AdapterError
 from ragbench.registry import FactoryArgs, Option, quote
 from ragbench.types import Prediction
@@ -51,7 +52,7 @@ class HaystackApp:
         # before the factory runs, which may connect to a server
         if input is not None:
             templates.check_template(input, ("question",), "haystack", "input")
-        self._answer = None if answer is None else templates.JsonPath(answer, "haystack", "answer")
+        self._answer = None if answer is None else JsonPath(answer, "haystack", "answer")
         pipeline = libraries.resolve_client(client, factory, args, owner)
         if not libraries.is_pipeline(pipeline):
             raise AdapterError(f"{owner}: found {quote(pipeline)}, allowed: a pipeline of Haystack")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from ragbench.adapters import templates
 from ragbench.adapters.http import EndpointOptions
+from ragbench.adapters.json_path import JsonPath, Place
 from ragbench.adapters.libraries import HitReader
 from ragbench.adapters.streams import MEDIA_TYPES, Stream, read_events, value_of_event
 from ragbench.errors import AdapterError, OptionError
@@ -50,14 +51,14 @@ class HttpService:
         accept = MEDIA_TYPES[self._stream] if self._stream else "application/json"
         self._endpoint = chosen.connect(chosen.url, chosen.headers, accept)
         # An answer is one text: `[*]` would match several.
-        self._answer = templates.JsonPath(chosen.answer, "http", "answer", many=False)
+        self._answer = JsonPath(chosen.answer, "http", "answer", many=False)
         # a generator has no options of passages and queries
         self._paths = {}
         for option in _OPTIONAL:
             path = getattr(chosen, option, None)
             if path is not None:
                 many = True if option in _MANY else None
-                self._paths[option] = templates.JsonPath(path, "http", option, many=many)
+                self._paths[option] = JsonPath(path, "http", option, many=many)
         if ("ids" in self._paths or "titles" in self._paths) and "texts" not in self._paths:
             raise OptionError("http", "texts", None, "a path to the texts of the passages")
         if self._stream:
@@ -115,7 +116,7 @@ class HttpService:
                 passages.append(passage)
         return passages
 
-    def _all(self, option: str, reply: Any) -> Mapping[templates.Place, Any]:
+    def _all(self, option: str, reply: Any) -> Mapping[Place, Any]:
         """Return the values of an optional path by place; empty without a path or values."""
         path = self._paths.get(option)
         return {} if path is None else path.find(reply, required=False)
@@ -133,9 +134,9 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _in_events(path: templates.JsonPath) -> templates.JsonPath:
+def _in_events(path: JsonPath) -> JsonPath:
     """Return the path of the same values in every event of a stream."""
-    return templates.JsonPath(f"$[*]{path.text.removeprefix('$')}")
+    return JsonPath(f"$[*]{path.text.removeprefix('$')}")
 
 
 class ReplyPathOptions(OptionSet):

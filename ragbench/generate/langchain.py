@@ -14,6 +14,7 @@ from msgspec import structs
 
 from ragbench import llm
 from ragbench.adapters import templates
+from ragbench.adapters.json_path import JsonPath
 from ragbench.adapters.libraries import Factory, HitReader, IdField, SyncOrAsync, resolve_client
 from ragbench.errors import AdapterError, OptionError
 from ragbench.generate.chat import AnswerOptions, ChatGenerator, PromptOptions, load_prompt
@@ -236,7 +237,7 @@ class Chain:
         self._inputs = inputs if options.input is None else [options.input]
         templates.check_template(self._inputs[0], places, "langchain", "input")
         self._invoke, self._id_field = SyncOrAsync(target, "invoke"), options.id_field
-        self._answer = None if path is None else templates.JsonPath(path, "langchain", "answer")
+        self._answer = None if path is None else JsonPath(path, "langchain", "answer")
         if not self._invoke:
             allowed = "an object with invoke or ainvoke"
             raise AdapterError(f"{owner}: found {quote(target)}, allowed: {allowed}")

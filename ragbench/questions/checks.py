@@ -11,7 +11,7 @@ from ragbench.comparison.cause_rules import RightAnswer
 from ragbench.questions.base import QuestionCandidate, QuestionPassage
 from ragbench.score.text.gold_words import GoldWords, content_of
 from ragbench.text.languages import unicode_words
-from ragbench.text.near_duplicates import QuestionIndex, copied_words
+from ragbench.text.similar_questions import QuestionIndex, copied_words
 from ragbench.types import Document
 from ragbench.types.spans import locate_quote
 

@@ -19,7 +19,8 @@ from ragbench.report.formats.terminal import draw_table
 from ragbench.report.table import Table, TableCell, TableColumn, label
 from ragbench.report.text import MISSING, interval, labelled, significant
 from ragbench.score.retrieval.notation import Measure, parse_measures
-from ragbench.score.retrieval.trec_eval import FAMILIES, SETS, print_parameters
+from ragbench.score.retrieval.trec_eval import FAMILIES, SETS
+from ragbench.score.retrieval.trec_eval_parameters import print_parameters
 from ragbench.stats.mean import finite
 from ragbench.types.checks import id_bytes
 from ragbench.types.display import printable

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from ragbench.adapters.http import EndpointOptions
-from ragbench.adapters.templates import JsonPath, Place, check_template, fill
+from ragbench.adapters.json_path import JsonPath, Place
+from ragbench.adapters.templates import check_template, fill
 from ragbench.errors import AdapterError
 from ragbench.registry import Option, quote
 from ragbench.retrieve.base import Retriever

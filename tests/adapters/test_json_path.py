@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.adapters.templates import JsonPath
+from ragbench.adapters.json_path import JsonPath
 from ragbench.errors import AdapterError, OptionError
 
 REPLY = {"a b": [{"x": 1}, {"x": 2, "y": [10, 20]}], "one": {"*": "star"}}

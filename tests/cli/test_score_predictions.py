@@ -8,7 +8,7 @@ import json
 import pytest
 import sacrebleu
 
-from ragbench.data.files.predictions import read_pairs
+from ragbench.data.files.answer_pairs import read_pairs
 from tests.lazy import Lazy
 
 rouge_scorer = Lazy("rouge_score.rouge_scorer")

@@ -48,7 +48,7 @@ def test_scoring_a_run_loads_little_beside_numpy(tmp_path):
         "try: main()\nexcept SystemExit as ended: assert not ended.code"
     )
 
-    assert {"numpy", "ragbench.score.retrieval.reader_models"} <= loaded
+    assert {"numpy", "ragbench.score.retrieval.first_hits"} <= loaded
     allowed = {"statistics", "tempfile", "ragbench.records.summary", "ragbench.text.tokenize"}
     assert not loaded & allowed
 

@@ -17,7 +17,7 @@ from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.rating_tables import read_ratings
 from ragbench.cli import main
 from ragbench.comparison.text_scores import score_pairs
-from ragbench.data.files.predictions import read_pairs
+from ragbench.data.files.answer_pairs import read_pairs
 from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.traces import Traces
 from ragbench.errors import OptionError

@@ -65,7 +65,7 @@ EXAMPLES = {
 }
 """Calls of the functions that make a pattern of their arguments."""
 
-SHORT_TEXTS = {"ragbench.text.refusals:_compiled", "ragbench.text.refusals:_find_refusal"}
+SHORT_TEXTS = {"ragbench.text.refusal_expressions:compiled", "ragbench.text.refusals:_find_refusal"}
 """Functions whose patterns read 400 characters of a sentence, whatever its length."""
 
 

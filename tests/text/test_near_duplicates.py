@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.text.near_duplicates import near_duplicates, same_questions
+from ragbench.text.near_duplicates import near_duplicates
+from ragbench.text.similar_questions import same_questions
 from ragbench.text.tokenize import words
 
 _TEXTS = st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=8).map(" ".join), max_size=12)

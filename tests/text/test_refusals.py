@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragbench.text import refusals
+from ragbench.text import refusal_expressions, refusals
 from ragbench.text.refusals import is_refusal, refuses
 from ragbench.text.tokenize import sentences
 
@@ -63,8 +63,8 @@ def test_the_cue_is_in_every_refusal(monkeypatch):
     # The cue only saves time: with one that every text has, the same replies are refusals
     texts = [reply.text for reply in REPLIES if reply.refuses]
     decisions = [is_refusal(text) for text in texts]
-    languages = [language._replace(cue="") for language in refusals._read()]
-    monkeypatch.setattr(refusals, "_read", lambda: languages)
+    languages = [language._replace(cue="") for language in refusals.refusal_languages()]
+    monkeypatch.setattr(refusals, "refusal_languages", lambda: languages)
 
     assert [is_refusal(text) for text in texts] == decisions
 
@@ -101,7 +101,7 @@ def test_accents_and_apostrophes_may_lack(text):
 
 @given(TEXTS)
 def test_traditional_characters_are_read_as_simple_ones(text):
-    traditional = {ord(simple): chr(char) for char, simple in refusals._simple().items()}
+    traditional = {ord(simple): chr(char) for char, simple in refusal_expressions._simple().items()}
 
     assert refuses(text.translate(traditional)) is refuses(text)
 

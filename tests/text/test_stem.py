@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.text.analyzer import load_stemmer, porter_stem
+from ragbench.text.analyzer import load_stemmer
 from ragbench.text.languages import LANGUAGES
+from ragbench.text.porter import porter_stem
 from tests.lazy import Lazy
 
 nltk = Lazy("nltk.stem.porter")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ragbench.data.files.fields import TEXT_KEYS, read_list, text_of_item
+from ragbench.data.files.cell_items import form_of, has_text, is_sentence, items_of, value_of
+from ragbench.data.files.fields import text_of_item
 from ragbench.data.files.gold import DocumentNames, GoldIds
-from ragbench.data.files.printed_lists import is_printed, pieces_of, read_ids
+from ragbench.data.files.printed_lists import is_printed
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.registry import quote
@@ -21,13 +22,8 @@ from ragbench.types.column_words import Form
 
 # Rows whose cells are looked at for their form.
 _SAMPLED_ROWS = 200
-# ids of several documents in a text cell
-_PIECES = re.compile(r"[;|,、；\n]")
 _MIXED_ID = re.compile(r"(?=\S*[A-Za-z])(?=\S*\d)\S+|https?://\S+|\S+\.[A-Za-z]\w{0,4}")
-_FILE_ENDING = re.compile(r"\.[A-Za-z]\w{0,4}$")
 _PLACE = re.compile(r"https?://\S+|\S+\.[A-Za-z]\w{0,4}")
-_SENTENCE_END = re.compile(r"""[.!?。！？][")”’»」]*$""")
-_FEW_WORDS, _LONGEST_ID, _LONGEST_WORD = 5, 255, 60
 _WIDEST = 40
 
 
@@ -51,7 +47,7 @@ class ColumnContents:
         """
         if self._are_known(column):
             return "ids"
-        counts = Counter(map(_form_of, self._items(column)))
+        counts = Counter(map(form_of, self._items(column)))
         if counts["ids"] == counts["texts"]:
             return ""
         return "ids" if counts["ids"] > counts["texts"] else "texts"
@@ -59,7 +55,7 @@ class ColumnContents:
     def are_surely_texts(self, column: str) -> bool:
         """Return True if every item of a column is a sentence or has a text, whatever its name."""
         items = self._items(column)
-        are_texts = bool(items) and all(map(_is_sentence, items))
+        are_texts = bool(items) and all(map(is_sentence, items))
         return are_texts and not self._are_known(column)
 
     def are_places(self, column: str) -> bool:
@@ -73,8 +69,8 @@ class ColumnContents:
 
     def meets(self, column: str, other: str) -> bool:
         """Return True if at least half of the values in a column stand in another one, too."""
-        values = set(map(_value_of, self._items(column))) - {""}
-        other_values = set(map(_value_of, self._items(other))) - {""}
+        values = set(map(value_of, self._items(column))) - {""}
+        other_values = set(map(value_of, self._items(other))) - {""}
         return bool(values) and 2 * len(values & other_values) >= len(values)
 
     def are_ids_of_corpus(self, column: str) -> bool:
@@ -161,9 +157,9 @@ class ColumnContents:
         names = self._names if by_other_names else self._names.ids
         n_texts = n_passages = n_known = 0
         for item in self._items(column):
-            text = _value_of(item)
+            text = value_of(item)
             n_texts += bool(text)
-            if _has_text(item):
+            if has_text(item):
                 n_passages += 1
             elif text:
                 n_known += text in names
@@ -173,82 +169,5 @@ class ColumnContents:
         """Return the items of the first cells of a column; the pieces of ids in a text."""
         items: list[Any] = []
         for entry in self._entries[:_SAMPLED_ROWS]:
-            items += _items_of(entry, column)
+            items += items_of(entry, column)
         return items
-
-
-def _items_of(entry: Entry, column: str) -> Iterator[Any]:
-    """Yield the items of a cell: of a list, also an inner one, or the ids between separators."""
-    try:
-        values = read_list(entry, column) or []
-    except DataError:  # the reader of the part names the fault
-        return
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from value
-        elif isinstance(value, str) and is_printed(value.strip()):
-            yield from _printed_ids(value.strip())
-        elif isinstance(value, str):
-            pieces = pieces_of(value, _PIECES)
-            yield from pieces if all(map(_is_id, pieces)) else [value.strip()]
-        elif value is not None:
-            yield value
-
-
-def _printed_ids(text: str) -> Sequence[Any]:
-    """Return the ids of a printed list such as `[12 7 33]`; nothing for another text."""
-    try:
-        items = read_ids(text)
-    except ValueError:  # the reader of the part names the fault
-        return []
-    return items if isinstance(items, list) else []
-
-
-def _value_of(item: Any) -> str:
-    """Return the id of an item, or its text without an id; '' for an item with neither."""
-    return text_of_item(item) or _inner_text(item) or ""
-
-
-def _inner_text(item: Any) -> str | None:
-    """Return the text of an object, such as a passage with its id; None for another item."""
-    for key in TEXT_KEYS if isinstance(item, Mapping) else ():
-        if isinstance(item.get(key), str):
-            return str(item[key])
-    return None
-
-
-def _has_text(item: Any) -> bool:
-    return _inner_text(item) is not None
-
-
-def _form_of(item: Any) -> Form:
-    """Return the form of an item by itself; '' where it may be an id as well as a text."""
-    if isinstance(item, Mapping):
-        return "texts" if _has_text(item) else "ids"
-    if not isinstance(item, str):
-        return "" if isinstance(item, bool) else "ids"
-    text = item.strip()
-    if not text:
-        return ""
-    if _is_id(text):
-        return "ids"
-    words = text.split()
-    if _FILE_ENDING.search(text) and len(text) <= _LONGEST_ID and len(words) <= _FEW_WORDS:
-        return "ids"
-    is_sentence = len(words) >= _FEW_WORDS or bool(_SENTENCE_END.search(text)) or "\n" in text
-    return "texts" if is_sentence or len(text) > _LONGEST_ID else ""
-
-
-def _is_sentence(item: Any) -> bool:
-    """Return True for an item with a text of its own, and for a text that ends as a sentence."""
-    if isinstance(item, str):
-        return _form_of(item) == "texts" and bool(_SENTENCE_END.search(item.strip()))
-    return isinstance(item, Mapping) and _form_of(item) == "texts"
-
-
-def _is_id(text: str) -> bool:
-    """Return True for one word that is no sentence, as of a script without blanks."""
-    if len(text.split()) != 1 or len(text) > _LONGEST_ID:
-        return False
-    # a sentence in Chinese or Japanese has no blank
-    return text.isascii() or not (_SENTENCE_END.search(text) or len(text) > _LONGEST_WORD)

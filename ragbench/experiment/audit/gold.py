@@ -10,7 +10,8 @@ from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.experiment.audit.questions import shorten
 from ragbench.records.audit import Finding
 from ragbench.score.text.gold_words import GoldWords, has_no_answer
-from ragbench.text.near_duplicates import copied_words, near_duplicates
+from ragbench.text.near_duplicates import near_duplicates
+from ragbench.text.similar_questions import copied_words
 from ragbench.text.tokenize import words
 from ragbench.types.documents import full_texts, record_ids
 

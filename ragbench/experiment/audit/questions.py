@@ -12,7 +12,7 @@ from functools import lru_cache
 from ragbench.experiment.audit.audited import AuditedSet
 from ragbench.records.audit import Finding
 from ragbench.text.languages import built_in, load
-from ragbench.text.near_duplicates import same_questions
+from ragbench.text.similar_questions import same_questions
 from ragbench.text.tokenize import words
 from ragbench.types import Query
 from ragbench.types.conversation import Turn

@@ -17,7 +17,8 @@ from ragbench.score.retrieval import MEASURES, base
 from ragbench.score.retrieval.found import MetGold
 from ragbench.score.retrieval.leak import ForbiddenRanks
 from ragbench.score.retrieval.ranking import rank
-from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand, read_parameters
+from ragbench.score.retrieval.trec_eval import CUT_ONLY, expand
+from ragbench.score.retrieval.trec_eval_parameters import read_parameters
 from ragbench.types import FloatArray
 
 # Spelling, in lower case -> our name, with the options that it implies.
