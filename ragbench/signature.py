@@ -91,10 +91,7 @@ class Signature:
         return dict(self.parts).get(name)
 
     def with_parts(self, **parts: Any) -> Signature:
-        """Return a signature with further parts at its end; those that are None are left out.
-
-        A repeated part stands twice, and `part` returns the last.
-        """
+        """Return a signature with further parts at its end; those that are None are left out."""
         return Signature(self.name, self.parts + Signature.of("", **parts).parts)
 
     def replacing(self, **parts: Any) -> Signature:
@@ -123,8 +120,7 @@ class Signature:
     def differences(self, other: Signature) -> list[tuple[str, str | None, str | None]]:
         """Return (part, own value, other value) for each difference; the name is the part "".
 
-        A part that one signature lacks has the value None there. The order of parts makes no
-        difference.
+        A part that one signature lacks has the value None there. Order makes no difference.
         """
         own_parts = {"": self.name, **dict(self.parts)}
         other_parts = {"": other.name, **dict(other.parts)}
@@ -139,8 +135,7 @@ class Signature:
 def mixture(values: Iterable[str]) -> str:
     """Return the value of a part that is not the same for all values of a score: `mixture(a+b)`.
 
-    A score with such a part is compared with no other, not even with one of the same mixture: the
-    values of a query may come from two sides of it.
+    A score with such a part is compared with no other, not even with one of the same mixture.
     """
     return f"{_MIXTURE}{'+'.join(values)})"
 
@@ -160,8 +155,7 @@ def order_key(seed: int, identifier: str) -> str:
 def fingerprint(pieces: Iterable[bytes | str], length: int = 12) -> str:
     """Return the first `length` (at most 64) hexadecimal digits of a SHA-256 over pieces.
 
-    Each piece is preceded by its length, so that moving text between pieces changes the
-    fingerprint.
+    Moving text between pieces changes the fingerprint.
 
     Example:
         >>> fingerprint(["ab", "c"]) == fingerprint(["a", "bc"])
@@ -200,8 +194,7 @@ def file_digest(path: Path) -> bytes:
 def fingerprint_json(value: Any, length: int = 12) -> str:
     """Return the fingerprint of a JSON-like value; the order of keys does not matter.
 
-    Values that JSON lacks count by their text. It raises TypeError for keys that JSON lacks or that
-    cannot be sorted, ValueError for a circle.
+    Values that JSON lacks count by their text. Keys that JSON lacks raise TypeError.
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
     return fingerprint([text], length)

@@ -27,9 +27,8 @@ _thread_setting = threading.Lock()
 def padded_length(length: int, limit: int | None = None) -> int:
     """Return the length to which a text of `length` tokens is padded; it depends on nothing else.
 
-    Lengths are multiples of 8 up to 64 tokens, of 16 up to 128, of 32 up to 256, and so on: at most
-    a quarter of a text over 32 tokens is padding. A model reads no more than `limit` tokens; None
-    is without limit. The caller has cut the text: a `length` above `limit` is returned unchanged.
+    Lengths are multiples of 8 up to 64 tokens, of 16 up to 128, and so on: at most a quarter of a
+    text over 32 tokens is padding. A model reads no more than `limit` tokens; None is no limit.
 
     Example:
         >>> [padded_length(n) for n in (0, 1, 9, 64, 65, 300)], padded_length(300, 310)
@@ -44,13 +43,10 @@ class Batches:
     """Batches of texts of one padded length, in which a result depends on its own text only.
 
     The last digits of a model's output depend on the length to which a text is padded, and in small
-    batches on the number of texts. Both are therefore functions of the text: its length is padded
-    to the next of few lengths, and a batch is filled up to a multiple of four texts (to two texts,
-    where a model gives vectors of tokens only), or holds one text if that would be too many. Then
+    batches on the number of texts. So a text is padded to the next of few lengths, and a batch is
+    filled up to a multiple of `row_step` texts, or holds one text if that would be too many. Then
     neither the place in the batch nor the other texts move a bit, where torch computes all rows of
-    a matrix in the same way (`rows_are_independent`); on a CPU on which it does not, each text is a
-    batch of its own. Each batch has one thread. `apply` returns the result of each text, in the
-    order of the texts.
+    a matrix in the same way (`rows_are_independent`); elsewhere each text is a batch of its own.
 
     Attributes:
         alone: True if each text is a batch of its own.
@@ -74,9 +70,8 @@ class Batches:
             batch_tokens: Tokens of a batch, padding included; 1: each text is a batch of its own;
                 None: a number for the device.
             limit: Number of tokens that the model reads; None means without limit.
-            row_step: A batch is filled up to a multiple of this number, and to two texts at least:
-                some models compute one text alone in another way. Matrices with a row for each text
-                need 4: the rows that four do not divide are computed in another way.
+            row_step: A batch is filled up to a multiple of this number, and to two texts at least.
+                Models with a matrix of one row per text need 4, others 2.
         """
         self.alone, self.manner = batch_tokens == 1, ""
         if device == "cpu" and batch_tokens is None:
@@ -184,9 +179,8 @@ def _one_thread() -> Iterator[int]:
 def rows_are_independent() -> bool:
     """Return True if a text has the same bits at any place of a batch, on this CPU.
 
-    The function tries attention, a layer and a head with one output in batches of several sizes,
-    which takes some hundredths of a second once per process. Libraries choose their code by CPU and
-    by shape, and do not promise the answer.
+    It tries attention, a layer and a head in batches of several sizes, which takes some hundredths
+    of a second: libraries choose their code by CPU and by shape, and do not promise the answer.
     """
     import torch
     from torch.nn.functional import linear, scaled_dot_product_attention

@@ -18,8 +18,7 @@ from ragbench.types.checks import id_bytes
 def id_ranks(ids: Sequence[str]) -> IntArray:
     """Return the position of each id in the order of their bytes, which trec_eval uses.
 
-    Ranks count from 0 for the smallest; equal ids have consecutive ranks, in their order. The shape
-    is (n,).
+    Ranks count from 0 for the smallest. The shape is (n,).
     """
     keys = list(map(id_bytes, ids))
     ranks = np.empty(len(keys), dtype=np.int64)
@@ -28,9 +27,7 @@ def id_ranks(ids: Sequence[str]) -> IntArray:
 
 
 def best_rows(rows: IntArray, scores: FloatArray, ranks: IntArray, top_k: int) -> IntArray:
-    """Return the positions in `rows` of the `top_k` best rows, best first.
-
-    Positions count from 0; fewer than `top_k` rows give all.
+    """Return the positions in `rows` of the `top_k` best rows, or of all if there are fewer.
 
     Args:
         rows: Rows of the corpus.
@@ -67,10 +64,7 @@ class Exact:
         self._longest = longest_of(vectors) if longest is None else longest
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows that may be among its `top_k` nearest; no other row can.
-
-        Rows are counted from 0, and rise.
-        """
+        """Yield for each query the rows, from 0, that may be among its `top_k` nearest."""
         for start in range(0, len(queries), _QUERIES):
             yield from self._candidates(queries[start : start + _QUERIES], top_k)
 
@@ -130,10 +124,9 @@ def longest_of(vectors: Vectors) -> float:
 
 
 def score_candidates(vectors: Vectors, query: Vectors, rows: IntArray) -> FloatArray:
-    """Return the similarity of some rows to a query, in doubles, in the order of `rows`.
+    """Return the similarity of each of `rows` to a query, in doubles, of shape (rows,).
 
-    Equal vectors have equal similarities, so that the document id decides between them. The shape
-    is (rows,).
+    Equal vectors have equal similarities, so that the document id decides between them.
     """
     similarities = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), _BLOCK):  # in blocks: if all rows tie, all are candidates
@@ -185,19 +178,13 @@ class InvertedFile:
         self._index.nprobe = min(probes, self._index.nlist)
 
     def write(self, file: Path) -> None:
-        """Write the lists to a file.
-
-        A file that cannot be written is a RuntimeError of faiss.
-        """
+        """Write the lists to a file; faiss raises RuntimeError if that fails."""
         import faiss
 
         faiss.write_index(self._index, str(file))
 
     def candidates(self, queries: Vectors, top_k: int) -> Iterator[IntArray]:
-        """Yield for each query the rows of at most `top_k` near vectors.
-
-        The nearest row comes first.
-        """
+        """Yield for each query the rows of at most `top_k` near vectors, the nearest first."""
         import faiss
 
         count = min(top_k, self._index.ntotal)

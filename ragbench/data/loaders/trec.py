@@ -26,11 +26,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 class TrecOptions(OptionSet):
-    """Options of `type: trec` in the YAML.
-
-    Without a corpus (None), only stored rankings can be scored. Without `split`, all judged topics
-    are scored.
-    """
+    """Options of `type: trec`; without a corpus, only stored rankings can be scored."""
 
     qrels: Annotated[
         Path, Option("The judgements: query iteration document grade.", refers_to="path")
@@ -55,10 +51,9 @@ class TrecOptions(OptionSet):
 class Trec:
     """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
-    Topics that the qrels do not judge are left out and counted. Without a corpus, stored rankings
-    can be scored. `Trec(qrels="qrels.txt", topics="topics.txt")` is created with the options of
-    `TrecOptions`, and raises OptionError for a wrong `split`. `load` reads the files, and raises
-    DataError if one has a wrong line, or the topics lack a judged query.
+    Topics that the qrels do not judge are left out and counted.
+    `Trec(qrels="qrels.txt", topics="topics.txt")` is created with the options of `TrecOptions`, and
+    raises OptionError for a wrong `split`; `load` reads the files.
     """
 
     declares = TrecOptions
@@ -71,9 +66,7 @@ class Trec:
         self._split = parse_split(chosen.split, "trec")
 
     def load(self) -> Collection:
-        """Return the collection: judged topics in the order of their file, qrels and documents.
-
-        `documents` is None without a corpus.
+        """Return the judged topics in the order of their file, with qrels and documents.
 
         Raises:
             DataError: A file cannot be read or has a wrong line, or the qrels judge a query that
@@ -105,11 +98,9 @@ def read_trec_corpus(path: Path) -> Iterator[Document]:
     """Yield the documents of a `.jsonl` corpus, or of TREC's SGML in a file or a folder of files.
 
     The text of a TREC document is all between its `<TEXT>` tags, or without these tags everything
-    but the number and the title. Bytes that are not UTF-8 become surrogates in an id
-    (`surrogateescape`), and replacement characters in a text.
-    Documents are in the order of the paths and of each file; files and folders whose names begin
-    with a dot are left out. Further keys of `.jsonl` become metadata. `<DOC>` and `</DOC>` stand on
-    lines of their own; tags may be in any case.
+    but the number and the title. `<DOC>` and `</DOC>` stand on lines of their own. Bytes that are
+    not UTF-8 become surrogates in an id (`surrogateescape`), and replacement characters in a text.
+    Documents are in the order of the paths; hidden files and folders are left out.
 
     Raises:
         DataError: A file cannot be read, a document is damaged or has no id, or an id comes again.
@@ -206,6 +197,5 @@ def _plain(parts: list[bytes]) -> str:
     # tags are removed before entities are decoded: `&lt;b&gt;` is text
     texts = []
     for part in parts:
-        text = html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace")))
-        texts.append(text.strip())
+        texts.append(html.unescape(_TAG.sub(" ", part.decode("utf-8", "replace"))).strip())
     return "\n".join(texts)

@@ -40,8 +40,7 @@ def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> i
     """Return the column of the label for a supported text.
 
     Usual labels are `entailment`, `supported`, `consistent` and, of models with two labels only,
-    `1`. Labels count in any case; `1` is also written `LABEL_1`, as models without names of labels
-    have it.
+    `1`, also written `LABEL_1`. Their case does not count.
 
     Args:
         checkpoint: The model, for messages.
@@ -58,10 +57,11 @@ def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> i
         >>> label_column(model, {0: "LABEL_0", 1: "LABEL_1"}, None)
         1
     """
-    names = {}
-    for column, name in labels.items():
-        names[str(name).strip().lower()] = int(column)
-    columns = {name.removeprefix("label_"): column for name, column in names.items()} | names
+    columns, short_names = {}, {}
+    for column, label_name in labels.items():
+        name = str(label_name).strip().lower()
+        columns[name] = short_names[name.removeprefix("label_")] = int(column)
+    columns = short_names | columns
     usual = _LABELS if len(labels) == 2 else _LABELS[:-1]
     for name in usual if label is None else [label.strip().lower()]:
         if name in columns:
@@ -77,17 +77,12 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
     A model that reads all passages at once has one source, with the number 0: its prompt with all
     passages. Without a preset each passage is read alone.
     """
-    passages = []
-    for passage in item.contexts or []:
-        if passage.strip():
-            passages.append(passage)
-    if preset is not None and preset.reads_all:
-        return {0: preset.prompt(item.question, passages)} if passages else {}
-    numbered = enumerate(item.contexts or [], start=1)
     sources = {}
-    for number, passage in numbered:
+    for number, passage in enumerate(item.contexts or [], start=1):
         if passage.strip():
             sources[number] = passage
+    if sources and preset is not None and preset.reads_all:
+        return {0: preset.prompt(item.question, [*sources.values()])}
     return sources
 
 
@@ -183,14 +178,15 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
     if reply.finish_reason == "length" and len(words) != 1:
         detail = f"the reply ended at its token limit, before a verdict: {text[-200:]}"
         raise llm.CallFailure(Cause.OUT_OF_TOKENS, detail, replies=(reply,))
-    pairs = []
-    for pair in itertools.pairwise(["", *words]):
-        if pair[1] in answers:
-            pairs.append(pair)
-    if not pairs:
+    verdict = scored = ""
+    for previous, word in itertools.pairwise(["", *words]):
+        if word in answers:
+            verdict = word
+            scored = word if previous == "score" else scored
+    verdict = scored or verdict
+    if not verdict:
         detail = f"the reply has neither of {', '.join(answers)}: {text[:200]}"
         raise llm.CallFailure(Cause.UNREADABLE, detail, replies=(reply,))
-    _, verdict = next((pair for pair in reversed(pairs) if pair[0] == "score"), pairs[-1])
     for token in reversed(reply.logprobs or ()):
         if _words(token.token) == [verdict]:
             top = token.top or ((token.token, token.logprob),)
@@ -204,8 +200,4 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
 
 def _words(text: str) -> list[str]:
     """Return the words of a reply or a token in lower case, in order, without punctuation."""
-    words = []
-    for word in _BETWEEN.split(text.lower()):
-        if word:
-            words.append(word)
-    return words
+    return [*filter(None, _BETWEEN.split(text.lower()))]

@@ -45,9 +45,6 @@ class SemanticSimilarity:
     ) -> None:
         """Load a model.
 
-        `batch_tokens` is the number of tokens of a batch, padding included; None takes a number for
-        the device.
-
         Raises:
             MissingExtra: sentence-transformers is not installed.
             OptionError: No such model or device.
@@ -85,9 +82,8 @@ class SemanticSimilarity:
     ) -> list[float]:
         """Return a cosine per row; rows are not checked.
 
-        It is the largest cosine with any reference, from -1 to 1. Empty references are left out;
-        the cosine is 0 if the prediction, or every reference, is empty. `advance` is called with
-        the number of further completed rows.
+        It is the largest cosine with any reference, from -1 to 1; 0 if the prediction, or every
+        reference, is empty. `advance` is called with the number of further completed rows.
         """
         # in the order of the rows: the order decides the batches, and these the last digits
         texts, gold = dict[str, None](), set[str]()
@@ -192,10 +188,9 @@ def semantic_similarity(
 
     Says whether both speak of the same, hardly whether they say the same: a negated sentence is
     very similar. Values lie in -1..1; unrelated texts have about 0. They depend on the model, and
-    are only compared within one. Empty references are left out; an empty prediction, or empty
-    references alone, give 0. A text that is longer than the model can read is cut. The model stays
-    loaded. `options` are those of `SemanticSimilarity`. Of several references the most similar
-    counts.
+    are only compared within one. An empty prediction, or empty references alone, give 0. A text
+    that is longer than the model can read is cut. Of several references the most similar counts.
+    `options` are those of `SemanticSimilarity`.
 
     Returns:
         Values in the order of the predictions; no predictions give an empty list.

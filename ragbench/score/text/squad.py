@@ -37,8 +37,6 @@ def squad_tokens(
 ) -> Tokens:
     """Return a function that splits an answer into words without case, punctuation and articles.
 
-    The words of the last 512 texts are cached; an empty text gives an empty tuple.
-
     Args:
         owner: Name of the metric in errors.
         tokenize: Tokenizer; an unknown one raises OptionError at the first text, and one whose
@@ -65,7 +63,6 @@ def _tokens(owner: str, tokenize: str, articles: str, squad: Rules, text: str) -
 
 _MLQA_CHINESE = re.compile("[\u4e00-\u9fa5]")  # the characters that the MLQA script sets apart
 
-
 _EQUALS = (
     "the SQuAD script on ASCII; beyond it, letters of every script are normalised; with "
     "`squad=script` or `mlqa` the scripts of SQuAD and MLQA on any text"
@@ -73,7 +70,6 @@ _EQUALS = (
 
 
 def _facts(options: base.Options) -> dict[str, str]:
-    """Return the parts of the signature: `normalize`, the rules of `squad`, and `references`."""
     # The defaults are the parts from before the option `squad`, so that older signatures are equal.
     rules = {"unicode": "squad", "script": "squad_script", "mlqa": "mlqa_script"}
     return {"normalize": rules[options["squad"]], "references": "best"}
