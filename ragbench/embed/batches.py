@@ -67,8 +67,8 @@ class Batches:
 
         Args:
             device: `cpu` or `cuda`; another one raises KeyError, unless `batch_tokens` is set.
-            batch_tokens: Tokens of a batch, padding included; 1: each text is a batch of its own;
-                None: a number for the device.
+            batch_tokens: Tokens of a batch, padding included; 1 means single texts, None a number
+                for the device.
             limit: Number of tokens that the model reads; None means without limit.
             row_step: A batch is filled up to a multiple of this number, and to two texts at least.
                 Models with a matrix of one row per text need 4, others 2.
@@ -90,27 +90,22 @@ class Batches:
     ) -> list[Result]:
         """Return the result of each text, in the order of the texts; long texts are computed first.
 
-        An error of `compute` is passed on, and batches that have not started are dropped.
-
         Args:
             compute: Returns the results of a batch, given the positions of its texts and the length
-                to which they are padded; may be called from several threads. A text that fills a
-                batch up is there twice.
+                to which they are padded; may be called from several threads.
             lengths: Number of tokens of each text, cut to the limit of the model.
             advance: Called with the number of further texts that are done.
         """
         by_position: dict[int, Result] = {}
 
         def take(batch: list[int], results: Iterable[Result]) -> None:
-            """Store the results of a batch by position, and report its size."""
             by_position.update(zip(batch, results, strict=True))
             advance(len(batch))
 
         def fill(batch: list[int], length: int) -> list[Result]:
             """Return the results of a batch, which is filled up with copies of its first text."""
-            missing = 0
-            if self._rows(length) > 1:
-                missing = max(-len(batch) % self._row_step, 2 - len(batch))
+            missing = max(-len(batch) % self._row_step, 2 - len(batch))
+            missing = missing if self._rows(length) > 1 else 0
             return list(compute(batch + batch[:1] * missing, length))[: len(batch)]
 
         batches = list(self._plan(lengths))

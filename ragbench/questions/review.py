@@ -33,19 +33,14 @@ def read_questions(path: Path) -> list[Entry]:
     `comment` and `reviewed` are added as the last columns. A missing column or cell is empty, and
     further columns stay.
 
-    Args:
-        path: CSV file that `ragbench questions` or its review page wrote, or a spreadsheet after
-            it.
-
     Raises:
         DataError: The file is no table with `id` and `question`, has no rows, or an unknown word in
             `keep` or `reviewed`.
     """
     entries = []
     for entry in read_csv(path):
-        names = dict.fromkeys([*COLUMNS, *entry.values, *REVIEW_COLUMNS])
         cells = {}
-        for name in names:
+        for name in dict.fromkeys([*COLUMNS, *entry.values, *REVIEW_COLUMNS]):
             cells[name] = entry.values.get(name) or ""
         entry.text("id")
         entry.text("question")
@@ -63,13 +58,9 @@ def is_kept(entry: Entry) -> bool:
 
 
 def is_update(entries: Sequence[Entry], earlier: Sequence[Entry]) -> bool:
-    """Return True if two tables have the same questions and differ in reviewed rows alone.
+    """Return True if a reviewed table differs from an earlier one in its reviewed rows alone.
 
     The questions are compared by id, in their order; all cells of the other rows are equal.
-
-    Args:
-        entries: The reviewed table.
-        earlier: The table that it would replace.
     """
     if len(entries) != len(earlier):
         return False
@@ -107,10 +98,7 @@ class QuotedDocuments:
         """Return the gold document that holds the quote of a row, and the slice that equals it.
 
         Without such a document, they are the first gold document and an empty text, or None if the
-        corpus has no gold document.
-
-        Raises:
-            DataError: The cell `relevant` cannot be read.
+        corpus has no gold document. DataError if the cell `relevant` cannot be read.
         """
         first = None
         for name, _ in self._ids.read(entry, "relevant"):
@@ -126,13 +114,8 @@ class QuotedDocuments:
 def check_quotes(entries: Sequence[Entry], documents: Sequence[Document] | None) -> list[Entry]:
     """Return the rows with the quotes of reviewed, kept questions as their documents have them.
 
-    An edited question loses its `checks`, which were of the earlier text; `quote` alone stays where
-    the quote stands in its document, so that none stays without a corpus. Other rows stay as they
-    are.
-
-    Args:
-        entries: The rows.
-        documents: The corpus; None leaves the quotes unchecked.
+    An edited question loses its `checks`, but for `quote` where the quote stands in its document.
+    Other rows stay as they are; without documents the quotes are not checked.
 
     Raises:
         DataError: The quote of such a question stands in none of its gold documents word by word,

@@ -31,11 +31,7 @@ Respell = Callable[[str, str], "tuple[str, str]"]
 
 
 def check_range(owner: str, ends: Any) -> None:
-    """Check the range that a measure or metric declares; `owner` is its name.
-
-    Raises:
-        OptionError: It is no pair of numbers, or the first is not below the second.
-    """
+    """Raise an OptionError of a score unless its range is two numbers, the lower one first."""
     is_pair = isinstance(ends, (tuple, list)) and len(ends) == 2
     if not is_pair or not all_are(ends, (int, float)) or not ends[0] < ends[1]:
         raise OptionError(owner, "range", ends, "two numbers (low, high) with low < high")
@@ -44,9 +40,7 @@ def check_range(owner: str, ends: Any) -> None:
 def split_options(text: str) -> list[str]:
     """Return the options of a text in order: parts between commas; empty list for a blank text.
 
-    Commas inside quotes and braces do not count. Parts are stripped. Two commas in a row give no
-    part between them, with white space between them an empty one. A quote that is not closed splits
-    the text too, and is dropped.
+    Commas inside quotes and braces do not count; a quote that is not closed is dropped.
 
     Example:
         >>> split_options('model="a, b", idf=true')
@@ -66,8 +60,7 @@ def read_options(
 ) -> dict[str, Any]:
     """Read options in the form `name=value`; return those that differ from their default.
 
-    The result is in the order of the declaration, so that equal options give equal mappings. An
-    option whose text gives the default is left out.
+    The result is in the order of the declaration, so that equal options give equal mappings.
 
     Args:
         owner: Name of the score, for messages.
@@ -114,8 +107,7 @@ def read_options(
 def write_options(options: Mapping[str, Any]) -> str:
     """Return options in parentheses, as `read_options` reads them; empty for no options.
 
-    Texts with commas, parentheses, quotes or spaces come in double quotes; the order stays. A text
-    with double quotes inside, and a list, cannot be read back.
+    A text with double quotes inside, and a list, cannot be read back.
 
     Example:
         >>> write_options({"model": "my models/a", "idf": True})
@@ -126,9 +118,7 @@ def write_options(options: Mapping[str, Any]) -> str:
 
 
 def add_option(name: str, option: str, value: str) -> str:
-    """Return the name of a score with one more option.
-
-    The value is added as it is, without quotes.
+    """Return the name of a score with one more option, whose value is added without quotes.
 
     Example:
         >>> add_option("fluency", "judge", "a"), add_option("rbp(p=0.5)", "judge", "a")
@@ -141,10 +131,7 @@ def read_value(owner: str, option: DeclaredOption, text: str) -> Any:
     """Return the value of an option from its text: a number, a word, or a text in quotes.
 
     `true`, `false` and `null` become True, False and None, if the option allows these; digits
-    become a number, unless only a text is allowed. Quotes around a text are dropped.
-
-    Raises:
-        OptionError: The option does not allow the value; `owner` is the score in the message.
+    become a number, unless only a text is allowed. Another value raises an OptionError of `owner`.
     """
     if quoted := _QUOTED.fullmatch(text):
         return option.check(owner, quoted[2] if _takes_text(option) else _number(quoted[2]))
@@ -191,24 +178,20 @@ def takes_options_of(other: Callable[..., Any], **defaults: Any) -> Callable[[Fu
     """Return a decorator that copies the options of another function or class.
 
     `defaults` replace defaults of the other in the signature; the function itself has to apply
-    them. It takes the options as `**options`, and shows them in its signature. It is changed in
-    place and returned.
+    them. It takes the options as `**options`, and shows them in its signature.
     """
 
     def declare(function: Function) -> Function:
-        signature = inspect.signature(function)
-        inputs = []
+        signature, declared = inspect.signature(function), declared_options(other)
+        parameters = []
         for p in signature.parameters.values():
             if p.kind is not p.VAR_KEYWORD:
-                inputs.append(p)
-        declared = declared_options(other)
-        options = []
+                parameters.append(p)
         for p in inspect.signature(other).parameters.values():
             if p.name in declared:
-                options.append(
-                    p.replace(kind=p.KEYWORD_ONLY, default=defaults.get(p.name, p.default))
-                )
-        function.__dict__["__signature__"] = signature.replace(parameters=[*inputs, *options])
+                default = defaults.get(p.name, p.default)
+                parameters.append(p.replace(kind=p.KEYWORD_ONLY, default=default))
+        function.__dict__["__signature__"] = signature.replace(parameters=parameters)
         # with the help that the docstring of the other has
         hints = {n: Annotated[option.annotation, option.option] for n, option in declared.items()}
         function.__annotations__ = hints | function.__annotations__

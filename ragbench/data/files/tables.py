@@ -43,10 +43,7 @@ def find_tables(folder: Path) -> Tables:
     """Return split -> files of a folder, by name; {} without tables.
 
     A folder of `Dataset.save_to_disk` is one table with the name of the folder. Tables may stand
-    in a subfolder `data`. Hidden files are left out.
-
-    Raises:
-        DataError: A split has files in two formats.
+    in a subfolder `data`. Hidden files are left out. Files in two formats raise DataError.
     """
     if _is_saved(folder):
         return {folder.resolve().name: [folder]}
@@ -72,11 +69,7 @@ def find_tables(folder: Path) -> Tables:
 
 
 def find_table(folder: Path, name: str) -> Path | None:
-    """Return the file or subfolder of a folder that holds a table.
-
-    Raises:
-        DataError: Several do.
-    """
+    """Return the file or subfolder of a folder that holds a table; DataError if several do."""
     paths = []
     for suffix, end in product(_TABLES, ("", ".gz")):
         path = folder / f"{name}{suffix}{end}"
@@ -110,10 +103,7 @@ def read_table(path: Path, subject: str, split: str | None = None) -> Iterator[E
 
 
 def read_all_splits(path: Path, subject: str, split: str | None = None) -> Iterator[Entry]:
-    """Return an iterator over the rows of a file, or of a folder: its split if it has that one.
-
-    Else the rows of all splits follow each other. The errors are those of `read_table`.
-    """
+    """Return the rows as `read_table`, but those of all splits of a folder without the split."""
     if not os.path.isdir(path):
         return read_rows(path, subject)
     tables = find_tables(path)
@@ -152,9 +142,8 @@ def _chosen_split(folder: Path, tables: Tables, split: str | None) -> str:
 
 def _no_table(folder: Path) -> DataError:
     """Return the error for a folder without a table, with its subfolders that have tables."""
-    subfolders = subfolders_in(folder)
     names = []
-    for path in subfolders:
+    for path in subfolders_in(folder):
         if find_tables(path):
             names.append(path.name)
     if names:
@@ -200,10 +189,8 @@ def _is_run_file(path: Path) -> bool:
 def _read_object(path: Path) -> Iterator[Entry]:
     """Yield the object of a JSON file as a row, or the rows of its array."""
     value = read_json(path)
-    if isinstance(value, dict):
-        yield Entry(str(path), None, value)
-    else:
-        yield from array_entries(value, path)
+    is_row = isinstance(value, dict)
+    yield from [Entry(str(path), None, value)] if is_row else array_entries(value, path)
 
 
 def _stem(path: Path) -> str:

@@ -18,6 +18,7 @@ from ragbench.data.loaders.base import SplitOption, finish_collection, parse_spl
 from ragbench.errors import DataError
 from ragbench.registry import Option, OptionSet
 from ragbench.types import Collection, Document
+from ragbench.types.documents import record_ids
 
 # patterns on bytes, since TREC documents are SGML in any encoding, with tags in any case
 _PART_TAG = re.compile(rb"<(/?)(DOCNO|TITLE|HEADLINE|HEAD|TTL|TEXT)>", re.IGNORECASE)
@@ -51,9 +52,8 @@ class TrecOptions(OptionSet):
 class Trec:
     """Loader of TREC qrels and topics, and of the documents if a corpus is named.
 
-    Topics that the qrels do not judge are left out and counted.
-    `Trec(qrels="qrels.txt", topics="topics.txt")` is created with the options of `TrecOptions`, and
-    raises OptionError for a wrong `split`; `load` reads the files.
+    Topics that the qrels do not judge are left out and counted. The options are those of
+    `TrecOptions`; a wrong `split` raises OptionError.
     """
 
     declares = TrecOptions
@@ -69,13 +69,12 @@ class Trec:
         """Return the judged topics in the order of their file, with qrels and documents.
 
         Raises:
-            DataError: A file cannot be read or has a wrong line, or the qrels judge a query that
-                the topics lack.
+            DataError: A file has a wrong line, or the qrels judge a query that the topics lack.
         """
         topics = collection.read_topics(self._topics, self._field)
         judgements = read_judgements(self._qrels)
         # judgements of unknown topics are a sign of the wrong topics file
-        judgements.require_queries((topic.id for topic in topics), self._topics.name)
+        judgements.require_queries(record_ids(topics), self._topics.name)
         documents = None if self._corpus is None else list(read_trec_corpus(self._corpus))
         # a topic without judgements has no relevant document: measures are not defined
         judged = []

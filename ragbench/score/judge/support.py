@@ -74,8 +74,7 @@ def label_column(checkpoint: Checkpoint, labels: Labels, label: str | None) -> i
 def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
     """Return passage number, from 1 -> text of each passage that is not blank.
 
-    A model that reads all passages at once has one source, with the number 0: its prompt with all
-    passages. Without a preset each passage is read alone.
+    A model that reads all passages at once has one source, its prompt, with the number 0.
     """
     sources = {}
     for number, passage in enumerate(item.contexts or [], start=1):
@@ -89,8 +88,7 @@ def sources_of(preset: Preset | None, item: JudgedItem) -> dict[int, str]:
 def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:
     """Return the verdict on a text whose best source counts; the first if several are equal.
 
-    An empty text gives `not_applicable`. Without a source the score is 0. Unsupported spans are
-    claims of the verdict, with their probability to be supported.
+    An empty text gives `not_applicable`, no source the score 0. Unsupported spans become claims.
 
     Args:
         text: The judged text.
@@ -118,8 +116,7 @@ def support_verdict(text: str, supports: Mapping[int, Support]) -> Verdict:
 def claims_verdict(claims: Sequence[str], supports: Sequence[Mapping[int, Support]]) -> Verdict:
     """Return the verdict on claims: the mean of the probabilities of their best sources.
 
-    That is the expected share of supported claims. Each claim has its probability, and counts as
-    supported from 0.5 on. No claims give `not_applicable`.
+    Each claim counts as supported from 0.5 on. No claims give `not_applicable`.
 
     Args:
         claims: Claims of an answer.

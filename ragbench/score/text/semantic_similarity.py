@@ -28,8 +28,7 @@ _OWNER = "semantic_similarity"
 class SemanticSimilarity:
     """Scorer of semantic similarity that loads its model once and encodes references once.
 
-    `SemanticSimilarity(device="cpu").score(["a cat"], ["the cat"])` returns a cosine for each
-    prediction.
+    `SemanticSimilarity().score(["a cat"], ["the cat"])` returns a cosine for each prediction.
 
     Attributes:
         limit: Number of tokens that the model reads; None means without limit.
@@ -69,8 +68,7 @@ class SemanticSimilarity:
     ) -> list[float]:
         """Score predictions against their references, texts or lists of them, by position.
 
-        The result has a cosine per prediction, as in `score_rows`. `advance` is called with the
-        number of further completed predictions.
+        The result is that of `score_rows`.
 
         Raises:
             DataError: The lists differ in length, a member is no text, or a reference is missing.
@@ -103,10 +101,7 @@ class SemanticSimilarity:
         return [_best_cosine(prediction, texts, vectors) for prediction, texts in rows]
 
     def count_truncated(self, texts: Sequence[str]) -> int:
-        """Return the number of texts that exceed the input length of the model.
-
-        Equal texts count each; 0 for a model without limit.
-        """
+        """Return the number of texts, repeated ones too, that exceed the limit of the model."""
         return count_longer(self._embedder.count_tokens(texts, prompt=self._prompt), self.limit)
 
 
@@ -125,7 +120,6 @@ def _best_cosine(
 
 def _in_rows(advance: base.Advance | None, n_texts: int, n_rows: int) -> Callable[[int], None]:
     """Return a function that counts encoded texts and reports rows to `advance`, in proportion."""
-    # Texts are encoded once, however many rows have them, so rows are completed in jumps.
     texts_done = rows_done = 0
 
     def report(n: int) -> None:

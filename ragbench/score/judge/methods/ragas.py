@@ -26,8 +26,7 @@ _NO_STATEMENT = not_applicable(Cause.NO_CLAIMS, "there is no statement to check"
 async def apply_ragas(vote: Vote) -> Verdict:
     """Return the verdict of a metric of `RAGAS`; of several references the best score counts.
 
-    `not_applicable` for a text without statements, where the metric needs some. Each reference has
-    requests of its own; equal ones are sent once.
+    `not_applicable` for a text without statements, where the metric needs some.
 
     Raises:
         CallFailure: A request failed.
@@ -41,8 +40,7 @@ async def apply_ragas(vote: Vote) -> Verdict:
     """
     apply = _METRICS[vote.rubric.formula or ""]
     references = vote.item.references if "reference" in vote.rubric.needs else [""]
-    verdicts = [await apply(vote, reference) for reference in references]
-    return best_verdict(vote.rubric, verdicts)
+    return best_verdict(vote.rubric, [await apply(vote, reference) for reference in references])
 
 
 async def _answer_relevancy(vote: Vote, _: str) -> Verdict:
@@ -185,11 +183,11 @@ async def _matrix(
 def _share(entries: Sequence[_Entry], key: str) -> Verdict:
     if not entries:
         return _NO_STATEMENT
-    lines = []
+    lines, n_true = [], 0
     for entry in entries:
         lines.append(f"{_mark(entry, key)}: {entry['statement']}")
-    score = sum(bool(entry[key]) for entry in entries) / len(entries)
-    return Verdict(score, reasoning="\n".join(lines))
+        n_true += bool(entry[key])
+    return Verdict(n_true / len(entries), reasoning="\n".join(lines))
 
 
 def _mark(entry: _Entry, key: str) -> str:
@@ -208,7 +206,4 @@ def _embedded_cosines(model: str, text: str, candidates: Sequence[str]) -> list[
     from ragbench.embed.sentence_transformers import dot_products, shared_embedder
 
     vectors = shared_embedder("ragas", model).encode([text, *candidates])
-    cosines = []
-    for cosine in dot_products(vectors[1:], vectors[0]):
-        cosines.append(float(cosine))
-    return cosines
+    return list(map(float, dot_products(vectors[1:], vectors[0])))
