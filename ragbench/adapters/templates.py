@@ -9,6 +9,7 @@ from typing import Any
 from ragbench.errors import OptionError
 from ragbench.registry import nearest
 from ragbench.types import Document
+from ragbench.types.documents import full_texts
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 # Places whose values `passage_values` returns.
@@ -84,7 +85,7 @@ def passage_values(contexts: Sequence[Document]) -> dict[str, Any]:
         >>> passage_values([Document("a", "Io is a moon.", "Io")])["contexts"]
         [{'id': 'a', 'title': 'Io', 'text': 'Io is a moon.'}]
     """
-    texts = [document.full_text for document in contexts]
+    texts = full_texts(contexts)
     return {
         "contexts": [{"id": d.id, "title": d.title, "text": d.text} for d in contexts],
         "texts": texts,

@@ -18,7 +18,7 @@ from ragbench.errors import DataError, MissingExtra, OptionError, Phrase
 from ragbench.json_yaml import load_json
 from ragbench.registry import Option
 from ragbench.signature import fingerprint
-from ragbench.types.lookups import omit_keys
+from ragbench.types.lookups import omit_keys, take_items
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ class Embedder(ABC):
         distinct = list(dict.fromkeys(texts))
         vectors = self._encode(distinct, prompt, normalize, advance)
         rows = dict(zip(distinct, vectors, strict=True))
-        return np.stack([rows[text] for text in texts]).astype(np.float32, copy=False)
+        return np.stack(take_items(rows, texts)).astype(np.float32, copy=False)
 
     @abstractmethod
     def _encode(

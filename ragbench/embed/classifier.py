@@ -12,6 +12,7 @@ from ragbench.embed.base import Checkpoint, Device, as_unicode, choose_device
 from ragbench.embed.batches import Batches
 from ragbench.embed.encoders import token_limit
 from ragbench.errors import OptionError, Phrase
+from ragbench.types.lookups import take_items
 
 if TYPE_CHECKING:
     import numpy as np
@@ -191,7 +192,7 @@ class TextClassifier:
         lengths = [len(window["input_ids"]) for window in windows]
 
         def compute(batch: list[int], length: int) -> Probabilities:
-            return self._forward([windows[position] for position in batch], length)
+            return self._forward(take_items(windows, batch), length)
 
         rows = self._batches.apply(compute, lengths)
         if self._form.head == "tokens":  # without the padding
@@ -421,4 +422,4 @@ def label_columns(checkpoint: Checkpoint, labels: Labels) -> list[int]:
         allowed = f"a model whose id2label in config.json names {', '.join(LABELS)}"
         model = Phrase(f"{checkpoint.name!r} ({names})")
         raise OptionError(checkpoint.owner, "model", model, allowed)
-    return [columns[label] for label in LABELS]
+    return take_items(columns, LABELS)

@@ -11,6 +11,7 @@ from typing import Any
 from ragbench.embed import base as embed
 from ragbench.embed.batches import Batches
 from ragbench.errors import OptionError
+from ragbench.types.lookups import take_items
 
 # names of the options in the configurations of different models
 _LAYER_COUNTS = ("encoder_layers", "num_encoder_layers", "num_hidden_layers")
@@ -202,7 +203,7 @@ class TokenEncoder:
                 if len(ids) > most:
                     long.append(row)
             # again, because cutting the ids would lose the special token at the end
-            cut = self._ids([clean[row] for row in long], truncate=True)
+            cut = self._ids(take_items(clean, long), truncate=True)
         tokens = []
         for ids in all_ids:
             tokens.append(TextTokens(tuple(ids), len(ids) <= self._around, False))

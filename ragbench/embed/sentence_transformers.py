@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.embed import base as embed
 from ragbench.embed.batches import Batches
 from ragbench.executors.base import Executor, Task
+from ragbench.types.lookups import attributes_of
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -274,7 +275,7 @@ class RemoteEmbedder(embed.Embedder):
 
 
 def _facts_of(embedder: SentenceTransformerEmbedder) -> dict[str, Any]:
-    return {name: getattr(embedder, name) for name in _FACTS}
+    return attributes_of(embedder, _FACTS)
 
 
 def _facts_of_block(embedder: SentenceTransformerEmbedder, block: list[str]) -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from ragbench.llm.base import CallFailure
 from ragbench.registry import Option, OptionSet, check_values, declared_options
+from ragbench.types.lookups import attributes_of
 
 _FIRST_BACKOFF_S = 0.5
 _LONGEST_BACKOFF_S = 30.0
@@ -53,7 +54,7 @@ class Limits(OptionSet):
 
     def __post_init__(self) -> None:
         declared = declared_options(Limits)
-        check_values("limits", declared, {name: getattr(self, name) for name in declared})
+        check_values("limits", declared, attributes_of(self, declared))
 
 
 class Backoff:

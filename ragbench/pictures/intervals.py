@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ragbench.pictures import svg
+from ragbench.types.lookups import item_names
 
 _ROW = 20.0  # height of a row in pixels
 
@@ -36,7 +37,7 @@ def interval_picture(
     `file` is the name of its file without an ending, `head` the text above the axis. Values and
     ends must be finite. Without whiskers the picture is an empty axis.
     """
-    drawing, x0 = svg.Drawing(), svg.width_of([whisker.name for whisker in whiskers]) + 12
+    drawing, x0 = svg.Drawing(), svg.width_of(item_names(whiskers)) + 12
     bottom = 24 + _ROW * len(whiskers)
     values: list[float] = []
     for whisker in whiskers:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from ragbench.errors import OptionError
 from ragbench.registry.family import nearest
-from ragbench.types.lookups import all_are, select_in_order
+from ragbench.types.lookups import all_are, attributes_of, select_in_order
 
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform as dataclass_transform
@@ -191,7 +191,7 @@ class OptionSet:
         for field in dataclasses.fields(cls):
             if hasattr(options, field.name):
                 names.append(field.name)
-        return cls(**{name: getattr(options, name) for name in names} | more)
+        return cls(**attributes_of(options, names) | more)
 
 
 def declared_options(component: Any) -> dict[str, DeclaredOption]:

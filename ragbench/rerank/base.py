@@ -18,6 +18,7 @@ from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt
 from ragbench.types import Query, ScoredDocument
 from ragbench.types.display import quoted_start
+from ragbench.types.documents import record_ids
 
 # The hits of each query, best first.
 HitLists = Sequence[Sequence[ScoredDocument]]
@@ -87,8 +88,8 @@ def with_tail(
         >>> [hit.id for hit in with_tail([b], [a, b, c], depth=2)]
         ['b']
     """
-    names = {hit.id for hit in reranked}
-    if len(names) < len({hit.id for hit in hits[:depth]}):
+    names = set(record_ids(reranked))
+    if len(names) < len(set(record_ids(hits[:depth]))):
         return list(reranked)
     joined, score = list(reranked), reranked[-1].score if reranked else None
     for hit in hits[depth:]:

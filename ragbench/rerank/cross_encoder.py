@@ -20,6 +20,7 @@ from ragbench.errors import OptionError, Phrase
 from ragbench.executors.base import Executor, Task
 from ragbench.rerank.base import HitLists, Reranker, hit_texts
 from ragbench.types import Query
+from ragbench.types.lookups import take_items
 
 _TOKENIZED = 4096  # pairs whose tokens are in memory at a time
 _BLOCK = 256  # pairs of one task of a worker: enough to share batches
@@ -128,7 +129,7 @@ class PairScorer:
 
         rows = {}
         for name, column in tokens.items():
-            rows[name] = [column[row] for row in batch]
+            rows[name] = take_items(column, batch)
         padded = self._tokenizer.pad(
             rows, "max_length", length, return_tensors="pt", verbose=False
         ).to(self.device)
@@ -199,7 +200,7 @@ class RemotePairScorer:
         distinct = list(dict.fromkeys(pairs))
         results = self._executor.map_all(self._task, distinct, _BLOCK)
         scores = dict(zip(distinct, results, strict=True))
-        return [scores[pair] for pair in pairs]
+        return take_items(scores, pairs)
 
 
 def _limit_of_block(scorer: PairScorer, block: list[str]) -> list[int | None]:

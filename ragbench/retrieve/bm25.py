@@ -25,6 +25,7 @@ from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.text.analyzer import Analyzer
 from ragbench.types import Document, FloatArray, IntArray, Query, Retrieved, ScoredDocument
 from ragbench.types.documents import Content, hash_documents, record_ids
+from ragbench.types.lookups import take_items
 
 if TYPE_CHECKING:
     import bm25s
@@ -266,7 +267,7 @@ class BM25(Retriever):
             return self, self._pool_rows(pool)
         if self._of_pool[0] != tuple(pool):
             rows = self._pool_rows(pool)
-            documents = [] if rows is None else [self._corpus[row] for row in rows.tolist()]
+            documents = [] if rows is None else take_items(self._corpus, rows.tolist())
             index = None
             if any(self._analyze(document.full_text) for document in documents):
                 index = type(self)(**options_of(self))

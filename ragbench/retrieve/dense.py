@@ -21,7 +21,8 @@ from ragbench.retrieve.base import Retriever
 from ragbench.signature import fingerprint
 from ragbench.store.arrays import WORTH_KEEPING, Arrays, ArrayStore, ArrayWriter
 from ragbench.types import Document, IntArray, Query, ScoredDocument
-from ragbench.types.documents import hash_documents, record_ids
+from ragbench.types.documents import full_texts, hash_documents, record_ids
+from ragbench.types.lookups import take_items
 
 _OWNER = "retriever 'dense'"
 _FORMAT = "2"  # part of the key: change it with the files of a stored matrix
@@ -254,7 +255,7 @@ class Dense(Retriever):
             self._rows = dict(zip(self._ids, range(len(self._ids)), strict=True))
         if unknown := [name for name in pool if name not in self._rows]:
             raise DataError(f"dense: no document {unknown[0]!r}", allowed="an indexed id")
-        return np.array([self._rows[name] for name in pool], dtype=np.int64)
+        return np.array(take_items(self._rows, pool), dtype=np.int64)
 
     def _rank(self, query: embed.Vectors, rows: IntArray, top_k: int) -> list[ScoredDocument]:
         """Return the best of the candidate rows by exact similarity, best first."""
@@ -278,7 +279,7 @@ class Dense(Retriever):
 
 
 def _texts(documents: Sequence[Document]) -> list[str]:
-    return [document.full_text for document in documents]
+    return full_texts(documents)
 
 
 def _count_truncated(

@@ -14,6 +14,7 @@ from ragbench.registry import Option
 from ragbench.retrieve.base import Rankings, Retriever
 from ragbench.types import Query, ScoredDocument
 from ragbench.types.checks import id_bytes
+from ragbench.types.documents import record_ids
 
 Method = Literal["rrf", "isr", "weighted", "combsum", "combmnz"]
 
@@ -142,7 +143,7 @@ class Fusion(Retriever):
         """Return the unweighted addend of each document of one ranking: document id -> number."""
         if self.method in ("rrf", "isr"):
             parts = {}
-            for rank, document in enumerate(dict.fromkeys(hit.id for hit in ranking), start=1):
+            for rank, document in enumerate(dict.fromkeys(record_ids(ranking)), start=1):
                 parts[document] = 1 / rank**2 if self.method == "isr" else 1 / (self.k + rank)
             return parts
         scores: dict[str, float] = {}

@@ -28,7 +28,7 @@ from ragbench.types.checks import (
     with_text_ids,
 )
 from ragbench.types.display import counted
-from ragbench.types.lookups import index_positions, select_keys
+from ragbench.types.lookups import index_positions, select_keys, take_items
 from ragbench.types.rows import (
     BoolArray,
     FloatArray,
@@ -273,7 +273,7 @@ class Run:
         if isinstance(self.documents, TextIds):
             documents = TextIds.of(self.documents.as_bytes.take(rows))
         else:
-            documents = [self.documents[row] for row in rows.tolist()]
+            documents = take_items(self.documents, rows.tolist())
         return Run(query_ids, starts, documents, self.scores[rows], self.name)
 
     def to_dict(self) -> dict[str, dict[str, float]]:

@@ -20,6 +20,7 @@ from ragbench.data.files.rows import Entry, id_problem
 from ragbench.data.files.tables import read_table
 from ragbench.errors import DataError, OptionError
 from ragbench.signature import fingerprint
+from ragbench.types.lookups import item_names, take_items
 from ragbench.types.tables import PARTS, columns_named
 
 # Form of a table that is none of the published ones.
@@ -112,7 +113,7 @@ class JudgedSet:
         order = np.lexsort((rng.random(len(labels)), np.unique(labels, return_inverse=True)[1]))
         places = np.floor((rng.random() + np.arange(n)) * len(labels) / n).astype(int)
         chosen = sorted(order[places.clip(max=len(labels) - 1)].tolist())
-        return replace(self, rows=[self.rows[place] for place in chosen])
+        return replace(self, rows=take_items(self.rows, chosen))
 
     def _label(self, row: JudgedRow) -> Any:
         column = self.label_columns[0] if self.label_columns else LABEL
@@ -196,7 +197,7 @@ def _form_of(
         return _TABLE, entries
     columns_of_row = [*first.values][:_LISTED] + ["..."] * (len(first.values) > _LISTED)
     problem = f"no form of a judged set (columns: {', '.join(columns_of_row)})"
-    names = ", ".join(form.name for form in JUDGED_FORMS)
+    names = ", ".join(item_names(JUDGED_FORMS))
     raise first.error(problem, allowed=f"{names}, or a table with a column label")
 
 

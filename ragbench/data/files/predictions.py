@@ -16,6 +16,7 @@ from ragbench.data.files.rows import Entry, read_rows
 from ragbench.data.files.tables import read_table
 from ragbench.errors import DataError
 from ragbench.types import Answered
+from ragbench.types.lookups import take_items
 from ragbench.types.tables import PARTS
 
 # Columns of the query, the first of them that a row has.
@@ -70,7 +71,7 @@ def read_samples(path: str | os.PathLike[str]) -> list[dict[str, Answered]]:
     if numbers != [*range(len(samples))]:
         problem = f"the samples are numbered {', '.join(map(str, numbers[:10]))}"
         raise DataError(problem, file=path, allowed="0, 1, 2, ... without gaps")
-    return [samples[sample] for sample in numbers]
+    return take_items(samples, numbers)
 
 
 def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:

@@ -24,6 +24,7 @@ from ragbench.data.files.rows import (
 from ragbench.errors import DataError
 from ragbench.files import subfolders_in
 from ragbench.registry import nearest
+from ragbench.types.lookups import item_names
 
 # Split -> its files, or its folder of save_to_disk.
 Tables = Mapping[str, Sequence[Path]]
@@ -61,7 +62,7 @@ def find_tables(folder: Path) -> Tables:
     for split, files in tables.items():
         is_cut = all(_part_name(path) for path in files)
         if len(files) > 1 and not is_cut:
-            problem = f"split '{split}' is in {' and '.join(path.name for path in files)}"
+            problem = f"split '{split}' is in {' and '.join(item_names(files))}"
             raise DataError(problem, file=folder, allowed="one of them")
     if not tables and (folder / "data").is_dir():
         return find_tables(folder / "data")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ragbench.data.files.lines import Pieces, nul_byte, wrong_columns
 from ragbench.errors import DataError
 from ragbench.types.byte_ids import PADDING, ByteArray, ByteIds, joined_bytes, spans, words_from
+from ragbench.types.lookups import take_items
 from ragbench.types.rows import HitBlock
 
 Floats = NDArray[np.float64]
@@ -345,7 +346,7 @@ def _columns(data: ByteArray, table: Positions, lines: Positions) -> ParsedText 
     changes = np.flatnonzero(queries.differ_from_last()) + 1
     first = np.concatenate((np.zeros(min(1, len(queries)), np.int64), changes))
     starts = np.append(first, len(scores))
-    ids = [queries[row] for row in first.tolist()]
+    ids = take_items(queries, first.tolist())
     document_starts = table[:, 1] + 1
     documents = ByteIds(data, document_starts, table[:, 2] - document_starts)
     tag = data[table[-1, 4] + 1 : table[-1, 5]].tobytes() if len(table) else b""

@@ -31,7 +31,8 @@ from ragbench.registry import Option, OptionSet, nearest
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 from ragbench.types.conversation import turn_without_reasoning
 from ragbench.types.display import list_counts
-from ragbench.types.lookups import index_by_id, is_list_of
+from ragbench.types.documents import full_texts
+from ragbench.types.lookups import index_by_id, is_list_of, item_names
 from ragbench.types.reasoning import Reasoning
 from ragbench.types.records import without_reasoning
 
@@ -293,7 +294,7 @@ def _parts(trace: TraceRoles) -> dict[str, Json]:
         "trace": trace.id,
         "question": trace.question,
         "retrievals": hops,
-        "contexts": None if passages is None else [d.full_text for d in passages],
+        "contexts": None if passages is None else full_texts(passages),
         **({"answer": answer} if error is None else {"failed": error}),
     }
 
@@ -407,7 +408,7 @@ class Traces(Previewed):
         spans = []
         for span in READERS[form](entries):
             spans.append(replace(span, kind=kinds.get(span.name, span.kind)))
-        present = list(dict.fromkeys(span.name for span in spans))
+        present = list(dict.fromkeys(item_names(spans)))
         # a name that no step has is a typing error, and would silently change nothing
         for name in kinds:
             if name not in present:

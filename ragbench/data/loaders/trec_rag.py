@@ -27,7 +27,7 @@ from ragbench.errors import DataError, OptionError
 from ragbench.records.codec import kind
 from ragbench.registry import Option, OptionSet, nearest, quote
 from ragbench.types.json_fields import Record
-from ragbench.types.lookups import find_key
+from ragbench.types.lookups import find_key, item_names
 from ragbench.types.records import AnswerJudgements, AnswerLength
 
 _QUESTION_KEYS = ("narrative", "topic")
@@ -330,7 +330,7 @@ def _left_out(
             unknown.append(name)
     if not unknown:
         return []
-    files = ", ".join(path.name for path in paths)
+    files = ", ".join(item_names(paths))
     if len(unknown) == len(judged):
         raise DataError(
             f"judges no {noun} of the answers, but {', '.join(map(quote, unknown[:_LISTED]))}",

@@ -29,7 +29,7 @@ from ragbench.types import FloatArray
 from ragbench.types.byte_ids import distinct
 from ragbench.types.display import counted
 from ragbench.types.json_fields import Record
-from ragbench.types.lookups import index_positions
+from ragbench.types.lookups import index_positions, take_items
 
 QUERIES_FILE = "queries.jsonl"
 R = TypeVar("R", bound=Record)
@@ -503,7 +503,7 @@ def _numbers(cells: Sequence[str]) -> FloatArray:
         # NaN is no score, and an infinite one would spoil every mean
         if cell and not math.isfinite(number):
             raise ValueError(f"found {cell!r}")
-    return np.array([numbers[cell] for cell in cells], np.float64)
+    return np.array(take_items(numbers, cells), np.float64)
 
 
 def _plain_blocks(path: Path) -> Iterator[_Block]:

@@ -42,7 +42,7 @@ from ragbench.records.summary import SystemSummary
 from ragbench.registry import quote
 from ragbench.types import Cause, CauseArray, FloatArray, IntArray, ScoreColumn
 from ragbench.types.display import counted
-from ragbench.types.lookups import index_positions, select_in_order
+from ragbench.types.lookups import index_positions, select_in_order, take_items
 
 QUERIES = "queries"
 # Parts of a data set that scores depend on; not the corpus: systems may search different ones.
@@ -233,7 +233,7 @@ def baseline_of(scores: ScoredSystems) -> BaselineFile:
     # by id: equal scores give equal bytes, whatever the order of the data set
     order = sorted(range(len(scores.query_ids)), key=lambda i: scores.query_ids[i])
     rows = np.array(order, np.int64)  # without queries, NumPy would make an array of floats
-    ids = [scores.query_ids[row] for row in rows]
+    ids = take_items(scores.query_ids, rows)
     scored = (system for system in scores.systems.values() if system.columns)
     parts = []
     for part in run_lines.PARTS:

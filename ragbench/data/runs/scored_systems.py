@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragbench.types.lookups import take_items
+
 if TYPE_CHECKING:  # records are loaded by what reads files
     from ragbench.records.score import Kind, RunCounts
     from ragbench.records.summary import Role, Summary
@@ -112,4 +114,4 @@ class ScoredSystems:
             for cost, values in system.costs.items():
                 costs[cost] = values[rows]
             systems[name] = replace(system, columns=columns, costs=costs)
-        return replace(self, query_ids=[self.query_ids[row] for row in rows], systems=systems)
+        return replace(self, query_ids=take_items(self.query_ids, rows), systems=systems)

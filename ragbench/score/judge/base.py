@@ -383,11 +383,6 @@ _MISSING = {
 }
 
 
-def rubric_names(rubrics: Iterable[Rubric]) -> list[str]:
-    """Return the names of rubrics."""
-    return [rubric.name for rubric in rubrics]
-
-
 def missing_verdict(item: JudgedItem, rubric: Rubric) -> Verdict | None:
     """Return a `not_applicable` verdict for the first part that an item lacks; None if complete.
 

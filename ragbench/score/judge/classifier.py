@@ -41,6 +41,7 @@ from ragbench.score.judge.support import (
     sources_of,
     support_verdict,
 )
+from ragbench.types.lookups import attributes_of
 from ragbench.types.scores import Cause, Verdict
 
 _OWNER = "classifier"
@@ -322,7 +323,7 @@ class ServedClassifier(ModelJudge, Classifier):
         parts = dict(RubricJudge.signature_parts(self, rubric))
         if self._splitter is not None and rubric.method == "claims":
             parts |= prompt_parts(rubric, few_shot=self.asking.few_shot)
-            parts |= {name: getattr(self.asking, name) for name in _SAMPLING}
+            parts |= attributes_of(self.asking, _SAMPLING)
             parts |= {"splitter": self._splitter.model}
         return parts
 

@@ -17,7 +17,7 @@ from ragbench.llm.usage import BudgetOptions, read_budget
 from ragbench.registry import check_values, declared_options
 from ragbench.score.base import Advance
 from ragbench.score.judge import JUDGES, base
-from ragbench.score.judge.base import JudgedItem, Rubric, rubric_names
+from ragbench.score.judge.base import JudgedItem, Rubric
 from ragbench.score.judge.items import Passage, Rows, RubricInputs, item_of, items_of
 from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.python import as_judge, judge_maker, name_of
@@ -37,7 +37,7 @@ from ragbench.score.judge.verdicts import (
 )
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import ScoreColumn
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import index_by_name, item_names
 from ragbench.types.progress_line import Counted, ProgressChoice, in_notebook, shown_progress
 from ragbench.types.reasoning import Reasoning, check_reasoning
 from ragbench.types.scores import Verdict
@@ -187,7 +187,7 @@ class Judge(AbstractContextManager["Judge"], AbstractAsyncContextManager["Judge"
         return make, (model, rubrics)
 
     def __repr__(self) -> str:
-        rubrics = ", ".join(rubric_names(self.rubrics))
+        rubrics = ", ".join(item_names(self.rubrics))
         # a judge without a model has its type as the name of its method
         kind = " ".join(dict.fromkeys([self.type, self.model]))
         return f"<Judge {kind}: {rubrics}>"

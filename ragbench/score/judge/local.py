@@ -17,10 +17,11 @@ from ragbench.errors import RagbenchError
 from ragbench.executors.base import blocks_of
 from ragbench.registry import check_allowed
 from ragbench.score.base import Advance
-from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge, rubric_names
+from ragbench.score.judge.base import JudgedItem, Rubric, RubricJudge
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.sentences import Pair
 from ragbench.score.judge.verdicts import failed_verdict
+from ragbench.types.lookups import item_names, take_items
 from ragbench.types.scores import Verdict
 
 _BLOCK = 64  # items: enough pairs to batch equal lengths, few enough to report progress
@@ -125,7 +126,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
                     new.append(pair)
             values = self._compute(self._loaded(), new) if new else []
             self._values.update(zip(new, values, strict=True))
-            return [self._values[pair] for pair in pairs]
+            return take_items(self._values, pairs)
 
     def _loaded(self) -> TextClassifier:
         """Return the model, loaded at the first call and after `close`."""
@@ -161,7 +162,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
         self, items: Sequence[JudgedItem], rubrics: Sequence[Rubric]
     ) -> list[dict[str, Verdict]]:
         """Return rubric -> verdict per item of a block; all failed if the model raises an error."""
-        check_allowed(self._owner, "rubric", rubric_names(rubrics), self.served or ())
+        check_allowed(self._owner, "rubric", item_names(rubrics), self.served or ())
         with self._lock:
             classifier = self._loaded()
             new = dict[Pair, None]()
@@ -182,7 +183,7 @@ class LocalJudge(RubricJudge, ABC, Generic[Value]):
                 raise
             except Exception as error:  # noqa: BLE001 - one odd text must not end the others
                 failure = failed_verdict(error)
-                return [dict.fromkeys(rubric_names(rubrics), failure) for _ in items]
+                return [dict.fromkeys(item_names(rubrics), failure) for _ in items]
             judge = partial(self._verdict, self._values.__getitem__)
             verdicts = []
             for item in items:

@@ -36,7 +36,7 @@ from ragbench.score.judge.methods.vote import Asking, Tasks, Vote, sent_prompts
 from ragbench.score.judge.rubric import embedding_identity
 from ragbench.score.judge.verdicts import deviation_of, failed_verdict, without_probabilities
 from ragbench.signature import fingerprint_json
-from ragbench.types.lookups import select_keys
+from ragbench.types.lookups import select_keys, take_items
 from ragbench.types.records import add_usage
 from ragbench.types.scores import Verdict
 
@@ -225,7 +225,7 @@ class ModelJudge(llm.Connected, RubricJudge):
             verdicts[position] = by_rubric
             if advance is not None:
                 advance(1)
-        return [verdicts[position] for position in sorted(verdicts)]
+        return take_items(verdicts, sorted(verdicts))
 
     async def ajudge_all(
         self, items: Iterable[JudgedItem], rubrics: Sequence[Rubric], advance: Advance | None = None

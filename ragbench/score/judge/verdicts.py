@@ -30,13 +30,12 @@ from ragbench.score.judge.base import (
     RubricJudge,
     both_orders,
     missing_verdict,
-    rubric_names,
 )
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge, read_verdict
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered, mixture
 from ragbench.types import ScoreColumn
-from ragbench.types.lookups import index_by_name
+from ragbench.types.lookups import index_by_name, item_names, take_items
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
 from ragbench.types.scores import Cause, Verdict
@@ -159,7 +158,7 @@ def judge_on(
             if isinstance(result, LostItem):
                 # a text may crash a worker: its block fails, the run goes on
                 failure = failed_verdict(ChildProcessError(result.why))
-                result = dict.fromkeys(rubric_names(rubrics), failure)
+                result = dict.fromkeys(item_names(rubrics), failure)
             verdicts.append(result)
         yield verdicts
 
@@ -310,7 +309,7 @@ def compare_answers(
     for row, item in enumerate(items):
         if not same_answers(item):
             differing.append(row)
-    compared = [items[row] for row in differing]
+    compared = take_items(items, differing)
     # equal answers count as completed without the judge
     advance(len(items) - len(compared))
     if judge.asks:

@@ -23,6 +23,7 @@ from ragbench.score.retrieval.options import Cutoff as Cutoff
 from ragbench.score.retrieval.options import Grade as Grade
 from ragbench.score.retrieval.positions import TieGroups
 from ragbench.types import Aggregate, Cause, Direction, FloatArray, IntArray, Span
+from ragbench.types.lookups import map_values
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -239,7 +240,7 @@ class RankedSubtopics:
 
         Ranks count from 1; without any, `retrieved` is empty.
         """
-        covers = {document: frozenset(topics) for document, topics in judged.items()}
+        covers = map_values(frozenset, judged)
         by_rank: list[Subtopics] = [frozenset()] * max(retrieved, default=0)
         for rank, document in retrieved.items():
             by_rank[rank - 1] = covers.get(document, frozenset())

@@ -27,6 +27,7 @@ from ragbench.score.retrieval.positions import (
 from ragbench.types import IntArray, Qrels, Run
 from ragbench.types.byte_ids import ByteIds, HashArray, keep_freed_memory, query_keys, spans
 from ragbench.types.checks import LARGEST_GRADE, has_plain_form, id_bytes, with_text_ids
+from ragbench.types.lookups import take_items
 from ragbench.types.rows import HitBlock, borders, repeated_rows, without_repeats
 from ragbench.types.score_order import NO_STEPS, ScoreSteps
 
@@ -327,7 +328,7 @@ def ranked_documents(
     # with every document judged, so that the ranking keeps all of them
     every = Qrels(run.query_ids, run.starts, run.documents, np.zeros(len(run), np.int64))
     ranked = rank(every, run, ties=ties, trec_eval=trec_eval)
-    documents = [run.documents[row] for row in ranked.rows.tolist()]
+    documents = take_items(run.documents, ranked.rows.tolist())
     spans_of = zip(run.query_ids, ranked.starts.tolist(), ranked.starts[1:].tolist(), strict=False)
     return {query: documents[start:end] for query, start, end in spans_of}
 

@@ -27,6 +27,7 @@ from ragbench.score.text.token_vectors import (
     match,
 )
 from ragbench.signature import fingerprint
+from ragbench.types.lookups import take_items
 
 OWNER = "bertscore"
 
@@ -254,7 +255,7 @@ class BERTScorer:
         texts = list(chain.from_iterable(references))
         with self._lock:
             tokens = self._texts.tokens(texts)
-        return TokenWeights.by_rarity([tokens[text] for text in texts])
+        return TokenWeights.by_rarity(take_items(tokens, texts))
 
     def score_rows(
         self, rows: Sequence[base.Row], weights: TokenWeights, advance: base.Advance | None = None

@@ -20,7 +20,7 @@ from ragbench.score.text.notation import parse_metric
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered
 from ragbench.text.refusals import refuses
 from ragbench.types import CauseArray, ScoreColumn, ToolCall
-from ragbench.types.lookups import omit_keys
+from ragbench.types.lookups import omit_keys, take_items
 from ragbench.types.records import nuggets_fingerprint
 from ragbench.types.scores import Cause
 
@@ -142,7 +142,7 @@ class TextScorer:
             report(len(texts) - len(rows))
             for metric, column in zip(group, scored, strict=True):
                 columns[metric] = _score_column(metric, column, causes, signed)
-        return [columns[metric] for metric in self.metrics]
+        return take_items(columns, self.metrics)
 
 
 class _WorkerScorer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.embed.encoders import TextTokens, TokenEncoder
 from ragbench.score.text.base import BertScore, Row
+from ragbench.types.lookups import take_items
 
 if TYPE_CHECKING:
     from ragbench.embed.base import Vectors
@@ -62,7 +63,7 @@ class EncodedTexts:
         for block in self._plan(rows, tokens):
             texts = Counter(chain.from_iterable(_texts(rows[n]) for n in block))
             new = [t for t in texts if t not in self._vectors and not tokens[t].empty]
-            vectors = self._encoder.encode([tokens[text] for text in new])
+            vectors = self._encoder.encode(take_items(tokens, new))
             self._vectors.update(zip(new, vectors, strict=True))
             yield block, self._vectors
             waiting.subtract(texts)

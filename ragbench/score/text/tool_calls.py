@@ -15,7 +15,7 @@ from ragbench.errors import DataError
 from ragbench.registry import Option
 from ragbench.score.text.base import metric
 from ragbench.types.conversation import Entries, Json, ToolCall, read_tool_calls
-from ragbench.types.lookups import map_values
+from ragbench.types.lookups import item_names, map_values
 
 # Tool calls in a form that `read_tool_calls` reads.
 Calls = Sequence[ToolCall | Entries | str]
@@ -89,7 +89,7 @@ def tool_call_accuracy(
     if order == "any":
         actual, gold = sorted(actual, key=_sort_key), sorted(gold, key=_sort_key)
     # ragas gives no credit for arguments if the sequence of tools differs
-    if _names(actual) != _names(gold):
+    if item_names(actual) != item_names(gold):
         return 0.0
     if not gold:
         return 1.0
@@ -250,7 +250,7 @@ def tool_call_count(
     References:
         Chen et al. (2025), BrowseComp-Plus: search calls per answer.
     """
-    names = _names(_read(calls, "calls"))
+    names = item_names(_read(calls, "calls"))
     return float(names.count(tool) if tool else len(names))
 
 
@@ -289,10 +289,6 @@ def _read(calls: Calls, name: str) -> list[ToolCall]:
         return DataError(f"'{name}': {problem}", allowed=allowed)
 
     return list(read_tool_calls(calls, fail))
-
-
-def _names(calls: Sequence[ToolCall]) -> list[str]:
-    return [call.name for call in calls]
 
 
 def _identities(calls: Sequence[ToolCall], arguments: str) -> set[tuple[str, str]]:

@@ -15,6 +15,7 @@ from ragbench.score.judge.base import JudgedItem
 from ragbench.score.judge.markers import marker_note
 from ragbench.score.judge.methods.vote import MOST_TEXTS, PromptOf, Vote, numbered_texts
 from ragbench.score.judge.sentences import cited_sentences, claim_texts
+from ragbench.types.lookups import take_items
 from ragbench.types.scores import Ruling, Verdict
 
 _ANSWER = "answer"
@@ -167,7 +168,7 @@ def _checks(
             empty = prompts.passages(part, [])
             used = _estimate_tokens(empty.system + empty.user + json.dumps(dict(empty.schema)))
             for names in _windows(sources, vote.asking.window - used):
-                prompt_of = partial(prompts.passages, passages=[sources[name] for name in names])
+                prompt_of = partial(prompts.passages, passages=take_items(sources, names))
                 yield _Check(claimant, start, part, against, names, prompt_of)
             continue
         for name, text in sources.items():
