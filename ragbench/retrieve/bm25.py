@@ -40,17 +40,11 @@ _CLAUSE = "{}^{:.4f}"  # as Lucene writes a weighted term
 
 
 class _CorpusTerms(NamedTuple):
-    """Terms of a corpus, which indexes with other `k1` and `b` share.
+    """Terms of a corpus, which indexes with other `k1` and `b` share."""
 
-    Attributes:
-        key: Hash of the corpus.
-        terms: Term numbers of each document.
-        vocabulary: Term -> its number.
-    """
-
-    key: str
-    terms: Sequence[array[int]]
-    vocabulary: Mapping[str, int]
+    key: str  # hash of the corpus
+    terms: Sequence[array[int]]  # term numbers of each document
+    vocabulary: Mapping[str, int]  # term -> its number
 
 
 class BM25(Retriever):

@@ -304,10 +304,7 @@ class _ItemFacts:
     refuses: Callable[[str], bool | None] = field(default_factory=lambda: functools.cache(refuses))
 
     def inputs_of(self, metric: base.Metric) -> tuple[str, Iterator[_Inputs]]:
-        """Return (fingerprint of the gold that a metric reads, its inputs for each item).
-
-        Raises OptionError if nothing is known of what the metric reads.
-        """
+        """Return the fingerprint of the gold that a metric reads, and its inputs for each item."""
         declaration = metric.declaration
         predictions = [prediction for prediction, _ in self.texts]
         if declaration.reads == "texts":

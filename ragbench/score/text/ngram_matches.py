@@ -16,21 +16,15 @@ TokenRow = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 
 class _Grams(NamedTuple):
-    """N-grams of the texts of all rows, each with the place where it starts.
+    """N-grams of the texts of all rows, each with the place where it starts."""
 
-    Attributes:
-        starts: Position of the first token, among the tokens of all texts.
-        ends: Position behind the last token of the same text.
-        rows: Row of the text.
-        texts: 0 for a prediction, 1 and up for the references of its row.
-        codes: Number of the n-gram: equal n-grams of a row have one, those of two rows never.
-    """
-
-    starts: IntArray
-    ends: IntArray
-    rows: IntArray
-    texts: IntArray
-    codes: IntArray
+    starts: IntArray  # position of the first token, among the tokens of all texts
+    ends: IntArray  # position behind the last token of the same text
+    rows: IntArray  # row of the text
+    texts: IntArray  # 0 for a prediction, 1 and up for the references of its row
+    codes: (
+        IntArray  # number of the n-gram: equal n-grams of a row have one, those of two rows never
+    )
 
 
 def clipped_matches_of_rows(rows: Sequence[TokenRow], order: int) -> IntArray:
