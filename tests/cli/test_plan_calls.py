@@ -112,10 +112,10 @@ def test_calls_of_a_rubric_on_repeated_answers(rows, quickstart, rubric):
     assert calls == [sent, sent]
 
 
-# a plan rehearses 60 answers at most: of more it knows the share of calls
+# a plan rehearses 60 answers at most, here of 72
 @pytest.mark.parametrize(
     ("n", "repeat", "of_judge", "rubrics"),
-    [(5, 1, 1, RUBRICS), (2, 2, 3, RUBRICS), (21, 3, 1, RUBRICS[:3])],
+    [(5, 1, 1, RUBRICS), (2, 2, 3, RUBRICS), (24, 3, 1, ("faithfulness", "answer_relevancy"))],
 )
 def test_calls_of_all_rubrics_on_repeated_answers(rows, quickstart, n, repeat, of_judge, rubrics):
     write_rows(n)
