@@ -93,7 +93,7 @@ def draw(
     Args:
         run: Run with the judged systems.
         score: Score whose answers are drawn.
-        n: Number of answers, or of queries.
+        n: Number of answers, or of queries; if there are fewer, all are drawn.
         seed: Equal seeds give equal draws.
         unit: `answer` or `query`; `where="unsure"` draws answers.
         systems: Systems to draw from; empty: all of them.
@@ -104,9 +104,8 @@ def draw(
         one query follow each other.
 
     Raises:
-        OptionError: n is below 1 (20 a system for `where="unsure"`) or above the number of units,
-            or the run has no such system.
-        DataError: No answer has a verdict.
+        OptionError: n is below 1 (20 a system for `where="unsure"`), or the run has no such system.
+        DataError: No answer has a verdict, or for `where="unsure"`, too few have one.
         ValueError: The seed is negative.
     """
     names = {name: run.find_system(name) for name in systems}
@@ -127,9 +126,9 @@ def draw(
         raise DataError(
             f"no {noun} with a verdict on {score.name}", file=run.folder, allowed=allowed
         )
-    if not 1 <= n <= len(units):
-        allowed = f"1 to {len(units)}, the {noun} with a verdict on {score.name}"
-        raise OptionError("--draw", "", n, allowed)
+    if n < 1:
+        raise OptionError("--draw", "", n, f"1 or more of {len(units)} {noun} with a verdict")
+    n = min(n, len(units))
     rng = _random_stream(score, seed)
     # the last key sorts first: by band, at random within a band
     population = [(band, keys[0]) for band, keys in units]
@@ -179,10 +178,14 @@ def _draw_unsure(
     """Draw answers more often where the judge is unsure: see `draw`."""
     queries = [keys[0][1] for _, keys in _units(score, systems, "query")]
     least, most = FEWEST_LABELS * len(systems), len(queries) * len(systems)
-    if not least <= n <= most:
-        allowed = f"{least} to {most}: {FEWEST_LABELS} answers of each system or more, up to all "
-        allowed += f"answers to queries that all systems answered, with a verdict on {score.name}"
+    if most < least:
+        problem = f"too few queries with a verdict on {score.name} for all systems: {len(queries)}"
+        allowed = f"{FEWEST_LABELS} or more, or a draw without --where unsure"
+        raise DataError(problem, file=run.folder, allowed=allowed)
+    if n < least:
+        allowed = f"{least} or more: {FEWEST_LABELS} answers of each system"
         raise OptionError("--draw", "", n, allowed)
+    n = min(n, most)
     rng = _random_stream(score, seed)
     # one number per query: the systems' answers to a query are drawn together where possible
     numbers = rng.random(len(queries))

@@ -13,7 +13,7 @@ from ragbench.calibration.answer_rows import ANSWER_PARTS, AnswerFinder
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore, Key
 from ragbench.calibration.label_scale import LabelScale
 from ragbench.calibration.label_words import is_unclear, scale_of_column
-from ragbench.calibration.labels import Labels, add_group, read_rating
+from ragbench.calibration.labels import Labels, add_group, allowed_labels, read_rating
 from ragbench.calibration.sheet import COLUMNS as SHEET_COLUMNS
 from ragbench.calibration.sheet import item_id
 from ragbench.data.files.collection import check_unique
@@ -53,7 +53,7 @@ def read_labels(
 
     Files are CSV, TSV, JSON, JSON Lines or Parquet. A file with a column `item` is a drawn sheet.
     If no usual column of a sheet has a label, its further columns are raters, in the order of the
-    file, if every cell is a label or empty.
+    file. A further column of which most cells are no labels is refused.
     Rows of other files have `query_id`, and `system` if the run has several; or the question, with
     the system, the answer or both, as the table of the answers has them. Labels are numbers on the
     scale, or words (see `label_words`). Labels of a rubric are in the columns that `columns` names,
@@ -199,37 +199,47 @@ class _LabelReader:
                         labels[rubric].by_rater.setdefault(f"{prefix}{name}", {})[key] = label
 
     def _raters_of_sheet(self, rows: Sequence[Entry], scale: LabelScale | None) -> list[str]:
-        """Return the columns of raters beside those of a sheet; DataError for cells of no label."""
+        """Return the columns of raters beside those of a sheet; DataError for another column."""
         if not rows or "item" not in rows[0].values or self.columns:
             return []
-        raters = []
+        further = []
         for column in _filled_columns(rows):
             if column in self.scores or _is_label_column(column):
                 return []
             if column not in (*SHEET_COLUMNS, "rater", self.by):
+                further.append(column)
+        no_labels, raters = {}, []
+        for column in further:
+            cells, wrong = self._count_cells(rows, column, scale)
+            # a wrong label among others is refused where it is read
+            if 2 * len(wrong) > cells:
+                no_labels[column] = wrong[0]
+            else:
                 raters.append(column)
-        for entry in rows:
-            score = self.scores.get(str(entry.values.get("rubric")))
-            if score is not None:
-                self._check_raters(entry, score.rubric, raters, scale)
+        for column, (entry, rubric) in no_labels.items():
+            problem = f"no label of {rubric.name} in column '{column}': {entry.values[column]!r}"
+            allowed = allowed_labels(scale or LabelScale.of_rubric(rubric))
+            if raters:
+                allowed += f"; or a sheet without the column {' and '.join(no_labels)}"
+            raise entry.error(problem, allowed=allowed)
         return raters
 
-    def _check_raters(
-        self, entry: Entry, rubric: Rubric, raters: Sequence[str], scale: LabelScale | None
-    ) -> None:
-        """Raise a DataError if a cell of a further column of a sheet is no label of a rubric."""
-        of_rubric = scale or LabelScale.of_rubric(rubric)
-        for column in raters:
-            value = entry.values[column]
+    def _count_cells(
+        self, rows: Sequence[Entry], column: str, scale: LabelScale | None
+    ) -> tuple[int, list[tuple[Entry, Rubric]]]:
+        """Return the number of filled cells of a column, and the rows in which it has no label."""
+        cells, wrong = 0, []
+        for entry in rows:
+            score, value = self.scores.get(str(entry.values.get("rubric"))), entry.values[column]
+            if score is None or value in (None, ""):
+                continue
+            cells += 1
+            of_rubric = scale or LabelScale.of_rubric(score.rubric)
             # a column of a scale 1..2 may have 0 and 1
-            is_label = any(
-                _is_label(entry, column, of, rubric)
-                for of in (of_rubric, scale_of_column([value], of_rubric))
-            )
-            if not is_label:
-                problem = f"no label of {rubric.name} in column '{column}': {value!r}"
-                allowed = f"--column {rubric.name}=COLUMN for each column of labels"
-                raise entry.error(problem, allowed=f"{allowed} ({', '.join(raters)})")
+            scales = (of_rubric, scale_of_column([value], of_rubric))
+            if not any(_is_label(entry, column, of, score.rubric) for of in scales):
+                wrong.append((entry, score.rubric))
+        return cells, wrong
 
     @cached_property
     def _items(self) -> dict[str, tuple[str, Key]]:

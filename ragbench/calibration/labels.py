@@ -59,6 +59,14 @@ def add_group(labels: Labels, key: Key, entry: Entry, by: str) -> None:
         labels.groups[key] = str(value)
 
 
+def allowed_labels(scale: LabelScale) -> str:
+    """Return the numbers and words that are labels on a scale, for messages."""
+    numbers = f"a number from {scale.low:g} to {scale.high:g}"
+    if scale == LabelScale(1, 2):
+        numbers = "0 and 1, or 1 and 2"
+    return f"{numbers}, pass/fail, yes/no, true/false"
+
+
 def read_rating(
     entry: Entry, column: str, scale: LabelScale, option: str, rubric: Rubric | None = None
 ) -> float | None:
@@ -74,10 +82,7 @@ def read_rating(
     words = label_words(scale, rubric)
     if text.casefold() in words:
         return float(words[text.casefold()])
-    numbers = f"a number from {scale.low:g} to {scale.high:g}"
-    if scale == LabelScale(1, 2):
-        numbers = "0 and 1, or 1 and 2"
-    allowed = f"{numbers}, pass/fail, yes/no, true/false, or an empty cell"
+    allowed = f"{allowed_labels(scale)}, or an empty cell"
     try:
         rating = float(text)
     except ValueError as error:

@@ -20,7 +20,7 @@ from ragbench.calibration.disagreements import (
     find_flips,
     mark_flips,
 )
-from ragbench.calibration.draw import draw
+from ragbench.calibration.draw import Draw, draw
 from ragbench.calibration.earlier_agreement import ChangedAgreement, changed_agreements
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
 from ragbench.calibration.label_files import LabelTable, read_labels
@@ -66,6 +66,7 @@ from ragbench.report.judge_sentences import (
 from ragbench.report.page.review import write_disagreement_page, write_label_page
 from ragbench.report.table import TableReport
 from ragbench.score.base import Advance
+from ragbench.score.judge.base import Rubric
 from ragbench.types import Collection
 from ragbench.types.display import counted
 from ragbench.types.lookups import group_by, index_by_id, index_by_name
@@ -156,8 +157,7 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
 
     Raises:
         UsageError: The file exists: it may hold labels.
-        OptionError: The run lacks a rubric or a system, or n is below 1 or above the number of
-            answers, or of queries.
+        OptionError: The run lacks a rubric or a system, or n is below 1.
         DataError: The data set has changed since the run, or the sheet cannot be written.
         ConfigError: The config of the run folder is wrong.
         MissingExtra: The loader or a file needs a package that is not installed.
@@ -184,16 +184,32 @@ def draw_sheet(request: Request, n: int, **options: Any) -> None:
         write_file(output, to_json([dict(zip(sheet.COLUMNS, row, strict=True)) for row in rows]))
     else:
         write_file(output, text)
-    counts = ", ".join(f"{len(drawn.keys)} of {name}" for name, (drawn, _) in draws.items())
-    write_notes([f"{counted(len(rows), 'rows')} to label: {counts}; seed {request.seed}"])
-    if equal := [name for name, (of, _) in draws.items() if {*of.strata.values()} == {0}]:
-        note = f"{', '.join(equal)}: all answers are drawn with the same probability, since the "
-        write_notes([note + "scores of the judge promise no gain from drawing unsure ones more"])
+    write_notes([*_draw_notes(draws, n, request.seed, options.get("unit"))])
     texts = (cell for cell in chain.from_iterable(rows) if isinstance(cell, str))
     longest = max(map(len, texts))
     if longest > sheet.LONGEST_CELL:
         note = f"a cell has {longest} characters; spreadsheets cut cells at {sheet.LONGEST_CELL}"
         write_notes([note])
+
+
+def _draw_notes(
+    draws: Mapping[str, tuple[Draw, Rubric]], n: int, seed: int, unit: str | None
+) -> Iterator[str]:
+    """Yield the numbers of drawn rows, and the rubrics with fewer answers than n."""
+    sizes = {name: len(drawn.keys) for name, (drawn, _) in draws.items()}
+    counts = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+    yield f"{counted(sum(sizes.values()), 'rows')} to label: {counts}; seed {seed}"
+    whole = []
+    for name, (drawn, _) in draws.items():
+        units = {query for _, query in drawn.keys} if unit == "query" else drawn.keys
+        if len(units) < n:
+            whole.append(f"{len(units)} of {name}")
+    if whole:
+        noun = "queries" if unit == "query" else "answers"
+        yield f"{', '.join(whole)} in place of {n}: all {noun} that have a verdict"
+    if equal := [name for name, (of, _) in draws.items() if {*of.strata.values()} == {0}]:
+        note = f"{', '.join(equal)}: all answers are drawn with the same probability, since the "
+        yield note + "scores of the judge promise no gain from drawing unsure ones more"
 
 
 def certify_judge(

@@ -123,9 +123,8 @@ def test_the_name_of_an_item_changes_with_the_answer_and_is_no_number():
 @pytest.mark.parametrize(
     "options",
     [
-        {"n": 101},  # more than the 100 answers
         {"n": 0},  # none
-        {"n": 21, "unit": "query"},  # more than the 20 queries
+        {"n": -1, "unit": "query"},  # fewer than none
         {"n": 1, "systems": ["d"]},  # no such system
     ],
 )
@@ -133,6 +132,18 @@ def test_refusals(options, assert_message):
     with pytest.raises(OptionError) as caught:
         draw(RUN, score_of(RUN), seed=1, **options)
     assert_message(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "n_answers"),
+    [({}, 100), ({"unit": "query"}, 60), ({"systems": ["b"]}, 50)],
+)
+def test_a_draw_of_more_than_all_draws_all(options, n_answers):
+    drawn = draw(RUN, score_of(RUN), 1000, seed=1, **options)
+
+    assert len(set(drawn.keys)) == len(drawn.keys) == n_answers
+    assert drawn.probability == 1
+    assert draw_again(RUN, score_of(RUN), drawn.signature) == drawn
 
 
 def test_without_a_verdict_there_is_nothing_to_draw(assert_message):

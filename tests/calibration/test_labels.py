@@ -125,6 +125,24 @@ def test_a_further_column_with_other_text_leaves_the_raters_unclear(sheet, asser
     assert list(_read(path, columns={RUBRIC.name: ["anna"]}).by_rater) == ["anna"]
 
 
+def test_a_wrong_label_among_labels_names_the_labels_of_its_rubric(sheet, assert_message):
+    columns = {"anna": lambda _: 2, "ben": lambda n: 6 if n == 3 else 1 + n % 5}
+    path, _ = sheet("people.csv", label=lambda _: "", **columns)
+
+    with pytest.raises(DataError) as caught:
+        _read(path)
+    assert_message(caught.value, "TMP/people.csv")
+
+
+def test_a_column_without_a_label_is_none_of_a_rater(sheet, assert_message):
+    columns = {"anna": lambda _: 2, "ben": lambda n: 6 if n == 3 else 1, "date": lambda _: "June"}
+    path, _ = sheet("people.csv", label=lambda _: "", **columns)
+
+    with pytest.raises(DataError) as caught:
+        _read(path)
+    assert_message(caught.value, "TMP/people.csv")
+
+
 def test_a_file_of_the_users_own(write):
     by_name = write("query_id,system,tone,mine,yours\nq0,one,2,3,4\nq1,two,5,,4\n")
     columns = {RUBRIC.name: ["mine", "yours"]}

@@ -170,8 +170,22 @@ def test_a_sheet_of_another_run_is_refused(assert_message):
     assert_message(caught.value)
 
 
-@pytest.mark.parametrize("n", [39, 201])
-def test_each_system_needs_twenty_answers(n, assert_message):
+def test_each_system_needs_twenty_answers(assert_message):
     with pytest.raises(OptionError) as caught:
-        draw(RUN, score_of(RUN), n, seed=1, where="unsure")
+        draw(RUN, score_of(RUN), 39, seed=1, where="unsure")
+    assert_message(caught.value)
+
+
+def test_a_draw_of_more_than_all_draws_all():
+    design = draw(RUN, score_of(RUN), 201, seed=1, where="unsure")
+
+    assert len(set(design.keys)) == len(design.keys) == len(design.strata) == 200
+    assert set(design.probabilities.values()) == {1.0}
+
+
+def test_a_run_of_few_questions_has_no_unsure_draw(assert_message):
+    few = planted({(system, f"q{n}"): 0.5 for system in "ab" for n in range(19)})
+
+    with pytest.raises(DataError) as caught:
+        draw(few, score_of(few), 40, seed=1, where="unsure")
     assert_message(caught.value)

@@ -65,6 +65,17 @@ def test_draw_where_the_judge_is_unsure(calibrate, tmp_path, name, assert_messag
     assert entry["corrected_order"][0]["differs"] is True
 
 
+@pytest.mark.parametrize(("options", "n"), [((), 60), (("--unit", "query"), 30)])
+def test_more_than_all_answers_are_all_with_a_note(calibrate, options, n, assert_message):
+    code, sheet, notes = calibrate("--draw", n + 1, "--rubric", "faithfulness", *options)
+
+    assert code == 0, notes
+    assert len([*csv.DictReader(io.StringIO(sheet))]) == 60
+    assert_message(notes)
+    _, _, notes = calibrate("--draw", n, "--rubric", "faithfulness", *options)
+    assert "in place of" not in notes
+
+
 def test_a_unit_is_for_a_draw_of_all_answers_alike(calibrate, assert_message):
     code, _, problem = calibrate("--draw", 50, "--where", "unsure", "--unit", "query")
 
@@ -167,7 +178,7 @@ def test_a_labelled_sheet_is_never_overwritten(calibrate, tmp_path, assert_messa
         (["--probe", "position", "--unit", "query"], "--unit is for --draw"),
         (["--probe", "verbosity"], "'verbosity' is not 'position'"),
         (["--probe", "position", "--rubric", "faithfulnes"], "did you mean 'faithfulness'?"),
-        (["--draw", "61"], "--draw: found 61, allowed: 1 to 60, the answers with a verdict on"),
+        (["--draw", "0"], "--draw: found 0, allowed: 1 or more of 60 answers with a verdict"),
         (["--draw", "5", "--rubric", "faithfulnes"], "did you mean 'faithfulness'?"),
         (["--draw", "5", "--system", "god"], "--system: found 'god', allowed: good, bad; did you"),
         (["--labels", "x.csv"], "x.csv: no such file"),
