@@ -302,7 +302,11 @@ class Evaluation:
         Raises:
             MissingExtra: pandas is not installed.
         """
-        pd = tables.load_pandas("Evaluation.to_pandas")
+        return self._frame("Evaluation.to_pandas", texts=texts)
+
+    def _frame(self, owner: str, *, texts: bool) -> pandas.DataFrame:
+        """Return the frame of `to_pandas`; a message on missing pandas names the owner."""
+        pd = tables.load_pandas(owner)
         index = self.table.index
         if index is None:
             index = pd.Index(self.query_ids, name="query_id")
@@ -329,7 +333,7 @@ class Evaluation:
         column = self.columns[name]
         sign = 1 if column.direction == "higher" else -1
         order = np.argsort(sign * column.values, kind="stable")[:n]
-        return self.to_pandas(texts=True).iloc[order]
+        return self._frame("Evaluation.worst", texts=True).iloc[order]
 
     def to_csv(self, path: str | Path | None = None, *, texts: bool = True) -> str | None:
         """Write the rows of `to_pandas(texts=True)` as CSV, and return None; needs no pandas.

@@ -311,12 +311,12 @@ async def ask_structured(
     Raises:
         OptionError: The request has no schema.
         CallFailure: A call failed, was refused, ran out of tokens, or no reply could be read; its
-            `replies` are all replies.
+            `replies` are all replies, and its detail has the problems of the first and the last.
     """
     if request.schema is None:
         raise OptionError("ask_structured", "schema", None, "a JSON schema")
     replies: list[ChatReply] = []
-    current, problem = request, ""
+    current, problem, first_problem = request, "", ""
     prompt = "\n".join(message.content for message in request.messages)
     while True:
         try:
@@ -342,8 +342,11 @@ async def ask_structured(
             problem = str(error)
             if reply.finish_reason == "length":
                 problem += "; the reply ended at its token limit: raise max_tokens"
+            first_problem = first_problem or problem
         is_final = reply.finish_reason == "length" and not repeats_cut
         if is_final or len(replies) > reasks:
+            if not problem.startswith(first_problem):
+                problem = f"{first_problem}; asked again: {problem}"
             raise CallFailure(Cause.UNREADABLE, problem, replies=tuple(replies))
         current = request.followed_by(
             Message("assistant", reply.answer()),

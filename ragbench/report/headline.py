@@ -176,7 +176,8 @@ def headline(measure: str, summary: Summary, comparisons: Comparisons) -> str:
     """
     systems = leading_systems(measure, summary)
     if not systems:
-        return f"no system has a value of {printable(measure)}: nothing was scored"
+        scores = filter(None, [system.score(measure) for system in summary.systems])
+        return f"no system has a value of {printable(measure)}{fmt.missing_reasons(scores)}"
     first, *rivals = systems
     score = first.score(measure)
     if score is not None and score.aggregate == "sum":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -165,6 +166,20 @@ def not_applicable(score: SystemScore) -> str:
     if len(counts) == 1:
         return f"{text} ({printable(next(iter(counts)))})"
     return text + causes(counts.items())
+
+
+def missing_reasons(scores: Iterable[SystemScore]) -> str:
+    """Format the reasons of missing values, the most frequent first; empty without any.
+
+    Example: : no relevant document, timeout
+    """
+    counts = Counter[str]()
+    for score in scores:
+        counts.update(score.failed)
+        for cause, n in score.not_applicable_causes.items():
+            counts[_REASONS.get(cause, cause)] += n
+    words = ", ".join(printable(word) for word, n in counts.most_common() if n)
+    return f": {words}" if words else ""
 
 
 def failed_line(failures: Iterable[tuple[int, str]]) -> str:

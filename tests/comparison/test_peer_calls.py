@@ -247,6 +247,9 @@ def test_a_data_frame_without_pandas_names_what_to_install(monkeypatch, assert_m
         result.to_pandas()
     assert_message(caught.value)
     with pytest.raises(rb.MissingExtra) as caught:
+        result.worst()
+    assert_message(caught.value)
+    with pytest.raises(rb.MissingExtra) as caught:
         rb.compare(result, result).to_pandas()
     assert_message(caught.value)
 

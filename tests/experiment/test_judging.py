@@ -226,10 +226,24 @@ def test_failures_are_counted_by_cause_with_bounds(config):
     assert score["bounds"] == pytest.approx([low, low + failed / n])
     assert not experiment.summary["complete"]
     sentence = f"{failed} of {n} verdicts on answer_relevancy failed ({failed} unreadable)"
-    assert any(sentence in warning for warning in experiment.summary["warnings"])
+    [warning] = [text for text in experiment.summary["warnings"] if sentence in text]
+    assert "the mean is over the others" in warning
     raw = [r["raw"] for r in rows(experiment, "bm25--extractive") if r["status"] == "failed"]
     assert raw
     assert all("I would rather not say." in text for text in raw)
+
+
+def test_where_every_verdict_failed_no_mean_is_over_others(config):
+    with ChatServer(lambda body, times_asked: "I would rather not say.") as server:
+        experiment = run_experiment(judged(config, server, rubrics=["answer_relevancy"]))
+
+    summary = experiment.summary
+    score = summary["systems"][1]["scores"]["answer_relevancy"]
+    assert (score["mean"], score["n"]) == (None, 0)
+    n = score["failed"]["unreadable"]
+    [warning] = [text for text in summary["warnings"] if "verdicts on answer_relevancy" in text]
+    assert f"{n} of {n} verdicts" in warning
+    assert "the others" not in warning
 
 
 def test_without_a_key_the_run_stops_before_it_starts(config, tmp_path, assert_message):

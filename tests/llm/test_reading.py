@@ -296,6 +296,30 @@ def test_twice_unreadable_is_a_failure_with_both_replies(serve, assert_message):
     assert server.counters.requests == 2
 
 
+@pytest.mark.parametrize("reasks", [1, 2])
+def test_the_problem_of_the_first_reply_is_named_beside_that_of_the_last(
+    reasks, serve, assert_message
+):
+    wrong = '{"score": "high"}'
+    _, engine = serve([Answer(wrong), *[Answer("no idea")] * reasks])
+
+    with pytest.raises(CallFailure) as caught:
+        engine.run(ask_structured(engine.aask, asking(schema=SCHEMA), reasks=reasks))
+
+    assert_message(caught.value.detail)
+    with pytest.raises(Unreadable) as first:
+        read_json(wrong, SCHEMA)
+    assert caught.value.detail.startswith(f"{first.value}; ")
+
+
+def test_the_same_problem_twice_is_named_once(serve):
+    _, engine = serve([Answer("no idea"), Answer("none")])
+
+    with pytest.raises(CallFailure) as caught:
+        engine.run(ask_structured(engine.aask, asking(schema=SCHEMA)))
+    assert caught.value.detail == "the reply holds no JSON"
+
+
 def test_a_reply_that_makes_the_question_too_long_is_unreadable(assert_message):
     # The item fits; only with the reply that could not be read beside it, it does not
 

@@ -354,6 +354,22 @@ def test_a_reason_why_a_measure_tells_nothing_follows_the_first_sentence(assert_
     assert_message(page.headlines[0])
 
 
+def test_a_measure_without_a_value_has_its_reasons(assert_message):
+    # `right` is scored: one judge could not be read, and no question has a judged document
+    unread = score(None, "m", kind="judge", judge="j", failed={"timeout": 1, "unreadable": 2})
+    unjudged = score(None, "m", kind="retrieval")
+    scores = {"found@5": unjudged, **answers(2, 3)["scores"], "polite": unread | {"n": 0}}
+    scores["polite"] |= {"not_applicable": 0, "not_applicable_causes": {}}
+
+    run = read(Summary, {"name": "run", "systems": [{"name": "app", "scores": scores}]})
+    page = lay_out(run, read(Comparisons, {"confidence": 0.95}))
+
+    ranked, judged = page.headlines
+    assert_message(ranked)
+    assert_message(judged)
+    assert "nothing was scored" not in ranked + judged
+
+
 def test_other_metrics_of_words_are_no_headline_beside_right(assert_message):
     entry = answers(2, 3)
     entry["scores"] = {"rouge1": score((0.07, 0.0, 0.2), "rouge1"), **entry["scores"]}

@@ -208,9 +208,11 @@ def judge_warnings(system: str, name: str, judge: PlannedJudge, results: JudgeRe
         causes = list_counts(counts)
         is_kept = any(Cause[cause.upper()].is_kept for cause in counts)
         again = "--retry-failed asks again" if is_kept else "the same command asks again"
+        n_failed, total = sum(counts.values()), results.verdict_counts[rubric]
+        ending = ", and the mean is over the others" if n_failed < total else ""
         warnings.append(
-            f"{system}: judge {name}: {sum(counts.values())} of {results.verdict_counts[rubric]} "
-            f"verdicts on {rubric} failed ({causes}), and the mean is over the others; {again}"
+            f"{system}: judge {name}: {n_failed} of {total} verdicts on {rubric} failed "
+            f"({causes}){ending}; {again}"
         )
     return warnings
 
