@@ -265,8 +265,9 @@ def cause_of_answer(
     `should_have_refused`. The cause is `unknown` where it is not sure that the answer declines, and
     nothing else tells. A failed answer is `failed`, one that was not asked for `unknown`; a right
     answer is `right` even if it refuses or its passages lack the gold. Another answer has the loss
-    of its passages, if these lack the gold; else a refusal is `refused`, and a wrong answer is
-    `unsupported`, `not_used` or `unknown`. One without a gold answer is `right` if a judge found it
+    of its passages, if these lack the gold; else a refusal is `refused` (`unknown` if nothing tells
+    whether the question has an answer), and a wrong answer is `unsupported`, `not_used` or
+    `unknown`. One without a gold answer is `right` if a judge found it
     supported, `unsupported` if not, and else `unknown`.
 
     Example:
@@ -292,6 +293,9 @@ def cause_of_answer(
     # a refusal with a right answer in it ("not in the passages; it is Paris") counts as the answer
     if answer.refuses and not answer.is_right:
         refusal = f"the answer {answer.refuses_how}"
+        if loss is None and not _should_answer(answer, answerable):
+            nothing = "nothing tells whether the question has an answer"
+            return Loss("unknown", _join(evidence, refusal, nothing))
         # what was not read explains a refusal better than the refusal itself
         loss = loss or Loss("refused", evidence)
         return Loss(loss.cause, _join(loss.why, refusal))
@@ -351,15 +355,20 @@ def right_value(
     return math.nan, answer.unscored or Cause.NO_REFERENCE
 
 
+def _should_answer(answer: AnswerFacts, answerable: bool | None) -> bool:
+    """Return True if a reply that declines is wrong: by gold, or since a judge looked at it."""
+    has_verdict = answer.is_right is not None or answer.is_supported is not None
+    return answerable is True or has_verdict
+
+
 def _is_wrong_by_support(loss: Loss, answer: AnswerFacts, answerable: bool | None) -> bool:
     """Return True if an answer without a gold answer is unsupported, declines, or is lost."""
-    # A reply that declines is wrong if the question has an answer, by its gold documents, or if a
-    # judge looked at it. A supported answer is wrong if its passages lack the gold.
-    if answer.refuses and answerable is True:
+    if answer.refuses and _should_answer(answer, answerable):
         return True
     if answer.is_supported is None:
         return False
-    return bool(answer.refuses) or not answer.is_supported or loss.cause != "unknown"
+    # a supported answer is wrong if its passages lack the gold
+    return not answer.is_supported or loss.cause != "unknown"
 
 
 def _cause_if_not_right(loss: Loss | None, evidence: str, answer: AnswerFacts) -> Loss:

@@ -164,7 +164,7 @@ UNREAD = {"read": frozenset(), "passages": 5}
         (UNJUDGED, WRONG | {"holds_answer": True, "holds_how": "x"}, True, "not_used"),
         (UNJUDGED, WRONG | {"holds_answer": False}, True, "not_retrieved"),
         (UNJUDGED, WRONG, True, "unknown"),
-        (UNJUDGED, {"refuses": True}, None, "refused"),
+        (UNJUDGED, {"refuses": True}, None, "unknown"),
         (FIRST, READ | WRONG | {"refuses": None}, True, "unknown"),
         (FIRST, READ | RIGHT | {"refuses": None}, True, "right"),
         (NOWHERE, UNREAD | WRONG | {"refuses": None}, True, "not_retrieved"),
@@ -274,6 +274,7 @@ saids = st.builds(
 )
 rules = st.builds(CauseRules, read=st.integers(1, 8), need=st.sampled_from(["any", "all"]))
 answerables = st.sampled_from([None, True, False])
+VERDICTS = ("refused", "should_have_refused", "not_used", "unsupported")
 
 
 @given(founds, saids, rules, answerables)
@@ -282,6 +283,9 @@ def test_each_has_one_cause_and_a_reason(ranking, facts, rules, answerable):
     answer = cause_of_answer(ranking, facts, rules, answerable=answerable)
     value, _ = right_value(answer, facts, answerable=answerable)
     assert (answer.cause == "right") == (value == 1)
+    # causes by which the generator is wrong are a verdict
+    if answer.cause in VERDICTS and not facts.unscored.failed:
+        assert value == 0
     for lost in (cause_of_ranking(ranking, rules), answer):
         assert lost.cause in CAUSES
         assert lost.why
