@@ -34,9 +34,10 @@ from ragbench.experiment.used_files import UsedFiles
 from ragbench.experiment.watched_files import watch_files
 from ragbench.files import cache_folder, write_file
 from ragbench.records.manifest import Choices
-from ragbench.registry import PYTHON
+from ragbench.registry import PYTHON, nearest
 
 _SHORT = 8  # digits of a commit
+_MAIN_BRANCHES = ("main", "master")
 _FIRST_LOOK = Choices()
 
 
@@ -146,6 +147,7 @@ def open_base(
         return
     absent = f"no such file: {reference}"
     root = Path(_git(path.absolute().parent, "rev-parse", "--show-toplevel", record=absent))
+    _check_reference(root, reference)
     commit = _git(root, "merge-base", "--end-of-options", reference, "HEAD")
     name = f"{reference}@{commit[:_SHORT]}"
     with tempfile.TemporaryDirectory(prefix="ragbench-") as folder:
@@ -255,6 +257,27 @@ def _git(folder: Path, *arguments: str, check: bool = True, record: str = "") ->
         problem = f"git {arguments[0]}: {reason}"
         raise DataError(problem, file=folder, record=record, allowed=allowed)
     return done.stdout.strip()
+
+
+def _check_reference(root: Path, reference: str) -> None:
+    """Raise a DataError for a reference that Git does not know, with a command or a branch."""
+    commit = f"{reference}^{{commit}}"
+    if _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", commit, check=False):
+        return
+    remotes = _git(root, "remote").split()
+    remote, _, branch = reference.partition("/")
+    allowed = "a run folder, a baseline file, or a Git reference"
+    if branch and remote in remotes:
+        allowed = f"git fetch {remote} {branch}, or a branch of this clone"
+    else:
+        branches = _git(root, "for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+        name = branch if branch in branches else nearest(reference, branches)
+        if name is None:
+            name = next((main for main in _MAIN_BRANCHES if main in branches), None)
+        if name is not None:
+            allowed = f"{allowed}, such as {name}"
+    problem = f"no file and no Git reference '{reference}'"
+    raise DataError(problem, file=root, allowed=allowed)
 
 
 def _link_untracked(root: Path, tree: Path, path: Path, config: ExperimentConfig) -> None:

@@ -16,7 +16,7 @@ from ragbench.comparison.matching import QueryChanges
 from ragbench.comparison.same_queries import list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
-from ragbench.data.runs.run_list import OTHER
+from ragbench.data.runs.run_list import DATA, FILE
 from ragbench.records import codec
 from ragbench.records.causes import RIGHT
 from ragbench.records.comparison import ComparedRuns, Comparisons
@@ -511,7 +511,7 @@ def _review_lines(review: GateReview) -> Iterator[str]:
     for run in review.compared.runs[1:]:
         # another file that no answer depends on, such as a comment in code, is no news
         is_unused = review.is_same or bool(review.noise)
-        is_news = not is_unused or any(not text.startswith(OTHER) for text in run.changed)
+        is_news = not is_unused or any(not text.startswith((DATA, FILE)) for text in run.changed)
         if run.changed and is_news:
             yield f"changed since {base}: {changed_text(run)}"
     for word, ids in review.changes.groups.items():

@@ -480,12 +480,28 @@ def test_the_tree_of_the_base_is_removed_after_an_interrupt(repository, monkeypa
     assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
-@pytest.mark.parametrize("base", ["nowhere", "--nothing"])
-def test_an_unknown_reference_is_an_error(repository, base):
+@pytest.mark.parametrize(
+    ("base", "remote", "advice"),
+    [
+        ("nowhere", "", "such as main"),
+        ("--nothing", "", "such as main"),
+        ("origin/main", "", "such as main"),
+        ("origin/later", "origin", "git fetch origin later"),
+        ("feat", "", "such as feature"),
+    ],
+)
+def test_an_unknown_reference_is_an_error_with_a_branch_or_a_command(
+    repository, base, remote, advice
+):
+    git(repository, "branch", "feature")
+    if remote:
+        git(repository, "remote", "add", remote, str(repository))
+
     code, lines, err = gate(repository, base)
 
     assert (code, lines) == (2, [])
-    assert "git merge-base" in err
+    [line] = [line for line in err.splitlines() if f"'{base}'" in line]
+    assert advice in line
 
 
 def test_a_base_without_the_config_passes_and_the_first_lines_are_those_of_the_run(

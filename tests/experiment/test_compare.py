@@ -316,11 +316,11 @@ def test_intersect_leaves_out_what_one_run_lacks(tmp_path, form):
 @pytest.mark.parametrize(
     ("file", "old", "new", "changes"),
     [
-        ("answers.jsonl", "two things", "two thing", ["other answers.jsonl"]),
-        ("rates.csv", "1,2", "1,3", ["other rates.csv"]),  # own code reads it
-        ("hits.run", "b.txt 2 1", "b.txt 2 3", ["other hits.run"]),
-        ("qa.csv", "north", "south", ["other qa.csv"]),  # metadata
-        ("qa.csv", ",two,", ",zwei,", ["other answers"]),
+        ("answers.jsonl", "two things", "two thing", ["file answers.jsonl"]),
+        ("rates.csv", "1,2", "1,3", ["file rates.csv"]),  # own code reads it
+        ("hits.run", "b.txt 2 1", "b.txt 2 3", ["file hits.run"]),
+        ("qa.csv", "north", "south", ["file qa.csv"]),  # metadata
+        ("qa.csv", ",two,", ",zwei,", ["data answers"]),
         ("exp.yaml", "# a comment", "# another", []),
     ],
 )

@@ -395,6 +395,58 @@ def test_an_app_that_returns_texts_alone_keeps_its_answer_metrics(
     assert scores["token_f1"]["mean"] == pytest.approx((0.5 + 1 + 0.5) / 3)
 
 
+def build_named_chain(metadata):
+    """Return a chain with documents of these metadata."""
+    from langchain_core.documents import Document
+    from langchain_core.runnables import RunnableLambda
+
+    documents = [Document("Some text.", metadata=metadata)]
+    return RunnableLambda(lambda question: {"answer": "moon 1", "context": documents})
+
+
+def build_named_engine(metadata):
+    """Return a query engine whose nodes have these metadata."""
+    from llama_index.core.base.response.schema import Response
+    from llama_index.core.query_engine import CustomQueryEngine
+    from llama_index.core.schema import NodeWithScore, TextNode
+
+    class Engine(CustomQueryEngine):
+        def custom_query(self, query_str):
+            node = TextNode(text="Some text.", metadata=metadata)
+            return Response("moon 1", source_nodes=[NodeWithScore(node=node, score=1.0)])
+
+    return Engine()
+
+
+@pytest.mark.parametrize(
+    ("kind", "metadata", "keys"),
+    [
+        ("langchain", {"name": "docs/d1.md", "lang": "en"}, "name, lang"),
+        ("langchain", {}, "metadata"),
+        ("llama_index", {"name": "docs/d1.md"}, "name"),
+    ],
+)
+def test_an_app_of_a_library_without_ids_is_told_of_id_field(write, kind, metadata, keys):
+    pytest.importorskip({"langchain": "langchain_core", "llama_index": "llama_index.core"}[kind])
+    rows = questions_with(lambda n: {"relevant": f"d{n}", "reference": f"moon {n}"})
+    factory = {"langchain": "build_named_chain", "llama_index": "build_named_engine"}[kind]
+    app = {"type": kind, "factory": f"{__name__}:{factory}", "args": {"metadata": metadata}}
+
+    unnamed = rb.run_experiment(write(rows, retrievers={}, apps={"mine": app}))
+
+    texts = [*unnamed.record.notes, *unnamed.record.warnings]
+    [text] = [text for text in texts if text.startswith("mine: ") and "unknown_ids" in text]
+    assert "set id_field to" in text
+    assert keys in text
+    assert "contexts" not in text
+    assert summary_of(unnamed, "mine")["scores"]["found@5"]["mean"] is None
+    if metadata:
+        # what the note advises
+        app = {**app, "id_field": "name"}
+        named = rb.run_experiment(write(rows, retrievers={}, apps={"mine": app}))
+        assert summary_of(named, "mine")["scores"]["found@5"]["mean"] == pytest.approx(1 / 3)
+
+
 def test_a_service_that_sends_texts_alone_has_a_note_with_the_option(write, assert_message):
     rows = questions_with(lambda n: {"relevant": f"d{n}", "reference": f"moon {n}"})
     body = {"model": "m", "messages": [{"role": "user", "content": "{question}"}]}

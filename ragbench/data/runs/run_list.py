@@ -32,8 +32,8 @@ from ragbench.types.json_fields import Record
 CONFIG_FILE = "config.yaml"
 # a folder with any of these is a run: one that was damaged is listed with its problem
 _FILES = ("summary.json", "manifest.json", CONFIG_FILE)
-# begins a difference of two runs in data or in a file, as `changes` words it
-OTHER = "other "
+# begin differences of two runs in data and in files, as `changes` words them
+DATA, FILE = "data ", "file "
 # keys of a config that change no number
 _UNSCORED_KEYS = ("output", "name", "cache")
 
@@ -257,7 +257,7 @@ def _flatten(value: object, key: str) -> Iterator[tuple[str, str]]:
 def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
     """Return the differences between two runs as short texts: values, blocks, then data and files.
 
-    A block that only one config has is named without its keys; changed data are `other qrels`.
+    A block that only one config has is named without its keys; changed data are `data qrels`.
     Values are in the order of the new config. Equal runs give ().
 
     Example:
@@ -265,7 +265,7 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
         >>> new = {"seed": "2", "retrievers.b.k1": "1.2"}
         >>> first = RunFacts(Manifest(data={"qrels": "x"}), old)
         >>> changes(first, RunFacts(Manifest(data={"qrels": "y"}), new))
-        ('seed: 1 -> 2', 'without retrievers.a', 'other qrels')
+        ('seed: 1 -> 2', 'without retrievers.a', 'data qrels')
     """
     old, new = previous.config, current.config
     old_data, new_data = previous.manifest.data, current.manifest.data
@@ -280,14 +280,14 @@ def changes(previous: RunFacts, current: RunFacts) -> tuple[str, ...]:
     parts = dict.fromkeys([*old_data, *new_data])
     for part in parts:
         if old_data.get(part) != new_data.get(part):
-            texts.append(f"{OTHER}{part}")
+            texts.append(f"{DATA}{part}")
     data_files = set()
     if old_data != new_data:  # the fingerprints say what differs in the files of the data set
         data_files = {Path(v).name for k, v in new.items() if k.startswith("dataset")}
     new_files = current.manifest.files
     for name, digest in previous.manifest.files.items():
         if new_files.get(name, digest) != digest and Path(name).name not in data_files:
-            texts.append(f"{OTHER}{name}")
+            texts.append(f"{FILE}{name}")
     return tuple(texts)
 
 

@@ -17,6 +17,8 @@ from ragbench.types import ScoredDocument
 
 # Usual separators between the id of a document and the number of its part.
 _SEPARATORS = ("#", "::", ":", "_", "-", "/")
+# types of apps whose passages have metadata, and the option `id_field`
+_FRAMEWORKS = ("langchain", "llama_index", "haystack")
 
 
 class UnknownIds(DataError):
@@ -65,19 +67,34 @@ def check_ids(ranking: RetrieverRun, plan: Plan, *, is_app: bool = False) -> Ret
         raise UnknownIds(problem, record=ranking.name, allowed=f"{ids}; {_id_remedies(hits)}")
     score = "its measures of ids have no score (unknown_ids)"
     if is_app and not any(map(has_own_id, hits)):
-        note = f"{ranking.name}: its passages have no ids: {score}; {_id_advice(ranking, plan)}"
+        advice = _id_advice(ranking, plan, hits)
+        note = f"{ranking.name}: its passages have no ids: {score}; {advice}"
         return replace(marked, notes=[*ranking.notes, note])
     if plan.fill is not None:
         score = "its scores count the grades of the model alone"
-    remedy = "make the ids equal" if is_app else "make the ids equal, or set id_field"
+    remedy = "make the ids equal, or set id_field"
+    if is_app:
+        remedy = _field_advice(ranking, plan, hits) or "make the ids equal"
     warning = f"{ranking.name}: {problem} (judgements such as '{example}'): {score}; {remedy}"
     return replace(marked, warnings=[warning, *ranking.warnings])
 
 
-def _id_advice(ranking: RetrieverRun, plan: Plan) -> str:
+def _field_advice(ranking: RetrieverRun, plan: Plan, hits: Sequence[ScoredDocument]) -> str | None:
+    """Return `set id_field` with the metadata keys of the hits; None for an app without both."""
+    app, keys = plan.config.apps.get(ranking.name), _metadata_keys(hits)
+    if app is None or app.type not in _FRAMEWORKS or not keys:
+        return None
+    return f"set id_field to the metadata key of the ids: {list_names(keys)}"
+
+
+def _id_advice(ranking: RetrieverRun, plan: Plan, hits: Sequence[ScoredDocument]) -> str:
     """Return the remedy for an app, or a table of answers, whose passages have texts alone."""
     app = plan.config.apps.get(ranking.name)
-    if app is not None and app.type == "http":
+    if advice := _field_advice(ranking, plan, hits):
+        return advice
+    if app is not None and app.type in _FRAMEWORKS:
+        advice = "give its documents metadata with their ids, and set id_field to that key"
+    elif app is not None and app.type == "http":
         advice = 'write ids: "$.sources[*].id"'
     elif ranking.name in plan.apps:
         advice = "return contexts: [{id: ..., text: ...}]"
