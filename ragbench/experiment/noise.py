@@ -19,6 +19,7 @@ from ragbench.records.noise import (
     NoiseShare,
 )
 from ragbench.stats import NoisePart, next_purchases, noise_parts
+from ragbench.types import Cause, ScoreColumn
 from ragbench.types.rows import BoolArray
 
 
@@ -164,8 +165,21 @@ def system_noise(
         noise = noise_of(scores, interval, confidence, seed=seed)
         if noise is not None:
             flips_by, flipping = find_flips(scores, plan.ids)
-            noises[name] = structs.replace(noise, flips_by=flips_by, flipping=flipping)
+            n_partly_failed = _count_partly_failed(results.samples.get(system, {}).get(name, ()))
+            noises[name] = structs.replace(
+                noise, flips_by=flips_by, flipping=flipping, n_partly_failed=n_partly_failed
+            )
     return noises
+
+
+def _count_partly_failed(repetitions: Sequence[ScoreColumn]) -> int:
+    """Return the number of queries with a failed repetition, and another one with a score."""
+    if not repetitions:
+        return 0
+    causes = np.stack([column.causes for column in repetitions], axis=1)
+    failed_codes = [cause for cause in Cause if cause.failed]
+    has_failed = np.isin(causes, failed_codes).any(axis=1)
+    return int((has_failed & (causes == Cause.SCORED).any(axis=1)).sum())
 
 
 def with_noise(plan: Plan, results: Results, comparisons: Comparisons) -> Comparisons:

@@ -73,6 +73,9 @@ class Noise(Record):
         FlipSource | None,
         Meaning("Source of the flips; null where repetitions are not right or wrong."),
     ] = optional()
+    n_partly_failed: Annotated[
+        int, Meaning("Number of questions of which some repetitions failed, and others did not.")
+    ] = optional(0)
     flipping: Annotated[
         tuple[FlippingQuestion, ...], Meaning("Questions that flip, in the order of the data set.")
     ] = optional(())

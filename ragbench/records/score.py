@@ -84,6 +84,12 @@ class SystemScore(Record):
         """Number of failed queries, whatever their cause."""
         return sum(self.failed.values())
 
+    @property
+    def has_failures(self) -> bool:
+        """True if a query, or one of several answers to a query, has failed."""
+        is_open = self.bounds is not None and self.bounds != (self.mean, self.mean)
+        return is_open or self.n_failed > 0
+
 
 class RunCounts(Record):
     """Counts behind the scores of a run, which are printed beside them."""

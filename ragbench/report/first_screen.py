@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
 from ragbench.records.comparison import Comparisons
 from ragbench.records.gate import ARE_UNDECIDED, Decision
-from ragbench.records.score import SystemScore
 from ragbench.records.summary import FIRST_TO_FAIL, Summary
 from ragbench.report import text as fmt
 from ragbench.report.base import DifferenceCell, Layout, MeasureColumn, ScoreCell, Section
@@ -94,7 +93,7 @@ def one_screen(
     table = main_table(page, summary, screen)
     slices = () if page.slices is None else page.slices.grids
     lost = lost_sentence(summary, comparisons, most=_MOST_LOSSES)
-    sentences = _failed_line(page, table), lost, footnote(table, summary.confidence)
+    sentences = _failed_line(page, summary, table), lost, footnote(table, summary.confidence)
     lines = [*filter(None, sentences)]
     if lost and run is not None:
         lines.append("next: " + "; ".join(next_commands(summary, printable(run))))
@@ -379,7 +378,7 @@ def _table(
             if len(against) > len(_VERSUS) + _LONGEST_BASELINE:
                 against = f"{_VERSUS}baseline"
             columns.append(TableColumn(against, "number"))
-            cells.append([_difference(number.differences, place) for place in places])
+            cells.append([_difference(number.column, place) for place in places])
     if any(readings):
         columns.append(TableColumn(READ_HEAD, "number", breaks=True))
         cells.append([TableCell(f"{n:,.0f}" if n else fmt.MISSING, n) for n in readings])
@@ -400,12 +399,14 @@ def _score(scores: Sequence[ScoreCell], place: int | None, has_interval: bool) -
     return TableCell(cell.text, cell.value, cell.interval if has_interval else "")
 
 
-def _difference(cells: Sequence[DifferenceCell], place: int | None) -> TableCell:
+def _difference(column: MeasureColumn, place: int | None) -> TableCell:
     """Return the difference in a row, with its verdict if there is one: `-0.128 worse`."""
     if place is None:
         return TableCell()
-    cell = cells[place]
-    if cell.outcome in ("baseline", "identical"):
+    cell = column.differences[place]
+    # equal scores beside failed ones are not the same result
+    has_failures = any(c.score is not None and c.score.has_failures for c in column.scores)
+    if cell.outcome == "baseline" or (cell.outcome == "identical" and not has_failures):
         return TableCell(cell.outcome)
     is_sure = cell.outcome in ("better", "worse") and not cell.needs_correction
     return TableCell(f"{cell.value} {cell.outcome}" if is_sure else cell.value, tone=cell.outcome)
@@ -432,19 +433,28 @@ def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
     return omitted
 
 
-def _failed_line(page: Layout, table: Table | None) -> str:
-    """Return a line with the failed items of each system, in its measure with most; '' if none."""
+def _failed_line(page: Layout, summary: Summary, table: Table | None) -> str:
+    """Return a line with the failures of each system, in its measure with most; '' if none.
+
+    Of a system with several answers to a query it counts answers: `53 of 160 answers of old`.
+    """
     heads = () if table is None else table.heads
-    worst: dict[str, tuple[SystemScore, str]] = {}
+    counts = {printable(system.name): system.answers for system in summary.systems}
+    worst: dict[str, tuple[int, Mapping[str, int], str]] = {}
     for section in page.sections:
         for measure, (place, system) in product(section.measures, enumerate(section.systems)):
-            score = measure.scores[place].score
-            most = worst[system][0].n_failed if system in worst else 0
-            if score is not None and score.n_failed > most:
-                worst[system] = (score, measure.title)
+            score, answers = measure.scores[place].score, counts.get(system)
+            if score is None:
+                continue
+            failed = score.failed if answers is None else answers.failed.get(measure.name, {})
+            n, most = sum(failed.values()), worst[system][0] if system in worst else 0
+            if n > most:
+                worst[system] = (n, failed, measure.title)
     failures = []
-    for system, (score, title) in worst.items():
+    for system, (n, failed, title) in worst.items():
+        of = counts.get(system)
+        items = "" if of is None else f"{of.asked} answers of "
         # a measure that the table leaves out is named
         by = "" if title in heads else f" by {title}"
-        failures.append((score.n_failed, f"{system}{by}{fmt.causes(score.failed.items())}"))
+        failures.append((n, f"{items}{system}{by}{fmt.causes(failed.items())}"))
     return fmt.failed_line(failures)

@@ -219,7 +219,7 @@ def _equal_systems(
         score = system.score(measure)
         if system.role == "control" or score is None:
             continue
-        if not score.mean or score.n_failed or system.right_unsupported or system.unjudged:
+        if not score.mean or score.has_failures or system.right_unsupported or system.unjudged:
             return []
         systems[system.name] = system
         sizes.add(score.n)
@@ -358,9 +358,10 @@ class _Standing:
     def statement(self) -> str:
         """Beginning of the sentence: `bm25/gpt answers 18 of 60 questions`."""
         if not self.is_count:
-            return f"{printable(self.measure)}: {self.name} has {fmt.significant(self.score.mean)}"
+            value = fmt.significant(self.score.mean) + self._remarks
+            return f"{printable(self.measure)}: {self.name} has {value}"
         verb = "answers" if self.measure == RIGHT else "finds"
-        return f"{self.name} {verb} {self._object('its')}{self._unsupported}"
+        return f"{self.name} {verb} {self._object('its')}{self._remarks}"
 
     def of_all(self, n_systems: int) -> str:
         """Return the sentence on systems that all have this result on each question."""
@@ -395,29 +396,43 @@ class _Standing:
         """Beginning of the sentence on a single system; a mean has its interval."""
         if not self.is_count:
             return f"{self.statement} {fmt.interval(self.score.interval)}".rstrip()
-        if not self.n_unsupported:
+        if not self.n_unsupported or self.has_failures:
             return self.statement
         text = f", {fmt.questions(self.n_unsupported)} of them with unsupported claims"
-        return self.statement.replace(self._unsupported, text)
+        return self.statement.replace(self._remarks, text)
 
     @property
-    def _unsupported(self) -> str:
-        """Number of right answers with unsupported claims, in brackets; empty without any."""
-        n = self.n_unsupported
-        return f" ({fmt.questions(n)} with unsupported claims)" if n else ""
+    def has_failures(self) -> bool:
+        """True if an answer failed, or the score of a query or of one of its answers."""
+        # a missing verdict on `right` is no failed answer
+        has_failed_answers = self.n_failed > _ROUNDING
+        return has_failed_answers if self.measure == RIGHT else self.score.has_failures
+
+    @property
+    def _remarks(self) -> str:
+        """Failures and unsupported claims in brackets; a mean has its bounds; '' without any."""
+        remarks = []
+        if self.is_count and self.n_failed > _ROUNDING:
+            remarks.append(f"{fmt.questions(self.n_failed)} failed")
+        elif not self.is_count and (bounds := fmt.bounds_words(self.score)):
+            remarks.append(bounds)
+        if n := self.n_unsupported:
+            remarks.append(f"{fmt.questions(n)} with unsupported claims")
+        return f" ({', '.join(remarks)})" if remarks else ""
 
     def value(self, other: _Standing) -> str:
         """Return the result in figures: `18`, or `18 of 55` if the other one has not 55."""
         if not self.is_count:
-            return fmt.significant(self.score.mean)
+            return fmt.significant(self.score.mean) + self._remarks
         is_same = self.n_judged == other.n_judged
         of = "" if is_same else f" of {fmt.questions(self.n_judged)}"
-        return f"{fmt.questions(self.n)}{of}{self._unsupported}"
+        return f"{fmt.questions(self.n)}{of}{self._remarks}"
 
     def against(self, other: _Standing, difference: Difference | None) -> str:
         """Return the other system with its result, and the verdict on the difference from it."""
         is_same = difference is not None and outcome_of(difference, "higher") == "identical"
-        if is_same and self.is_count and self.n and not self._scope(other, difference):
+        is_whole = not self._scope(other, difference) and not self.has_failures
+        if is_same and self.is_count and self.n and is_whole:
             return f"{other.name} the same ones{self._text_of_larger(other)}"
         return f"{other.name} {other.value(self)}: {self._verdict(other, difference)}"
 
@@ -435,7 +450,7 @@ class _Standing:
             return ""  # samples of different questions have no common ones
         if self.n_judged == other.n_judged == difference.n:
             # a question whose repetitions failed in part counts by the others
-            has_failed = self.n_failed or other.n_failed
+            has_failed = self.has_failures or other.has_failures
             return "the answers that did not fail" if has_failed else ""
         return f"the {fmt.counted(difference.n, self._unit)} of both"
 
@@ -454,6 +469,8 @@ class _Standing:
             return f"not compared, none of the {self._unit} has a score of both"
         outcome = outcome_of(difference, self.score.direction)
         scope = self._scope(other, difference)
+        if outcome == "identical" and (self.has_failures or other.has_failures):
+            return "no difference beyond failures"
         if outcome == "identical":
             return f"the same on {scope or f'all {self._unit}'}"
         is_paired = difference.n_baseline is None

@@ -30,7 +30,7 @@ NOT_SHOWN = ("not shown", "no difference was shown, which does not mean equal")
 _CORRECTED = "alone this comparison shows a difference, among the others it could be chance"
 _VERDICTS: Mapping[Outcome, tuple[str, str]] = {
     "not shown": NOT_SHOWN,
-    "identical": ("identical", "the same score as its baseline on every query"),
+    "identical": ("identical", "the same score as its baseline on every query that both have"),
     "not compared": NOT_COMPARED,
 }
 

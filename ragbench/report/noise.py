@@ -31,18 +31,23 @@ def noise_sentence(measure: str | None, summary: Summary) -> str:
 
     Where the measure was not repeated, a score of a repeated judge stands for it.
 
-    Example: of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip
+    With failures it has the bounds of the mean, and the interval is that of the other answers.
+
+    Example: right of app has an interval of +-0.05: 0.04 from the questions, 0.03 from your app
+        (squares add up); 13 of 80 questions flip
     """
     leading = _leading_noise(measure, summary)
     if leading is None:
         return ""
     name, score, noise = leading
-    n_noisy = sum(bool(system.noise) for system in summary.systems)
-    # `right` is the score of the sentence above; another one is named
-    subjects = [printable(name)] if n_noisy > 1 else []
-    subjects += [printable(score)] if score != RIGHT else []
-    text = _split_half_width(noise) + flip_words(noise)
-    return f"{', '.join(subjects)}: {text}" if subjects else text
+    system = summary.system(name)
+    result = None if system is None else system.score(score)
+    bounds = "" if result is None else fmt.bounds_words(result)
+    subject, width = f"{printable(score)} of {printable(name)}", _split_half_width(noise)
+    if not bounds:
+        return f"{subject} has an interval of {width}{flip_words(noise)}"
+    scored = f"; without failures {width}" if _varies(noise) else ""
+    return f"{subject}: {bounds}{scored}{flip_words(noise)}"
 
 
 def purchase_sentence(measure: str | None, summary: Summary) -> str:
@@ -79,22 +84,29 @@ def _split_half_width(noise: Noise) -> str:
     half = noise.half_width or 0.0
     digits = 2 if half >= 0.02 else 3
     if not _varies(noise):
-        return f"of +-{half:.{digits}f}: no score varies"
+        return f"+-{half:.{digits}f}: no score varies"
     parts = []
     # parts are half widths too, whose squares add up
     for name, words in _SOURCES.items():
         share: NoiseShare | None = getattr(noise, name)
         if share is not None:
-            parts.append(f"{half * share.share**0.5:.{digits}f} {words}")
-    return f"of +-{half:.{digits}f}: {', '.join(parts)}"
+            parts.append(f"{half * share.share**0.5:.{digits}f} from {words}")
+    return f"+-{half:.{digits}f}: {', '.join(parts)} (squares add up)"
 
 
 def flip_words(noise: Noise) -> str:
-    """Return the number of flipping questions in words, with a leading `; `; empty without any."""
-    if noise.flips_by is None:
-        return ""
-    source = "" if noise.flips_by == "app" else f" ({noise.flips_by})"
-    return f"; {len(noise.flipping)} of {fmt.counted(noise.n, 'questions')} flip{source}"
+    """Return the numbers of questions that flip, and that fail at times, with a leading `; `.
+
+    The text is empty if repetitions are neither right nor wrong, and none of them failed.
+    """
+    n, parts = noise.n, []
+    if noise.flips_by is not None:
+        source = "" if noise.flips_by == "app" else f" ({noise.flips_by})"
+        parts.append(f"{len(noise.flipping)} of {fmt.counted(n, 'questions')} flip{source}")
+    if n_failed := noise.n_partly_failed:
+        of = "" if parts else f" of {fmt.counted(n, 'questions')}"
+        parts.append(f"{n_failed}{of} fail in some repeats")
+    return f"; {', '.join(parts)}" if parts else ""
 
 
 def noise_chapter(

@@ -34,7 +34,7 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     # with several answers per query, some may fail without a failed query
     bounded = []
     for measure, name in groups[usual]:
-        if _bounds(scores[name][measure]):
+        if fmt.bounds_words(scores[name][measure]):
             bounded.append((measure, name))
     lines = []
     if len(bounded) < len(groups[usual]):
@@ -45,20 +45,12 @@ def count_lines(scores: Scores, measures: Sequence[str]) -> list[str]:
     return lines
 
 
-def _bounds(score: SystemScore) -> str:
-    """Return the bounds of a mean in words, with a blank and brackets around them."""
-    bounds = fmt.ends_of(score.bounds)
-    if bounds is None or bounds == (score.mean, score.mean):
-        return ""
-    low, high = map(fmt.significant, bounds)
-    return f" (mean from {low} to {high}, had all been scored)"
-
-
 def _where(places: Sequence[tuple[str, str]], scores: Scores) -> str:
     """Return measures with systems and bounds; a measure of all systems alone names none."""
     by_measure: dict[str, list[str]] = {}
     for measure, system in places:
-        text = printable(system) + _bounds(scores[system][measure])
+        bounds = fmt.bounds_words(scores[system][measure])
+        text = printable(system) + (f" ({bounds})" if bounds else "")
         by_measure.setdefault(measure, []).append(text)
     words = []
     for measure, names in by_measure.items():

@@ -118,6 +118,18 @@ def causes(failed: Iterable[tuple[str, int]]) -> str:
     return f" ({words})" if words else ""
 
 
+def bounds_words(score: SystemScore) -> str:
+    """Return the means that failed queries and answers leave open; empty if none failed.
+
+    Such as `mean from 0.669 to 1.00, had all been scored`.
+    """
+    bounds = ends_of(score.bounds)
+    if bounds is None or bounds == (score.mean, score.mean):
+        return ""
+    low, high = map(significant, bounds)
+    return f"mean from {low} to {high}, had all been scored"
+
+
 # Cause of a score that does not apply -> words of a report.
 _REASONS = {
     "no_relevant": "no relevant document",

@@ -218,8 +218,8 @@ def test_a_run_reports_the_noise_of_an_app(flaky, tmp_path):
     assert {"questions", "app", "judge", "flipping"} <= system["noise"]["right"].keys()
     assert load_experiment(experiment.path).noise == experiment.noise
     _, second, *_ = str(experiment).splitlines()
-    assert second.startswith("of +-0.")
-    assert second.endswith("your app; 1 of 5 questions flip")
+    assert second.startswith("right of mine has an interval of +-0.")
+    assert second.endswith("your app (squares add up); 1 of 5 questions flip")
     for file in ("report.md", "report.html"):
         text = (experiment.path / file).read_text()
         assert "noise of questions, app and judge" in text
@@ -227,6 +227,22 @@ def test_a_run_reports_the_noise_of_an_app(flaky, tmp_path):
     printed = CliRunner().invoke(group, ["show", str(experiment.path), "q2"]).output
     assert "Europa" in printed
     assert "Callisto" in printed
+
+
+@pytest.mark.slow
+def test_errors_in_place_of_wrong_answers_do_not_look_perfect(flaky):
+    # each question is answered right once, and fails twice
+    apps = {"old": entry("breaking"), "new": entry("app")}
+    experiment = run_experiment(with_parts(flaky, apps=apps) | {"max_failed": 1.0})
+
+    noise = experiment.noise["old"]["right"]
+    assert (noise.n_partly_failed, noise.flipping) == (5, ())
+    assert experiment.noise["new"]["right"].n_partly_failed == 0
+    printed = CliRunner().invoke(group, ["show", str(experiment.path)]).output
+    first, *_ = str(experiment).splitlines()
+    assert "(3.3 failed)" in first
+    assert "10 of 15 answers of old (error 10)" in printed
+    assert "identical" not in printed
 
 
 @pytest.mark.slow
@@ -345,7 +361,7 @@ def test_right_names_whom_its_noise_is_of(tossed, app, judge, expected):
     assert experiment.noise["mine"]["correctness"].judge.share == pytest.approx(noise.judge.share)
     _, second, *_ = str(experiment).splitlines()
     assert " your app, 0." in second
-    assert " the judge; " in second
+    assert " the judge (" in second
 
 
 @pytest.mark.slow
@@ -357,6 +373,6 @@ def test_a_judge_that_is_repeated_alone_has_its_line(tossed):
     assert noise.judge.share == pytest.approx(1, abs=0.2)
     assert {buy.level for buy in noise.buy} == {"questions", "judge"}
     _, second, third, *_ = str(experiment).splitlines()
-    assert second.startswith("of +-0.")
-    assert second.endswith(" the judge")
+    assert second.startswith("right of mine has an interval of +-0.")
+    assert second.endswith(" from the judge (squares add up)")
     assert third.endswith(" x the judge") or " x the judge, " in third

@@ -205,7 +205,7 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             {"chain": answers(4, 6, causes={"right": 4, "refused": 2, "failed": 3})},
             ["chain"],
             [],
-            "chain answers 4 of 9 questions\nchain lost: 3 failed, 2 refused",
+            "chain answers 4 of 9 questions (3 failed)\nchain lost: 3 failed, 2 refused",
             id="failed answers count",
         ),
         pytest.param(
@@ -275,6 +275,17 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             ],
             "baseline a answers 8 of 60 questions, b the same ones",
             id="equal numbers of different questions",
+        ),
+        pytest.param(
+            {
+                "old": answers(25, 25, causes={"right": 25, "failed": 15}),
+                "new": answers(33, 33, causes={"right": 33, "failed": 7}),
+            },
+            ["old", "new"],
+            [questions("new", "old", 24, (0, -2, 1), False, n_changed=0)],
+            "new answers 33 of 40 questions (7 failed), baseline old 25 (15 failed): "
+            "no difference beyond failures\nnew lost: 7 failed",
+            id="the same on the few that both answered",
         ),
         pytest.param(
             {"b": answers(0, 60), "a": answers(0, 60)},

@@ -38,23 +38,58 @@ def summary_with(noise, system="hybrid/gpt"):
     [
         (
             {},
-            "of +-0.05: 0.04 the questions, 0.03 your app, 0.01 the judge; 13 of 80 questions flip",
+            "+-0.05: 0.04 from the questions, 0.03 from your app, 0.01 from the judge "
+            "(squares add up); 13 of 80 questions flip",
         ),
         (
             {"judge": None, "flips_by": "app or judge"},
-            "of +-0.05: 0.04 the questions, 0.03 your app; 13 of 80 questions flip (app or judge)",
+            "+-0.05: 0.04 from the questions, 0.03 from your app (squares add up); "
+            "13 of 80 questions flip (app or judge)",
         ),
-        ({"flips_by": None}, "of +-0.05: 0.04 the questions, 0.03 your app, 0.01 the judge"),
+        (
+            {"flips_by": None, "n_partly_failed": 9},
+            "+-0.05: 0.04 from the questions, 0.03 from your app, 0.01 from the judge "
+            "(squares add up); 9 of 80 questions fail in some repeats",
+        ),
         (
             {"questions": share(0.0), "app": share(0.0), "judge": None, "flipping": []},
-            "of +-0.05: no score varies; 0 of 80 questions flip",
+            "+-0.05: no score varies; 0 of 80 questions flip",
         ),
         ({"half_width": None}, ""),
     ],
     ids=["all", "unrepeated judge", "graded", "constant", "no interval"],
 )
 def test_the_line_splits_the_half_width(changes, expected):
-    assert noise_sentence("right", summary_with(NOISE | changes)) == expected
+    start = "right of hybrid/gpt has an interval of " if expected else ""
+    assert noise_sentence("right", summary_with(NOISE | changes)) == start + expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"questions": share(0.0), "app": share(0.0), "judge": None, "flipping": []},
+            "; 0 of 80 questions flip, 12 fail in some repeats",
+        ),
+        (
+            {"judge": None},
+            "; without failures +-0.05: 0.04 from the questions, 0.03 from your app "
+            "(squares add up); 13 of 80 questions flip, 12 fail in some repeats",
+        ),
+    ],
+    ids=["the answers are equal", "the answers vary too"],
+)
+def test_failed_repetitions_leave_the_score_open(changes, expected):
+    record = example.summary()
+    system = next(s for s in record["systems"] if s["name"] == "hybrid/gpt")
+    system["noise"] = {"right": NOISE | {"n_partly_failed": 12} | changes}
+    system["scores"]["right"] = {**system["scores"]["faithfulness"], "mean": 1.0} | {
+        "bounds": [0.8, 1.0]
+    }
+    summary, _ = records(record, example.comparisons())
+
+    start = "right of hybrid/gpt: mean from 0.800 to 1.00, had all been scored"
+    assert noise_sentence("right", summary) == start + expected
 
 
 def test_a_score_other_than_right_is_named():
@@ -63,16 +98,19 @@ def test_a_score_other_than_right_is_named():
     system["noise"] = {"ndcg@10": NOISE | {"flips_by": None}}
     summary, _ = records(record, example.comparisons())
 
-    assert noise_sentence("ndcg@10", summary).startswith("ndcg@10: of +-0.05: ")
+    start = "ndcg@10 of hybrid has an interval of +-0.05: "
+    assert noise_sentence("ndcg@10", summary).startswith(start)
 
 
 def test_a_repeated_judge_has_the_line_where_right_was_not_repeated():
     record = example.summary()
     system = next(s for s in record["systems"] if s["name"] == "hybrid/gpt")
+    del system["scores"]["faithfulness"]["bounds"]
     graded = NOISE | {"flips_by": None, "app": None, "flipping": []}
     system["noise"] = {"rouge1": graded | {"judge": None}, "faithfulness": graded}
     summary, _ = records(record, example.comparisons())
-    text = "faithfulness: of +-0.05: 0.04 the questions, 0.01 the judge"
+    text = "faithfulness of hybrid/gpt has an interval of +-0.05: 0.04 from the questions, "
+    text += "0.01 from the judge (squares add up)"
 
     assert noise_sentence("right", summary) == text
     system["noise"] = {"rouge1": graded | {"judge": None}}
