@@ -65,6 +65,21 @@ def test_failed_answers_of_a_run_are_no_identical_scores(tmp_path, monkeypatch):
     assert "identical" in text, "the ten that both answered"
 
 
+def test_equal_answers_beside_failures_are_not_identical(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    apps = {}
+    for name in ("app", "failing"):
+        apps[name] = {"type": f"python:tests.report.test_first_screen:{name}"}
+    config = {"name": "r", "apps": apps, "max_failed": 1.0}
+    result = rb.run_experiment(config, dataset=ROWS)
+
+    screen = draw(result.record, result.compared, verbose=False)
+
+    assert "failing 10 (10 failed)" in screen.splitlines()[0]
+    assert "identical" not in screen
+    assert "+0.000" in screen
+
+
 def test_failures_of_many_apps_are_folded_by_their_reason(example):
     summary, comparisons = example
     reasons = ["no key"] * 2 + ["no index"] * 5 + ["timed out after {} s"] * 4 + ["full"] * 2
