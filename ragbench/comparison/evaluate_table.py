@@ -172,7 +172,12 @@ def evaluate(
         record="slices",
     )
     evaluation = evaluate_collection(
-        collection, metrics, judge=judge, confidence=confidence, progress=progress
+        collection,
+        metrics,
+        judge=judge,
+        confidence=confidence,
+        progress=progress,
+        is_ragas_call=bool({"dataset", "llm"} & peer.keys()),
     )
     table = input_table(data, collection)
     if table.index is not None and not table.index.is_unique:
@@ -193,6 +198,7 @@ def evaluate_collection(
     confidence: float = 0.95,
     progress: ProgressChoice = False,
     zero_unknown_ids: bool = False,
+    is_ragas_call: bool = False,
 ) -> Evaluation:
     """Score the recorded passages and answers of a collection as `evaluate` does.
 
@@ -206,6 +212,8 @@ def evaluate_collection(
         progress: As `evaluate` takes it.
         zero_unknown_ids: True scores a table as 0 if no retrieved id is one of a judged document;
             False gives it no value.
+        is_ragas_call: True for a call with arguments of ragas, whose names get a note if ragbench
+            has another formula.
     """
     records, id_notes = with_gold_ids(records_of(collection), collection)
     gold = gold_answers(collection)
@@ -219,7 +227,7 @@ def evaluate_collection(
             metrics = _default_scores(collection, records, has_strays=bool(strays))
             if not (metrics or opened):
                 raise nothing_to_score(collection)
-        call = read_names(metrics, opened)
+        call = read_names(metrics, opened, is_ragas_call=is_ragas_call)
         by_kind = names_by_kind(call.names, opened)
         of_gold, by_ids = _score_gold(collection, ranked_records, by_kind["retrieval"])
         ranked = evaluate_run(hits, relevant, by_ids, confidence=confidence)

@@ -12,7 +12,7 @@ from typing import Any
 from ragbench.comparison.function_scores import score_of_function
 from ragbench.comparison.peer_calls import part_of
 from ragbench.errors import OptionError
-from ragbench.registry.peer_names import counterpart, peer_key
+from ragbench.registry.peer_names import counterpart, has_ragas_formula, peer_key
 from ragbench.score.judge.base import NEEDS
 from ragbench.score.judge.published import RAGAS
 from ragbench.types import ScoreColumn
@@ -37,12 +37,16 @@ class PeerMetrics:
     thresholds: dict[str, float] = field(default_factory=dict)
 
 
-def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> PeerMetrics:
+def read_metrics(
+    metrics: Sequence[object], is_score: Callable[[str], bool], *, is_ragas_call: bool = False
+) -> PeerMetrics:
     """Return the names of metrics, which may be objects or have the names of another tool.
 
     Args:
         metrics: Names, files and mappings of scores, and metric objects.
         is_score: Returns True for the name of a score of ragbench.
+        is_ragas_call: True for a call with arguments of ragas: a text such as `faithfulness` then
+            is the name of a metric of ragas.
 
     Raises:
         OptionError: A metric has no counterpart, or has an option that the counterpart lacks.
@@ -61,24 +65,29 @@ def read_metrics(metrics: Sequence[object], is_score: Callable[[str], bool]) -> 
         if score not in call.names or score == text:
             call.names.append(score)
         if peer_key(score) not in (key := peer_key(text), key.removesuffix("_metric")):
-            call.notes.append(f"{text} is scored as {score}, whose formula may differ")
+            call.notes.append(_name_note(text, score))
         # a metric of deepeval has no `name`
-        elif score in RAGAS and score not in namesakes and hasattr(metric, "name"):
+        elif score in RAGAS and (is_ragas_call or hasattr(metric, "name")):
             namesakes.append(score)
         threshold = getattr(metric, "threshold", None)
         if isinstance(threshold, (int, float)):
             call.thresholds[score] = float(threshold)
     if namesakes:
-        call.notes.append(_formula_note(namesakes))
+        call.notes.append(_formula_note(list(dict.fromkeys(namesakes))))
     return call
+
+
+def _name_note(name: str, score: str) -> str:
+    """Return a note on a metric of another tool that is scored by another name."""
+    if has_ragas_formula(name):
+        return f"{name} is scored as {score}; '{score}(as=ragas)' has the formula of ragas"
+    return f"{name} is scored as {score}, whose formula may differ"
 
 
 def _formula_note(names: Sequence[str]) -> str:
     """Return a note on metrics of ragas whose name is that of a rubric with another formula."""
-    return (
-        f"the formula of ragbench, not that of ragas: {', '.join(names)}; "
-        f"'{names[0]}(as=ragas)' has that of ragas"
-    )
+    forms = ", ".join(f"'{name}(as=ragas)'" for name in names)
+    return f"scored by the formula of ragbench; that of ragas: {forms}"
 
 
 def _name_of(metric: object, is_score: Callable[[str], bool]) -> str:

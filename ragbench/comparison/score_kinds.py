@@ -23,12 +23,18 @@ from ragbench.score.text.base import Metric
 from ragbench.score.text.notation import parse_metric
 
 
-def read_names(metrics: Sequence[object], judge: Judge | None) -> PeerMetrics:
-    """Return the names of the scores of a call, with notes on those of another tool."""
+def read_names(
+    metrics: Sequence[object], judge: Judge | None, *, is_ragas_call: bool = False
+) -> PeerMetrics:
+    """Return the names of the scores of a call, with notes on those of another tool.
+
+    Texts are names of ragas if the call has arguments of ragas.
+    """
     metrics = [metrics] if isinstance(metrics, (str, Path, Mapping)) else metrics
     if not (metrics or judge):
         raise OptionError("evaluate", "metrics", metrics, "names of scores; None for the defaults")
-    return read_metrics(metrics, lambda name: _is_score(name, judge))
+    is_score = partial(_is_score, judge=judge)
+    return read_metrics(metrics, is_score, is_ragas_call=is_ragas_call)
 
 
 def names_by_kind(names: Sequence[ScoreName], judge: Judge | None) -> dict[Kind, list[Any]]:

@@ -28,7 +28,10 @@ _PEERS = {
         "llm_context_precision_without_reference context_precision_without_reference"
     ),
     "correctness": "factual_correctness answer_correctness answer_accuracy nv_accuracy",
-    "faithfulness": "response_groundedness nv_response_groundedness faithfulnesswith_hhem",
+    "faithfulness": (
+        "response_groundedness nv_response_groundedness faithfulnesswith_hhem "
+        "faithfulness_with_hhem"
+    ),
     "rougeL": "rouge_score",
     "semantic_similarity": "answer_similarity",
     "set_p": "id_based_context_precision",
@@ -49,6 +52,16 @@ _ALONE = (
     "rubrics_score_with_reference rubrics_score_without_reference simple_criteria_score "
     "step_efficiency summarization summarization_score summary_score task_completion tool_use "
     "topic_adherence topic_adherence_score toxicity turn_relevancy"
+)
+# Metrics of ragas with another name than the score whose form `as=ragas` has their formula.
+_OF_RAGAS = (
+    "answer_correctness",
+    "context_precision_with_reference",
+    "context_precision_without_reference",
+    "llm_context_precision_with_reference",
+    "llm_context_precision_without_reference",
+    "llm_context_recall",
+    "response_relevancy",
 )
 _SCORE_OF: Mapping[str, str] = {
     peer: score for score, peers in _PEERS.items() for peer in peers.split()
@@ -91,3 +104,15 @@ def counterpart(name: str) -> str | None:
     """
     key = peer_key(name)
     return _SCORE_OF.get(key, _SCORE_OF.get(key.removesuffix("_metric")))
+
+
+def has_ragas_formula(name: str) -> bool:
+    """Return True for a metric of ragas by another name whose formula `as=ragas` computes.
+
+    `as=ragas` stands behind the name of its counterpart.
+
+    Example:
+        >>> [has_ragas_formula(name) for name in ("AnswerCorrectness", "FactualCorrectness")]
+        [True, False]
+    """
+    return peer_key(name) in _OF_RAGAS

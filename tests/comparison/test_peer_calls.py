@@ -5,6 +5,7 @@ import dataclasses
 import math
 import re
 import sys
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.comparison.peer_metrics import read_metrics
+from ragbench.score.judge.rubric import built_in_rubrics
 from tests import peer_tools
 from tests.lazy import Lazy
 
@@ -138,6 +140,47 @@ def test_metrics_of_ragas_with_the_name_of_a_rubric_have_a_note(assert_message):
     # the names of ragbench, and metrics of deepeval, are no metrics of ragas
     of_deepeval = metric("FaithfulnessMetric", __name__="Faithfulness")
     assert read_metrics([*kinds, of_deepeval], {*kinds}.__contains__).notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("llm_context_precision_with_reference", "context_precision(as=ragas)"),
+        ("context_precision_without_reference", "context_utilization(as=ragas)"),
+        ("LLMContextRecall", "context_recall(as=ragas)"),
+        ("response_relevancy", "answer_relevancy(as=ragas)"),
+        ("answer_correctness", "correctness(as=ragas)"),
+        # no rubric has the formula of these
+        ("factual_correctness", None),
+        ("non_llm_context_recall", None),
+        ("nv_response_groundedness", None),
+        ("faithfulness_with_hhem", None),
+        # of deepeval
+        ("Contextual Recall", None),
+    ],
+)
+def test_a_metric_of_ragas_by_another_name_has_its_form(name, form, assert_message):
+    is_score = {*built_in_rubrics()}.__contains__
+    for metric_of_ragas in (name, metric(name, name=name)):
+        [note] = read_metrics([metric_of_ragas], is_score).notes
+        assert_message(note)
+        assert re.findall(r"\w+\(as=ragas\)", note) == ([] if form is None else [form])
+
+
+@pytest.mark.parametrize("keys", [("data", "llm"), ("dataset", "judge"), ("dataset", "llm")])
+def test_names_of_rubrics_are_those_of_ragas_in_its_calls(keys, assert_message):
+    names = ["context_recall", "faithfulness", "exact_match"]
+    rows = [{**row, "retrieved_contexts": ["In 1932."]} for row in ROWS]
+
+    def call(*keys):
+        arguments = dict(zip(keys, (rows, rb.Judge("m", [], client=lambda _: "no")), strict=True))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return rb.evaluate(metrics=names, **arguments)
+
+    assert not [note for note in call("data", "judge").notes if "as=ragas" in note]
+    [note] = [note for note in call(*keys).notes if "as=ragas" in note]
+    assert_message(note)
 
 
 def test_two_names_of_one_score_count_once():

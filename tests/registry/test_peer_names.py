@@ -32,6 +32,11 @@ def test_a_counterpart_is_a_score_and_its_peer_is_none(peer):
     assert not is_score(peer)
 
 
+@pytest.mark.parametrize("peer", [*peer_names._OF_RAGAS])
+def test_a_metric_with_the_formula_of_ragas_has_a_rubric_with_it(peer):
+    assert is_score(f"{counterpart(peer)}(as=ragas)")
+
+
 @pytest.mark.parametrize(
     ("peer", "score"),
     [
