@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import click
@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from ragbench.report.gate import GateReview
     from ragbench.report.progress import Progress
     from ragbench.report.table import TableReport
+
+
+class GateResult(NamedTuple):
+    """Result of a comparison.
+
+    Attributes:
+        summary: Summary of the head with the decisions.
+        report: Report of the review.
+        folder: Run folder of the head; None for a table.
+        worse: Questions that got worse, for JSON; empty for other formats.
+    """
+
+    summary: Summary
+    report: TableReport
+    folder: Path | None
+    worse: Sequence[dict[str, object]] = ()
 
 
 @output.command(
@@ -59,8 +75,12 @@ if TYPE_CHECKING:
     help="Write the result as a comment on the pull request of this job, or edit the earlier one.",
 )
 @output.flag("--quiet", "-q", help="No progress; print the first three lines and the verdicts.")
-@output.flag("--verbose", help="Print all lines on a terminal, as in a pipe.")
-@output.format_option("json", help="csv has a row for each decision; json has the whole decision.")
+@output.flag("--verbose", help="Print all lines, and all questions that got worse.")
+@output.format_option(
+    "json",
+    help="csv has a row for each decision; json has the whole decision, and all questions that "
+    "got worse.",
+)
 @output.json_option(help="The same as --format json.")
 @output.junit_option
 @click.option(
@@ -132,18 +152,20 @@ def command(
         ),
     )
     subject, strict = new or config, flags["strict"]
+    form = "json" if flags["as_json"] else form
     with output.running(flags["quiet"]) as progress, _commented_errors(subject, flags["comment"]):
         if new is not None:
-            (summary, report), folder = _compare_tables(config, new, **tables), None
+            result = _compare_tables(config, new, **tables, form=form, verbose=flags["verbose"])
         elif as_base is not None:
             _run_base(config, overrides, as_base, flags, progress)
             return
         else:
-            summary, report, folder = _run_head(config, base or "", overrides, flags, progress)
+            result = _run_head(config, base or "", overrides, {**flags, "form": form}, progress)
+    summary, report, folder, worse = result
     exit_code = summary.exit_code(strict=strict)
     report_page = None if folder is None else output.short_path(folder / "report.html")
-    if flags["as_json"] or form == "json":
-        output.write_json(to_json(review_json(report, summary, exit_code, report_page)))
+    if form == "json":
+        output.write_json(to_json(review_json(report, summary, exit_code, report_page, worse)))
     else:
         _write_review(report, form, report_page, quiet=flags["quiet"], verbose=flags["verbose"])
     if flags["comment"]:  # first, since it raises no error
@@ -173,15 +195,21 @@ def _write_review(
 
 
 def _compare_tables(
-    old: Path, new: Path, qrels: Path | None, measures: Sequence[str], max_drop: float | None
-) -> tuple[Summary, TableReport]:
-    """Compare two tables; return the summary with the decisions, and the report."""
+    old: Path,
+    new: Path,
+    qrels: Path | None,
+    measures: Sequence[str],
+    max_drop: float | None,
+    *,
+    form: str,
+    verbose: bool,
+) -> GateResult:
+    """Compare two tables, and return the decisions and the report."""
     from ragbench.experiment.gate_tables import gate_tables
-    from ragbench.report.gate import review_report
 
     review, notes = gate_tables(old, new, qrels=qrels, measures=measures, max_drop=max_drop)
     output.write_notes(notes)
-    return _decided(review), review_report(review)
+    return _result(review, form, verbose=verbose)
 
 
 def _run_base(
@@ -214,13 +242,12 @@ def _run_head(
     overrides: Sequence[str],
     flags: Mapping[str, Any],
     progress: Progress,
-) -> tuple[Summary, TableReport, Path | None]:
-    """Run base and head; return the summary with the decisions, the report and the run folder."""
+) -> GateResult:
+    """Run base and head, and return the decisions, the report and the run folder."""
     from ragbench.experiment.base_run import load_for_gate, open_base, without_keyless_generators
     from ragbench.experiment.gate_run import run_first, run_gate
     from ragbench.experiment.watched_files import watch_files
     from ragbench.records.manifest import Choices
-    from ragbench.report.gate import review_report
 
     with watch_files() as at_load:  # modules read files when they are imported
         settings = load_for_gate(config, overrides, require_judge=flags["require_judge"])
@@ -234,10 +261,20 @@ def _run_head(
     with open_base(base, config, settings, options) as opened:
         output.echo("head: this checkout", err=True)
         if opened is None:
-            return run_first(settings, base, choices, progress)
+            return GateResult(*run_first(settings, base, choices, progress))
         opened = opened.with_used(at_load)
         review = run_gate(settings, opened, choices, progress, skipped, recheck=flags["recheck"])
-        return _decided(review), review_report(review), review.folder
+        # the lines on questions read the run of the base, which is removed
+        return _result(review, flags["form"], verbose=flags["verbose"])
+
+
+def _result(review: GateReview, form: str, *, verbose: bool) -> GateResult:
+    """Return the result of a review, whose report has all worse questions if `verbose`."""
+    from ragbench.report.gate import review_report, worse_json
+
+    report = review_report(review, is_complete=verbose)
+    worse = worse_json(review) if form == "json" else ()
+    return GateResult(_decided(review), report, review.folder, worse)
 
 
 def _decided(review: GateReview) -> Summary:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.compared_rows import ComparedRow
-from ragbench.comparison.pairs import SHOWN_QUERIES, PairedScores, scores_of
+from ragbench.comparison.pairs import PairedScores, scores_of
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.scored_systems import ScoredSystems
 from ragbench.records.comparison import ComparedRuns
 from ragbench.records.gate import WorseQuery
 from ragbench.records.manifest import query_label
 from ragbench.report.ci import worst_line
-from ragbench.report.gate import question_line
+from ragbench.report.gate import WorseQueries, question_line
 from ragbench.types import Query
 
 _BEST = 3  # questions that gained and are shown
@@ -60,45 +62,65 @@ class LookEvidence:
                 later.append(gains[query])
         return 1 + sum(gain * sign > 0 for gain in later), 1 + len(later)
 
+    def text(self, query: str) -> str:
+        """Return the text of a question; empty if it is not known."""
+        if not self.views:
+            return self.questions[query].text if query in self.questions else ""
+        # the head comes last
+        return self.views[-1][0].question(query)
 
-def moved_queries(
+
+def find_evidence(
     measure: str,
     sides: Sequence[tuple[ScoredSystems, ComparedRow]],
-    pairs: PairedScores,
+    sign: int,
     questions: Mapping[str, Query],
-) -> tuple[list[str], list[str]]:
-    """Return the lines of the queries that lost most, and of those that gained most.
-
-    Queries that changed in more of the looks come first.
+    open_views: Callable[[Path], QueryViews],
+) -> LookEvidence:
+    """Return the evidence on a change of a system.
 
     Args:
         measure: Score of the change.
         sides: Base and head, each with its compared system.
-        pairs: Paired scores of the system and its baseline, in the first look.
+        sign: -1 if low scores are better, else 1.
         questions: Id -> question, where the head is no run folder.
+        open_views: Returns the views of a run folder.
     """
     views: Views = []
     for source, row in sides:
         if source.folder is not None:
-            views.append((QueryViews(source.folder), row.scores.name))
-    gains = [_gains_of_look(measure, look, sides, pairs.sign) for look in _looks(sides)]
-    evidence = LookEvidence(measure, views, gains, questions)
-    worst = _moved_lines(evidence, pairs, -1)[:SHOWN_QUERIES]
-    return worst, _moved_lines(evidence, pairs, 1)[:_BEST]
+            views.append((open_views(source.folder), row.scores.name))
+    gains = [_gains_of_look(measure, look, sides, sign) for look in _looks(sides)]
+    return LookEvidence(measure, views, gains, questions)
 
 
-def _moved_lines(evidence: LookEvidence, pairs: PairedScores, sign: int) -> list[str]:
-    """Return lines of the queries that gained, or lost for `sign` -1, the largest change first."""
+def worse_queries(evidence: LookEvidence, system: str, pairs: PairedScores) -> WorseQueries:
+    """Return the queries of a system whose score got worse in the first look.
+
+    The largest loss comes first, weighted by the share of the looks that repeat it.
+    """
+    queries = tuple(scores_of(pairs, row) for row in _moved_rows(evidence, pairs, -1))
+    line_of = partial(evidence.line, sign=-1)
+    return WorseQueries(evidence.measure, system, queries, line_of, evidence.text)
+
+
+def best_lines(evidence: LookEvidence, pairs: PairedScores) -> list[str]:
+    """Return lines of the queries that gained most, by the rule of `worse_queries`."""
+    lines = []
+    for row in _moved_rows(evidence, pairs, 1)[:_BEST]:
+        lines.append(evidence.line(scores_of(pairs, row), 1))
+    return lines
+
+
+def _moved_rows(evidence: LookEvidence, pairs: PairedScores, sign: int) -> list[int]:
+    """Return rows of the queries that gained, or lost for `sign` -1, the largest change first."""
     gains = sign * np.nan_to_num(pairs.gains)
     # a change counts by the share of the looks that repeat it
     weighted = {}
     for row in np.flatnonzero(gains > 0).tolist():
         n_same, n_looks = evidence.repeats(pairs.query_ids[row], sign)
         weighted[row] = gains[row] * n_same / n_looks
-    lines = []
-    for row in sorted(weighted, key=lambda row: -weighted[row])[:SHOWN_QUERIES]:
-        lines.append(evidence.line(scores_of(pairs, row), sign))
-    return lines
+    return sorted(weighted, key=lambda row: -weighted[row])
 
 
 def _looks(

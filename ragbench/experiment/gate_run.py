@@ -6,7 +6,7 @@ import operator
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,13 @@ from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.errors import DataError, OptionError
 from ragbench.experiment.base_run import GateBase
-from ragbench.experiment.gate_evidence import moved_queries, query_labels, with_labels
+from ragbench.experiment.gate_evidence import (
+    best_lines,
+    find_evidence,
+    query_labels,
+    with_labels,
+    worse_queries,
+)
 from ragbench.experiment.gate_looks import (
     FurtherLooks,
     is_unsure,
@@ -75,6 +81,7 @@ from ragbench.report.gate import (
     FailedGate,
     GateReview,
     UnsureLosses,
+    WorseQueries,
     first_report,
 )
 from ragbench.report.progress import Progress
@@ -265,12 +272,12 @@ def review_scored(
         decided, rows = _without_unscored(decided, rows, head, base)
     rows = _sorted_rows(rows, _failing(decided) if by_default else frozenset())
     scores = [score for score, *_ in rows]
-    worst, best = _moved_by_first(rows, base, head, questions)
+    worse, best = _moved_questions(rows, base, head, questions)
     label = query_labels(head, questions)
     noise = "" if noisy or unchanged.has_unseen else own_noise(base.folder, head.folder)
     return GateReview(
         scores=scores,
-        worst=worst,
+        worse=worse,
         best=best,
         changes=matching.changes[1],
         compared=with_labels(compared, label),
@@ -289,15 +296,19 @@ def review_scored(
     )
 
 
-def _moved_by_first(
+def _moved_questions(
     rows: Sequence[Row], base: ScoredSystems, head: ScoredSystems, questions: Mapping[str, Query]
-) -> tuple[list[str], list[str]]:
-    """Return the lines of the queries that lost and gained most by the first row; [] without it."""
-    if not rows:
-        return [], []
-    score, system, baseline, pairs = rows[0]
-    sides = (base, baseline), (head, system)
-    return moved_queries(score.measure, sides, pairs, questions)
+) -> tuple[list[WorseQueries], list[str]]:
+    """Return the worse questions of each row, and lines on those that gained most by the first."""
+    worse, best = list[WorseQueries](), None
+    open_views = cache(QueryViews)
+    for score, system, baseline, pairs in rows:
+        sides = (base, baseline), (head, system)
+        evidence = find_evidence(score.measure, sides, pairs.sign, questions, open_views)
+        worse.append(worse_queries(evidence, score.system, pairs))
+        if best is None:
+            best = best_lines(evidence, pairs)
+    return worse, best or []
 
 
 def _nothing_in_common(base: ScoredSystems, head: ScoredSystems) -> DataError:

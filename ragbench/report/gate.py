@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import structs
 
 from ragbench.comparison.matching import QueryChanges
+from ragbench.comparison.pairs import SHOWN_QUERIES
 from ragbench.comparison.same_queries import list_ids
 from ragbench.data.runs.hit_list import Hit
 from ragbench.data.runs.query_view import QueryView, QueryViews, SystemView
@@ -288,6 +289,43 @@ def _rank(name: str, ranking: Sequence[Hit]) -> str:
     return f"not in {len(ranking)}" if rank is None else f"rank {rank}"
 
 
+@dataclass(frozen=True, slots=True)
+class WorseQueries:
+    """Queries of a system whose score got worse.
+
+    Attributes:
+        measure: Name of the score.
+        system: Name of the system.
+        queries: The queries with both scores, without their texts, the worst first.
+        line_of: Returns the line of a query, with its text and its answers or ranks.
+        text_of: Returns the text of a query by its id; empty if it is not known.
+    """
+
+    measure: str
+    system: str
+    queries: Sequence[WorseQuery]
+    line_of: Callable[[WorseQuery], str]
+    text_of: Callable[[str], str]
+
+    def lines(self, *, is_complete: bool) -> Iterator[str]:
+        """Yield the lines of the worst queries and the number of others, or of all below a head."""
+        if not is_complete:
+            yield from map(self.line_of, self.queries[:SHOWN_QUERIES])
+            n_more = len(self.queries) - SHOWN_QUERIES
+            if n_more > 0:
+                yield f"and {counted(n_more, 'more worse questions')}: --verbose"
+        elif self.queries:
+            n = counted(len(self.queries), "questions")
+            yield printable(f"{self.system}: {n} got worse by {self.measure}:")
+            yield from map(self.line_of, self.queries)
+
+    def to_json(self) -> Iterator[dict[str, object]]:
+        """Yield a query with the measure, the system and its text, for programs."""
+        for query in self.queries:
+            query = structs.replace(query, question=self.text_of(query.query_id))
+            yield {"measure": self.measure, "system": self.system, **codec.to_json(query)}
+
+
 class UnsureLosses(NamedTuple):
     """Losses that are not sure, which further looks are taken at; empty where a gate fails surely.
 
@@ -313,7 +351,7 @@ class GateReview:
 
     Attributes:
         scores: Changes of the scores, the worst first.
-        worst: Lines on the questions that lost most by the first score, the worst first.
+        worse: Questions that got worse by each score, in the order of the scores.
         best: Lines on the questions that gained most by the first score, the best first; [] if none
             gained.
         changes: Questions that were edited, added or removed.
@@ -335,7 +373,7 @@ class GateReview:
     """
 
     scores: Sequence[ChangedScore]
-    worst: Sequence[str]
+    worse: Sequence[WorseQueries]
     best: Sequence[str]
     changes: QueryChanges
     compared: ComparedRuns
@@ -364,15 +402,16 @@ class GateReview:
 _MOST_NEWS, _MOST_FURTHER = 8, 6
 
 
-def review_report(review: GateReview) -> TableReport:
+def review_report(review: GateReview, *, is_complete: bool = False) -> TableReport:
     """Return a review as a report: the news, changed judges and gates, then the details.
 
     The news are eight lines, and at most six below changed judges and gates; the details have the
     questions that lost most, changes of the config, causes and gates. Of equal rankings and answers
     there are no questions, causes and gates. A terminal shows the gates that did not pass. The last
     line has the verdicts of the gates with their numbers. The rows for programs are the decisions.
+    A complete report has all questions that got worse, by each score.
     """
-    lines = list(_review_lines(review))
+    lines = list(_review_lines(review, is_complete=is_complete))
     blocks: list[Block] = list(review_blocks(lines))
     decisions = review.deciding
     rows, sentences = [], []
@@ -444,13 +483,33 @@ def brief_review(report: TableReport) -> TableReport:
     return replace(report, blocks=(*report.blocks[: _paragraphs(report)], report.blocks[-1]))
 
 
+def worse_json(review: GateReview) -> list[dict[str, object]]:
+    """Return all questions that got worse for programs, by each score, the worst first."""
+    questions = list[dict[str, object]]()
+    if not review.is_same:
+        for worse in review.worse:
+            questions += worse.to_json()
+    return questions
+
+
 def review_json(
-    report: TableReport, summary: Summary, exit_code: int, page: str | None = None
+    report: TableReport,
+    summary: Summary,
+    exit_code: int,
+    page: str | None = None,
+    worse: Sequence[dict[str, object]] = (),
 ) -> dict[str, object]:
-    """Return the decision for programs: verdict, exit code, lines of the news, page, and gates.
+    """Return the decision for programs.
 
     The verdict is `fail`, `undecided` or `pass`, the first of these that a gate has. Gates have the
-    form of `summary.json`. `page` is the path of the page; None if the head has no run folder.
+    form of `summary.json`.
+
+    Args:
+        report: Report of the review; its news are `lines`.
+        summary: Summary of the head, with the decisions.
+        exit_code: Exit code of the command.
+        page: Path of the page; None if the head has no run folder.
+        worse: Questions that got worse, as `worse_json` returns them.
     """
     lines = list[str]()
     for block in (*report.blocks[: _paragraphs(report) + 1], report.blocks[-1]):
@@ -465,6 +524,7 @@ def review_json(
         "lines": lines,
         "report": page,
         "gates": [codec.to_json(gate) for gate in summary.gates],
+        "worse_queries": [*worse],
     }
 
 
@@ -494,7 +554,7 @@ def _values(gate: Decision) -> tuple[Raw, ...]:
     )
 
 
-def _review_lines(review: GateReview) -> Iterator[str]:
+def _review_lines(review: GateReview, *, is_complete: bool) -> Iterator[str]:
     """Yield the lines on a review, without single gates and what was skipped."""
     base, news = printable(review.compared.sources[0]), list(_news(review))
     yield from news[:_MOST_NEWS]
@@ -505,7 +565,9 @@ def _review_lines(review: GateReview) -> Iterator[str]:
     if n_more > 1:
         yield f"and {n_more} more lines on scores and facts: the page has all scores"
     if not review.is_same:
-        yield from review.worst
+        # the first score is that of the first line
+        for worse in review.worse if is_complete else review.worse[:1]:
+            yield from worse.lines(is_complete=is_complete)
         for question in review.best:
             yield f"better: {question}"
     for run in review.compared.runs[1:]:

@@ -1,6 +1,7 @@
 """`ragbench gate`: pull requests in a Git repository, run folders and baseline files."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -142,6 +143,25 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository, assert_
     assert summary["notes"][-1].startswith("gates were decided against the base main@")
     assert "The gate failed</b>: 1 failed, 1 passed" in page.read_text(encoding="utf-8")
     assert page.with_name("junit.xml").read_text(encoding="utf-8").count("<failure") == 1
+
+
+def test_each_question_that_got_worse_is_in_verbose_and_in_json(repository):
+    edit(repository / "search.py", '[["m" + name, "a" + name]', '[["a" + name, "m" + name]')
+
+    (code, verbose, err), (_, in_json, _) = (
+        gate(repository, "HEAD", option) for option in ("--verbose", "--json")
+    )
+
+    assert code == 1, err
+    worse = json.loads("\n".join(in_json))["worse_queries"]
+    assert sorted(query["query_id"] for query in worse) == sorted(f"q{n}" for n in range(N))
+    for query in worse:
+        number = query["query_id"].removeprefix("q")
+        text = f"what is word{number}"
+        assert (query["system"], query["measure"]) == ("ours", "ndcg@10")
+        assert (query["baseline"], query["question"]) == (1.0, text)
+        assert query["score"] == pytest.approx(1 / math.log2(3))
+        assert sum(f"{text}  ndcg@10 1.00 -> 0.631" in line for line in verbose) == 1
 
 
 def test_the_page_shows_what_the_command_prints(repository):

@@ -20,12 +20,14 @@ from ragbench.report.gate import (
     ChangedScore,
     FailedGate,
     GateReview,
+    WorseQueries,
     question_line,
     review_blocks,
     review_report,
     review_screen,
     verdict_line,
     with_link,
+    worse_json,
 )
 from ragbench.report.table import SentenceList, TableReport, data_table
 
@@ -102,9 +104,17 @@ COMPARED = ComparedRuns(
 BLIND = Decision(
     verdict="undecided", why="judge small was skipped: KEY is not set", gate="tone >= 0.5"
 )
+
+
+def worse(n):
+    """Questions that got worse by `map`, of which each has the same line."""
+    queries = [WorseQuery(query_id=f"q{i}", score=0.0, baseline=0.5) for i in range(n)]
+    return WorseQueries("map", "ours", queries, lambda query: LINE, lambda query: f"What {query}?")
+
+
 REVIEW = GateReview(
     scores=[SCORE],
-    worst=[LINE],
+    worse=[worse(1)],
     best=[],
     # seven removed questions: the line names five
     changes=QueryChanges(70, new=("q99",), removed=tuple(f"r{n}" for n in range(7))),
@@ -179,7 +189,7 @@ def test_more_news_are_counted(n, n_left):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_screen_has_no_part_of_a_line_without_its_head(width):
-    report = review_report(replace(REVIEW, worst=[LINE] * 9, facts=["fact"] * 9))
+    report = review_report(replace(REVIEW, worse=[worse(9)], facts=["fact"] * 9))
     moves = [f"  {n} right -> not used: q{n}" for n in range(20)]
     blocks = [*report.blocks[:3], SentenceList((*report.blocks[3].lines, "causes, a", *moves))]
     report = replace(report, blocks=(*blocks, *report.blocks[4:]))
@@ -189,8 +199,32 @@ def test_a_screen_has_no_part_of_a_line_without_its_head(width):
     lines = text.splitlines()
     assert len(lines) <= 24
     assert not any("right -> not used" in line or line.startswith("gate fail") for line in lines)
-    assert sum(line.startswith("and ") and line.endswith(": --verbose") for line in lines) == 1
+    assert sum(line.startswith("and ") and "more lines: " in line for line in lines) == 1
     assert lines[-1] == "gates: 1 fail, 1 undecided"
+
+
+@pytest.mark.parametrize(("n", "n_more"), [(5, 0), (6, 1), (21, 16)])
+def test_all_questions_that_got_worse_are_in_a_complete_report_and_in_json(n, n_more):
+    other = replace(worse(2), measure="mrr")
+    review = replace(REVIEW, worse=[worse(n), other])
+
+    complete = render(review_report(review, is_complete=True)).splitlines()
+    lines, listed = review_lines(review), worse_json(review)
+
+    assert lines.count(LINE) == 5
+    assert [line for line in lines if "more worse" in line] == (
+        [f"and {n_more} more worse question{'s' * (n_more > 1)}: --verbose"] if n_more else []
+    )
+    assert complete.count(LINE) == n + 2, "of both scores"
+    head = complete.index(f"ours: {n} questions got worse by map:")
+    assert complete[head + 1 : head + 1 + n] == [LINE] * n
+    assert not any("more worse" in line for line in complete)
+    assert [entry["query_id"] for entry in listed[:n]] == [f"q{i}" for i in range(n)]
+    assert listed[-1] == {
+        **{"measure": "mrr", "system": "ours", "query_id": "q1", "score": 0.0, "baseline": 0.5},
+        "question": "What q1?",
+    }
+    assert worse_json(replace(review, is_same=True)) == []
 
 
 def test_the_comment_shows_foreign_text_as_it_is(assert_message):
