@@ -29,12 +29,14 @@ from ragbench.report.page.review import write_review_page
 from ragbench.report.text import counted
 from ragbench.store.database import REPLIES_FILE
 from ragbench.types import Document
+from ragbench.types.display import shorten_line
 
 _NO_MODEL = "none"
-_MODEL_OPTIONS = ("base_url", "options", "budget", "like", "language", "plan")
+_MODEL_OPTIONS = ("base_url", "options", "budget", "like", "language", "plan", "retry_failed")
 _WITHOUT_MODEL = "--model none takes -n, -o, --rejected and --seed alone"
 _QUESTION_OPTIONS = ("n", "kinds", "model", "rejected", "seed", *_MODEL_OPTIONS)
 _COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
+_LONGEST_REASON = 80  # characters
 _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 
 
@@ -66,6 +68,10 @@ _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 @click.option("--language", metavar="NAME", help="Language of the questions; default: the text's.")
 @output.seed_option(help="Seed of the draw of passages; default 0.")
 @output.flag("--plan", help="Print the most calls, tokens and cost; send nothing.")
+@output.flag(
+    "--retry-failed",
+    help="Ask once more for candidates without a usable reply, whatever is stored.",
+)
 @output.file_option("-o", "--output", "target", help="CSV file of the kept questions.")
 @output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
 @output.path_option(
@@ -112,6 +118,7 @@ def command(
         ((n is None) == (kinds is None), "pass -n N or --kinds KIND:N,..., one of them"),
         (target is None and not plan, "pass -o FILE, the file of the questions"),
         (target is not None and target == rejected, "-o and --rejected are the same file"),
+        (plan and choices["retry_failed"], "--plan sends nothing: pass it without --retry-failed"),
         (not is_model and (kinds or any(map(choices.get, _MODEL_OPTIONS))), _WITHOUT_MODEL),
     )
     pairs = kinds.replace(":", "=").split(",") if kinds else [f"fact={n}"]
@@ -124,8 +131,10 @@ def command(
         if plan:
             _print_plan(maker, counts, options)
             return
-        candidates = _ask(maker, counts, options, llm.Budget(**limits))
-        is_complete = not maker.is_over_budget
+        candidates = _ask(
+            maker, counts, options, llm.Budget(**limits), retry_failed=choices["retry_failed"]
+        )
+        is_complete = not base.is_over_budget(candidates)
     else:
         output.echo(f"warning: {WARNING}", err=True)
         candidates = known_items(documents.documents, n or 0, seed=seed)
@@ -135,9 +144,13 @@ def command(
     if not (n_kept := len(base.passing(candidates))):
         if not is_complete:
             ctx.exit(EXIT_INCOMPLETE)
-        allowed = "documents with facts; --rejected FILE has the reason of each candidate"
-        raise DataError("no question was kept", file=corpus, allowed=allowed)
+        problem, allowed = _nothing_kept(candidates)
+        raise DataError(problem, file=corpus, allowed=allowed)
     output.echo(f"wrote {target}")
+    if unusable := base.without_reply(candidates):
+        count = counted(len(unusable), "candidates")
+        note = f"{count} without a usable reply, the first: {_first_reason(unusable)}"
+        output.write_notes([f"{note}; {_advice(unusable)}"])
     if n_kept < (n_wanted := sum(counts.values())):
         reason = "--rejected FILE has the reason of each other candidate"
         if not is_model:
@@ -181,6 +194,28 @@ def _print_plan(
             f"{options.model} has no known price: write {prices.entry_to_write(options.model)}"
         )
     output.echo(f"nothing is sent; version of the prompts: {prompt_version()}")
+
+
+def _nothing_kept(candidates: Sequence[base.QuestionCandidate]) -> tuple[str, str]:
+    """Return the problem of candidates of which none was kept, and what to do."""
+    unusable = base.without_reply(candidates)
+    if 2 * len(unusable) < len(candidates):
+        allowed = "documents with facts; --rejected FILE has the reason of each candidate"
+        return "no question was kept", allowed
+    count = f"{len(unusable)} of {counted(len(candidates), 'candidates')}"
+    problem = f"{count} got no usable reply, the first: {_first_reason(unusable)}"
+    return problem, f"replies that can be used; {_advice(unusable)}"
+
+
+def _first_reason(unusable: Sequence[base.QuestionCandidate]) -> str:
+    """Return why the first candidate got no usable reply, on a part of a line."""
+    return shorten_line(unusable[0].reason, _LONGEST_REASON)
+
+
+def _advice(unusable: Sequence[base.QuestionCandidate]) -> str:
+    """Return the command that asks again for candidates without a usable reply, as text."""
+    is_kept = any(candidate.cause and candidate.cause.is_kept for candidate in unusable)
+    return "--retry-failed asks again" if is_kept else "the same command asks again"
 
 
 def _write_tables(
@@ -280,6 +315,8 @@ def _ask(
     counts: Mapping[str, int],
     options: QuestionModelOptions,
     budget: llm.Budget,
+    *,
+    retry_failed: bool,
 ) -> list[base.QuestionCandidate]:
     """Return the candidates of all kinds from the model; a note on stderr has calls and cost."""
     server = Server.from_options(options)
@@ -294,6 +331,8 @@ def _ask(
         output.stage("make questions", None, "candidates") as stage,
     ):
         for kind, n in counts.items():
-            candidates += maker.make(engine, kind, n, candidates, stage.advance)
+            candidates += maker.make(
+                engine, kind, n, candidates, stage.advance, retry_failed=retry_failed
+            )
         output.write_notes([output.spent(engine.totals, tokens=True)])
     return candidates

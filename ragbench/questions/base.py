@@ -12,7 +12,7 @@ from ragbench.data.runs.run_folder import to_csv
 from ragbench.registry import Option, OptionSet
 from ragbench.signature import fingerprint
 from ragbench.text.chunk import Chunker, Chunking
-from ragbench.types import Document
+from ragbench.types import Cause, Document
 
 COLUMNS = ("id", "question", "reference", "relevant", "quote", "kind", "checks", "keep")
 # Columns of the review page, which a table gets behind those.
@@ -86,6 +86,7 @@ class QuestionCandidate:
         checks: Names of the checks that it passed, in their order.
         failure: Name of the check that it failed; empty for a kept question.
         reason: Evidence of the failure; empty for a kept question.
+        cause: Cause of a reply that cannot be used or a call without one; else None.
     """
 
     passage: QuestionPassage
@@ -96,6 +97,7 @@ class QuestionCandidate:
     checks: tuple[str, ...] = ()
     failure: str = ""
     reason: str = ""
+    cause: Cause | None = None
 
     def check(self, name: str, reason: str) -> QuestionCandidate:
         """Return the candidate after a check, which it fails if there is a reason.
@@ -162,6 +164,16 @@ def summary_line(candidates: Sequence[QuestionCandidate]) -> str:
 def passing(candidates: Iterable[QuestionCandidate]) -> list[QuestionCandidate]:
     """Return the candidates that failed no check, in order."""
     return [candidate for candidate in candidates if not candidate.failure]
+
+
+def without_reply(candidates: Iterable[QuestionCandidate]) -> list[QuestionCandidate]:
+    """Return the candidates for which the model sent no usable reply, in order."""
+    return [candidate for candidate in candidates if candidate.failure == "reply"]
+
+
+def is_over_budget(candidates: Iterable[QuestionCandidate]) -> bool:
+    """Return True if the budget refused a call for one of the candidates."""
+    return any(candidate.failure == "budget" for candidate in candidates)
 
 
 # In words: a passage of this size holds several facts, and ten of them fit into any prompt.

@@ -1,14 +1,15 @@
 """Making questions with a model: rounds of candidates, each checked until one check fails.
 
 A candidate takes at most three calls: the question, its answer from the passage, and its answer
-without. Rounds depend on counts alone, never on the order of replies, so that the same corpus, seed
-and replies give the same questions at any concurrency.
+without. A reply that cannot be read is requested once more. Rounds depend on counts alone, never on
+the order of replies, so that the same corpus, seed and replies give the same questions at any
+concurrency.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -32,8 +33,8 @@ from ragbench.types.lookups import index_by_id
 _DEPTH = 10  # passages in which the answer to an unanswerable question is searched
 # Candidates for each question that is wanted, after which the search ends.
 MOST_CANDIDATES = 4
-# Passage, and the questions that were written about it before.
-Job = tuple[QuestionPassage, Sequence[str]]
+# Candidate that is to be finished, and the questions that were texts_by_row about its passage before.
+Job = tuple[QuestionCandidate, Sequence[str]]
 
 
 class QuestionMaker:
@@ -42,16 +43,12 @@ class QuestionMaker:
     It is created with the documents, the prompts and a seed. `make` returns kept and failed
     candidates, and raises CallFailure, DataError or OptionError; `bound` returns the most that it
     can cost, and sends nothing.
-
-    Attributes:
-        is_over_budget: True after a call that the budget refused; then no further round begins.
     """
 
     def __init__(
         self, documents: Sequence[Document], prompts: QuestionPrompts, *, seed: int = 0
     ) -> None:
         self._documents, self._prompts, self._seed = documents, prompts, seed
-        self.is_over_budget = False
 
     def make(
         self,
@@ -60,12 +57,15 @@ class QuestionMaker:
         n: int,
         earlier: Sequence[QuestionCandidate] = (),
         advance: Callable[[int], None] = lambda count: None,
+        *,
+        retry_failed: bool = False,
     ) -> list[QuestionCandidate]:
         """Return all candidates of a kind with their checks, until n of them are kept.
 
         Failed candidates are in the list too, with `failure`. It ends without n after 4 * n
-        candidates, or with the budget. Candidates are in the order of their passages. When all
-        passages were used, each is used again for another question.
+        candidates, with the round in which the budget refuses a call, or without a passage. They
+        are in the order of their passages. When all passages were used, each that has a question is
+        used again for another one.
 
         Args:
             engine: Engine of the model.
@@ -73,6 +73,7 @@ class QuestionMaker:
             n: Number of questions to keep, 1 or more.
             earlier: Candidates of other kinds, whose kept questions may not be repeated.
             advance: Called with the number of further candidates that are done.
+            retry_failed: Ask once more for candidates without a usable reply, whatever is stored.
 
         Raises:
             CallFailure: The server cannot be reached, or refuses all calls.
@@ -82,40 +83,41 @@ class QuestionMaker:
         passages = self._passages(kind, n)
         questions = checks.KeptQuestions(base.passing(earlier))
         n_wanted = len(questions) + n
-        by_passage: defaultdict[int, list[str]] = defaultdict(list)
+        texts_by_row: list[list[str]] = [[] for _ in passages]
+        unused = deque(range(len(passages)))
+        is_over_budget = base.is_over_budget(earlier)
         candidates: list[QuestionCandidate] = []
-        while len(questions) < n_wanted and not self.is_over_budget:
-            start = len(candidates)
+        while len(questions) < n_wanted and not is_over_budget:
+            if not unused:
+                # without a question, the request would be the same again, and so would its reply
+                unused.extend(row for row, texts in enumerate(texts_by_row) if texts)
             # a passage comes once in a round: its next question must know the one before
-            n_unused = len(passages) - start % len(passages)
-            size = min(n_wanted - len(questions), n_unused, MOST_CANDIDATES * n - start)
+            most = MOST_CANDIDATES * n - len(candidates)
+            size = min(n_wanted - len(questions), len(unused), most)
             if not size:
                 break
-            rows = [row % len(passages) for row in range(start, start + size)]
-            jobs = []
-            for row in rows:
-                jobs.append((passages[row], tuple(filter(None, by_passage[row]))))
-            results: dict[int, QuestionCandidate] = {}
-            for position, candidate in engine.map(
-                partial(self._write, engine, kind, questions), jobs
-            ):
-                results[position] = candidate
-                advance(1)
+            rows = [unused.popleft() for _ in range(size)]
+            jobs = [(QuestionCandidate(passages[row], kind), texts_by_row[row]) for row in rows]
+            results = self._write_all(engine, questions, jobs, advance)
+            if retry_failed:
+                self._write_again(engine, questions, jobs, results)
             # in the order of the passages, whichever reply came first
-            for position, row in enumerate(rows):
-                candidate = questions.check(results[position])
+            for row, result in zip(rows, results, strict=True):
+                candidate = questions.check(result)
                 if not candidate.failure:
                     questions.add(candidate)
                 candidates.append(candidate)
-                by_passage[row].append(candidate.question)
-                self.is_over_budget |= candidate.failure == "budget"
+                if candidate.question:
+                    texts_by_row[row].append(candidate.question)
+            is_over_budget = base.is_over_budget(candidates)
         return candidates
 
     def bound(self, kind: str, n: int, prices: llm.Prices) -> llm.Estimate:
         """Return the most calls, tokens and cost that `make` can take, from 0; nothing is sent.
 
         Checks end early, and replies that are stored already cost nothing, so that fewer calls are
-        sent. Calls that a server fails and that are tried again are not counted. Without a limit on
+        sent. Calls again, after an error of the server or an unreadable reply, are not counted.
+        Without a limit on
         the tokens of a reply, 4,096 are assumed. The cost is None if the price of the model is
         unknown.
 
@@ -174,20 +176,57 @@ class QuestionMaker:
             "closed_book": self._prompts.closed_book(question),
         }
 
+    def _write_all(
+        self,
+        engine: llm.ChatEngine,
+        questions: checks.KeptQuestions,
+        jobs: Sequence[Job],
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> list[QuestionCandidate]:
+        """Return the finished candidates of jobs, in their order."""
+        results = [candidate for candidate, _ in jobs]
+        for position, result in engine.map(partial(self._write, engine, questions), jobs):
+            results[position] = result
+            advance(1)
+        return results
+
+    def _write_again(
+        self,
+        engine: llm.ChatEngine,
+        questions: checks.KeptQuestions,
+        jobs: Sequence[Job],
+        results: list[QuestionCandidate],
+    ) -> None:
+        """Replace the results without a usable reply by those of new calls."""
+        failed = [place for place, result in enumerate(results) if result.failure == "reply"]
+        if not failed or engine.replies is None:
+            return
+        again = []
+        for place in failed:
+            again.append(
+                (replace(results[place], failure="", reason="", cause=None), jobs[place][1])
+            )
+        with engine.replies.asking_again():
+            for place, result in zip(
+                failed, self._write_all(engine, questions, again), strict=True
+            ):
+                results[place] = result
+
     async def _write(
-        self, engine: llm.ChatEngine, kind: str, questions: checks.KeptQuestions, job: Job
+        self, engine: llm.ChatEngine, questions: checks.KeptQuestions, job: Job
     ) -> QuestionCandidate:
-        """Return a candidate about a passage with all checks but that of its repetition."""
-        passage, earlier = job
-        candidate = QuestionCandidate(passage, kind)
+        """Return a candidate with all checks but that of its repetition; those it has stay."""
+        candidate, earlier = job
         try:
-            value = await _ask(engine, self._prompts.question(kind, passage, earlier))
-            candidate = self._check_words(_read(candidate, value))
+            if not candidate.question:
+                request = self._prompts.question(candidate.kind, candidate.passage, earlier)
+                value = await _ask(engine, request)
+                candidate = self._check_words(_read(candidate, value))
             repetition = questions.check(candidate)
             candidate = repetition if repetition.failure else candidate
             requests = {} if candidate.failure else self._requests(candidate)
             for name, request in requests.items():
-                if not candidate.failure:
+                if not candidate.failure and name not in candidate.checks:
                     problem = _answer_problem(name, await _ask(engine, request), candidate)
                     candidate = candidate.check(name, problem)
         except llm.CallFailure as failure:
@@ -196,6 +235,7 @@ class QuestionMaker:
                 raise
             is_budget = failure.cause is Cause.OVER_BUDGET
             candidate = candidate.check("budget" if is_budget else "reply", str(failure))
+            candidate = replace(candidate, cause=failure.cause)
         return candidate
 
     def _check_words(self, candidate: QuestionCandidate) -> QuestionCandidate:
@@ -212,8 +252,8 @@ class QuestionMaker:
 
 
 async def _ask(engine: llm.ChatEngine, request: llm.ChatRequest) -> Any:
-    """Return the JSON value of a reply; raise CallFailure if there is none."""
-    return (await llm.ask_structured(engine.aask, request, reasks=0)).value
+    """Return the JSON value of a reply, also of a second one; raise CallFailure without any."""
+    return (await llm.ask_structured(engine.aask, request)).value
 
 
 def _read(candidate: QuestionCandidate, value: Any) -> QuestionCandidate:

@@ -46,7 +46,8 @@ class ScriptedModel(ChatServer):
         super().__init__(self.reply, **more)
 
     def reply(self, body):
-        system, user = (message["content"] for message in body["messages"])
+        # of a reply that cannot be read, the reply and the error follow
+        system, user = (message["content"] for message in body["messages"][:2])
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
         blocks = dict(re.findall(r"<([a-z]+)(?:-\d+)?-[0-9a-f]{12}>\n(.*?)\n</", user, re.DOTALL))
         about = blocks.get("question") or blocks["passage"]

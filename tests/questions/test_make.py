@@ -149,6 +149,89 @@ def test_more_questions_than_passages(tmp_path):
     assert done.stdout.startswith("kept 6 of 6\n")
 
 
+class Broken(ScriptedModel):
+    """Server that sends unusable replies while `breaks(request)` is True of a question prompt."""
+
+    def __init__(self, faults, breaks):
+        self.breaks = breaks
+        super().__init__(faults)
+
+    def reply(self, body):
+        is_question = "quote" in body["response_format"]["json_schema"]["schema"]["properties"]
+        if is_question and self.breaks(body):
+            return '{"question": "x"}'
+        return super().reply(body)
+
+
+def is_second_try(body):
+    return len(body["messages"]) > 2
+
+
+def test_an_unreadable_reply_is_requested_once_more(tmp_path):
+    names = write_corpus(tmp_path / "docs", [""] * 3)
+    with Broken(names, lambda body: not is_second_try(body)) as server:
+        done = questions(server, tmp_path, n=3)
+
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "kept 3 of 3")
+    # two for each question, and two checks
+    assert len(server.received) == 3 * (2 + 2)
+
+
+def test_a_passage_whose_replies_cannot_be_read_is_tried_once(tmp_path, assert_message):
+    names = write_corpus(tmp_path / "docs", [""] * 4)
+    bad = [*names][:2]
+    with Broken(names, lambda body: any(name in str(body) for name in bad)) as server:
+        done = questions(server, tmp_path, n=4)
+
+    rejected = read(tmp_path / "bad.csv")
+    unusable = [row["relevant"] for row in rejected if FAILURES["reply"] in row["reason"]]
+    assert sorted(unusable) == sorted(f"{name.lower()}.md" for name in bad)
+    assert len(read(tmp_path / "qa.csv")) == 2
+    assert_message(lines_with(done.stderr, "usable"))
+
+
+def test_unusable_replies_are_the_cause_and_are_asked_again(tmp_path, assert_message):
+    names = write_corpus(tmp_path / "docs", [""] * 3)
+    with Broken(names, lambda body: True) as server:
+        failed = questions(server, tmp_path, n=3)
+        n_sent = len(server.received)
+        server.breaks = lambda body: False
+        same = questions(server, tmp_path, n=3)
+        assert len(server.received) == n_sent == 3 * 2
+        mended = questions(server, tmp_path, "--retry-failed", n=3)
+        n_sent = len(server.received)
+        again = questions(server, tmp_path, "--retry-failed", n=3)
+
+    assert (failed.returncode, same.returncode) == (2, 2)
+    assert_message(failed.stdout)
+    assert_message(lines_with(failed.stderr, "usable"))
+    assert (mended.returncode, mended.stdout.splitlines()[0]) == (0, "kept 3 of 3")
+    assert n_sent == len(server.received) == 3 * 2 + 3 * 3
+    assert (again.returncode, again.stdout) == (0, mended.stdout)
+
+
+def test_a_failed_check_is_asked_again_without_its_question(tmp_path):
+    names = write_corpus(tmp_path / "docs", [""])
+
+    class Typed(ScriptedModel):
+        is_broken = True
+
+        def reply(self, body):
+            text = super().reply(body)
+            return text.replace("true", '"perhaps"') if self.is_broken else text
+
+    with Typed(names) as server:
+        failed = questions(server, tmp_path, n=1)
+        n_sent = len(server.received)
+        server.is_broken = False
+        mended = questions(server, tmp_path, "--retry-failed", n=1)
+
+    assert failed.returncode == 2
+    assert (mended.returncode, mended.stdout.splitlines()[0]) == (0, "kept 1 of 1")
+    # the answers with and without the passage
+    assert len(server.received) == n_sent + 2
+
+
 @pytest.mark.slow  # two processes
 def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
     class Deadly(ScriptedModel):
@@ -184,14 +267,14 @@ def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
 @pytest.mark.costly
 def test_a_budget_ends_the_run_with_what_is_kept(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
-        done = questions(server, tmp_path, "--budget", "tokens=6000", "--option", "concurrency=1")
+        done = questions(server, tmp_path, "--budget", "tokens=9000", "--option", "concurrency=1")
         first, n_first = (tmp_path / "qa.csv").read_text(), len(read(tmp_path / "qa.csv"))
         # without it, the same command goes on
         more = questions(server, tmp_path)
 
     assert done.returncode == 3
     n_tokens = int(re.search(r"([\d,]+) tokens", done.stderr)[1].replace(",", ""))
-    assert n_tokens <= 6000
+    assert n_tokens <= 9000
     assert "beyond the budget" in done.stdout
     assert 0 < n_first < N_GOOD
     assert (more.returncode, len(read(tmp_path / "qa.csv"))) == (0, N_GOOD)
@@ -338,6 +421,8 @@ def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
         (["--model", "m", "-n", "2", "-o", "a.csv", "--budget", "usd=-1"], "usd"),
         (["--model", "m", "-n", "2", "-o", "a.csv", "--like", "no.txt"], "no.txt"),
         (["--model", "none", "-n", "2", "-o", "a.csv", "--budget", "usd=1"], "--model none takes"),
+        (["--model", "none", "-n", "2", "-o", "a.csv", "--retry-failed"], "none takes"),
+        (["--model", "m", "-n", "2", "--plan", "--retry-failed"], "without --retry-failed"),
         (["--model", "none", "--kinds", "fact:2", "-o", "a.csv"], "--model none takes"),
     ],
 )
