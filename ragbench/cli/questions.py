@@ -16,7 +16,7 @@ from ragbench.config.schema import BudgetLimits
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.lines import text_lines
 from ragbench.errors import EXIT_INCOMPLETE, EXIT_OK, DataError
-from ragbench.files import cache_folder, naming_unwritable, write_file
+from ragbench.files import cache_folder, check_writable, naming_unwritable, write_file
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm.server import Server
 from ragbench.questions import base, review
@@ -125,21 +125,28 @@ def command(
     counts = _parse_values("--kinds", base.QuestionCounts, pairs)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
-    is_complete = True
+    is_complete, stored = True, b""
     if is_model:
         maker, options, limits = _question_maker(documents.documents, choices, seed)
         if plan:
             _print_plan(maker, counts, options)
             return
-        candidates = _ask(
-            maker, counts, options, llm.Budget(**limits), retry_failed=choices["retry_failed"]
-        )
+        _check_writable(target, rejected)
+        with output.resumable(), llm.Replies(cache_folder() / REPLIES_FILE) as replies:
+            model = _QuestionModel(options, replies)
+            if target and target.exists():
+                # before the first call, so that no call is paid for a file that is refused
+                stored = _check_table(model.make_stored(maker, counts), target)
+            candidates = model.ask(
+                maker, counts, llm.Budget(**limits), retry_failed=choices["retry_failed"]
+            )
         is_complete = not base.is_over_budget(candidates)
     else:
         output.echo(f"warning: {WARNING}", err=True)
         candidates = known_items(documents.documents, n or 0, seed=seed)
+        stored = _check_table(candidates, target) if target and target.exists() else b""
     if target:
-        _write_tables(candidates, target, rejected)
+        _write_tables(candidates, target, rejected, stored)
     output.echo(base.summary_line(candidates))
     if not (n_kept := len(base.passing(candidates))):
         if not is_complete:
@@ -218,23 +225,47 @@ def _advice(unusable: Sequence[base.QuestionCandidate]) -> str:
     return "--retry-failed asks again" if is_kept else "the same command asks again"
 
 
-def _write_tables(
-    candidates: Sequence[base.QuestionCandidate], target: Path, rejected: Path | None
-) -> None:
-    """Write the kept questions to `target`, if there are any, and the others to `rejected`."""
+def _check_writable(*paths: Path | None) -> None:
+    """Raise a DataError if a file cannot be written into its folder."""
+    for path in filter(None, paths):
+        with naming_unwritable(path):
+            check_writable(path.parent)
+
+
+def _check_table(candidates: Sequence[base.QuestionCandidate], target: Path) -> bytes:
+    """Return the content of `target` if the table of the kept questions begins with it.
+
+    A longer run begins with the rows of a shorter one. Any other file is a DataError.
+    """
     table = base.to_table(questions := base.passing(candidates)).encode()
-    stored = target.read_bytes() if target.exists() else b""
-    if questions and len(stored) > len(table) and stored.startswith(table):
+    stored = target.read_bytes()
+    if table.startswith(stored):
+        return stored
+    if questions and stored.startswith(table) and not base.is_over_budget(candidates):
         problem = f"begins with {counted(len(questions), 'questions')} of this run, and has more"
         allowed = "another file for fewer questions; or keep this one, and mark rows with keep = no"
         raise DataError(problem, file=target, allowed=allowed)
-    # a longer run begins with the rows of a shorter one
-    if not table.startswith(stored):
-        problem = "exists with other content: your edits, or questions of another run"
-        allowed = "another file; or move it away: replies are stored, and none is paid again"
+    problem = "exists with other content: your edits, or questions of another run"
+    allowed = "another file; or move it away: replies are stored, and none is paid again"
+    raise DataError(problem, file=target, allowed=allowed)
+
+
+def _write_tables(
+    candidates: Sequence[base.QuestionCandidate],
+    target: Path,
+    rejected: Path | None,
+    stored: bytes,
+) -> None:
+    """Write the kept questions to `target`, if there are any, and the others to `rejected`.
+
+    A DataError names a `target` whose content is no longer the `stored` one.
+    """
+    if (target.read_bytes() if target.exists() else b"") != stored:
+        problem = "was changed while the questions were made"
+        allowed = "another file; replies are stored, and none is paid again"
         raise DataError(problem, file=target, allowed=allowed)
-    if questions:
-        write_file(target, table)
+    if questions := base.passing(candidates):
+        write_file(target, base.to_table(questions))
     if rejected:
         failures = []
         for candidate in candidates:
@@ -310,29 +341,50 @@ def _parse_values(option: str, declares: type, pairs: Sequence[str]) -> dict[str
     return values
 
 
-def _ask(
-    maker: QuestionMaker,
-    counts: Mapping[str, int],
-    options: QuestionModelOptions,
-    budget: llm.Budget,
-    *,
-    retry_failed: bool,
-) -> list[base.QuestionCandidate]:
-    """Return the candidates of all kinds from the model; a note on stderr has calls and cost."""
-    server = Server.from_options(options)
-    prices = options.load_prices()
-    candidates: list[base.QuestionCandidate] = []
-    with (
-        output.resumable(),
-        llm.Replies(cache_folder() / REPLIES_FILE) as replies,
-        llm.ChatEngine(
-            server.connect(replies), limits=options, replies=replies, prices=prices, budget=budget
-        ) as engine,
-        output.stage("make questions", None, "candidates") as stage,
-    ):
-        for kind, n in counts.items():
-            candidates += maker.make(
-                engine, kind, n, candidates, stage.advance, retry_failed=retry_failed
-            )
-        output.write_notes([output.spent(engine.totals, tokens=True)])
-    return candidates
+class _QuestionModel:
+    """Model that writes and answers questions, with its store of replies."""
+
+    def __init__(self, options: QuestionModelOptions, replies: llm.Replies) -> None:
+        self._options, self._replies = options, replies
+        self._server, self._prices = Server.from_options(options), options.load_prices()
+
+    def make_stored(
+        self, maker: QuestionMaker, counts: Mapping[str, int]
+    ) -> list[base.QuestionCandidate]:
+        """Return the candidates of all kinds from stored replies alone; nothing is sent."""
+        candidates: list[base.QuestionCandidate] = []
+        with self._open(llm.Budget(tokens=0)) as engine:
+            for kind, n in counts.items():
+                candidates += maker.make(engine, kind, n, candidates)
+        return candidates
+
+    def ask(
+        self,
+        maker: QuestionMaker,
+        counts: Mapping[str, int],
+        budget: llm.Budget,
+        *,
+        retry_failed: bool,
+    ) -> list[base.QuestionCandidate]:
+        """Return the candidates of all kinds; a note on stderr has calls and cost."""
+        candidates: list[base.QuestionCandidate] = []
+        with (
+            self._open(budget) as engine,
+            output.stage("make questions", None, "candidates") as stage,
+        ):
+            for kind, n in counts.items():
+                candidates += maker.make(
+                    engine, kind, n, candidates, stage.advance, retry_failed=retry_failed
+                )
+            output.write_notes([output.spent(engine.totals, tokens=True)])
+        return candidates
+
+    def _open(self, budget: llm.Budget) -> llm.ChatEngine:
+        """Return an engine within a budget, which the caller closes."""
+        return llm.ChatEngine(
+            self._server.connect(self._replies),
+            limits=self._options,
+            replies=self._replies,
+            prices=self._prices,
+            budget=budget,
+        )

@@ -33,7 +33,7 @@ from ragbench.types.lookups import index_by_id
 _DEPTH = 10  # passages in which the answer to an unanswerable question is searched
 # Candidates for each question that is wanted, after which the search ends.
 MOST_CANDIDATES = 4
-# Candidate that is to be finished, and the questions that were texts_by_row about its passage before.
+# Candidate that is to be finished, and the questions that its passage had before.
 Job = tuple[QuestionCandidate, Sequence[str]]
 
 

@@ -120,6 +120,7 @@ def test_the_files_do_not_depend_on_the_order_of_replies(tmp_path, corpus, monke
             texts.append(
                 (done.stdout, *((tmp_path / f).read_bytes() for f in ("qa.csv", "bad.csv")))
             )
+            (tmp_path / "qa.csv").unlink()
 
     assert texts[0] == texts[1]
 
@@ -232,6 +233,44 @@ def test_a_failed_check_is_asked_again_without_its_question(tmp_path):
     assert len(server.received) == n_sent + 2
 
 
+def test_a_file_that_this_command_wrote_goes_on_after_a_retry(tmp_path):
+    names = write_corpus(tmp_path / "docs", [""] * 3)
+    bad = [*names][1]
+    with Broken(names, lambda body: bad in str(body)) as server:
+        first = questions(server, tmp_path, n=3)
+        n_first = len(read(tmp_path / "qa.csv"))
+        server.breaks = lambda body: False
+        mended = questions(server, tmp_path, "--retry-failed", n=3)
+
+    assert (first.returncode, n_first) == (0, 2)
+    assert (mended.returncode, len(read(tmp_path / "qa.csv"))) == (0, 3)
+
+
+def test_a_file_that_changes_during_the_calls_stays(tmp_path, assert_message):
+    names = write_corpus(tmp_path / "docs", [""])
+
+    class Editor(ScriptedModel):
+        def reply(self, body):
+            (tmp_path / "qa.csv").write_text("mine")
+            return super().reply(body)
+
+    with Editor(names) as server:
+        refused = questions(server, tmp_path, n=1)
+
+    assert (refused.returncode, (tmp_path / "qa.csv").read_text()) == (2, "mine")
+    assert_message(lines_with(refused.stderr, "qa.csv"))
+
+
+@pytest.mark.parametrize("option", ["-o", "--rejected"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_first_call(tmp_path, corpus, option):
+    (tmp_path / "no_folder").write_text("")
+    with ScriptedModel(corpus) as server:
+        refused = questions(server, tmp_path, option, "no_folder/a.csv")
+
+    assert (refused.returncode, len(server.received)) == (2, 0)
+    assert "no_folder/a.csv: cannot be written" in refused.stderr
+
+
 @pytest.mark.slow  # two processes
 def test_killed_and_run_again_nothing_is_asked_twice(tmp_path, corpus, warm):
     class Deadly(ScriptedModel):
@@ -331,13 +370,22 @@ def test_style_and_language_reach_the_model_as_data(tmp_path, corpus):
 
 
 @pytest.mark.costly
-def test_a_file_that_people_edited_is_not_overwritten(tmp_path, corpus, assert_message):
+def test_a_file_that_people_edited_is_not_overwritten(
+    tmp_path, corpus, monkeypatch, assert_message
+):
     with ScriptedModel(corpus) as server:
         questions(server, tmp_path)
         edited = (tmp_path / "qa.csv").read_text().replace(",yes\n", ",no\n", 1)
         (tmp_path / "qa.csv").write_text(edited)
+        n_sent = len(server.received)
+        with monkeypatch.context() as patch:
+            patch.setenv("RAGBENCH_CACHE", str(tmp_path / "empty"))
+            lost = questions(server, tmp_path)
         refused = questions(server, tmp_path)
         assert (tmp_path / "qa.csv").read_text() == edited
+        assert len(server.received) == n_sent, "nothing is paid for a file that is refused"
+
+    assert (lost.returncode, lost.stderr) == (2, refused.stderr)
 
     assert refused.returncode == 2
     assert_message(refused.stderr)
@@ -368,7 +416,9 @@ def test_the_file_of_a_run_with_failed_calls_is_not_overwritten(tmp_path, assert
         options = ["--option", "retries=0", "--option", "concurrency=1"]
         assert questions(server, tmp_path, *options, n=2).returncode == 0
         first = (tmp_path / "qa.csv").read_text()
+        n_sent = len(server.received)
         refused = questions(server, tmp_path, *options, n=2)
+        assert len(server.received) == n_sent
 
     assert (refused.returncode, (tmp_path / "qa.csv").read_text()) == (2, first)
     assert_message(refused.stderr)
