@@ -200,6 +200,7 @@ def _print_plan(
         output.echo(
             f"{options.model} has no known price: write {prices.entry_to_write(options.model)}"
         )
+    output.echo("an unreadable reply is asked for once more, beyond these calls")
     output.echo(f"nothing is sent; version of the prompts: {prompt_version()}")
 
 

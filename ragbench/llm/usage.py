@@ -69,6 +69,7 @@ class Prices:
     Attributes:
         models: Price by name of the model.
         file: File of the user with further prices; None without one.
+        setting: Words that name such a file, as a message asks the user to write them.
 
     Example:
         >>> prices = Prices.load()
@@ -80,6 +81,7 @@ class Prices:
 
     models: Mapping[str, Price]
     file: str | None = None
+    setting: str = "prices: FILE.yaml beside the model"
 
     @classmethod
     def load(cls, path: str | Path | None = None) -> Prices:
@@ -114,7 +116,7 @@ class Prices:
         entry = f"(USD per million tokens) models: {{{model}: {{input: 1, output: 2}}}}"
         if self.file is not None:
             return f"in {self.file} {entry}"
-        return f"prices: FILE.yaml beside the model, and in FILE.yaml {entry}"
+        return f"{self.setting}, and in FILE.yaml {entry}"
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         """Return the cost of tokens in US dollars; None if the price or a number is unknown.

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from ragbench.errors import OptionError
 from ragbench.json_yaml import load_yaml
-from ragbench.llm import ChatRequest, Limits, Message, server
+from ragbench.llm import ChatRequest, Limits, Message, Prices, server
 from ragbench.questions.base import QuestionPassage
 from ragbench.registry import Option
 from ragbench.score.judge.methods.templates import Fence
@@ -45,6 +45,14 @@ class QuestionModelOptions(
     max_tokens: Annotated[
         int | None, Option("Length limit of a reply with its reasoning, in tokens.", ge=1)
     ] = 1024
+
+    def load_prices(self) -> Prices:
+        """Return the prices of models; a message names their file as the command line does.
+
+        Raises:
+            DataError: The file cannot be read, or has an entry that is no price.
+        """
+        return replace(super().load_prices(), setting="--option prices=FILE.yaml")
 
 
 class QuestionPrompts:

@@ -444,6 +444,20 @@ def test_a_plan_counts_the_titles_of_passages():
     assert estimate.tokens[1] > 4 * len(documents[-1].title), "a byte is a token at most"
 
 
+@pytest.mark.parametrize("options", [["--plan"], ["--budget", "usd=1"]], ids=["plan", "budget"])
+def test_an_unknown_price_names_the_option_of_the_command_line(
+    tmp_path, corpus, options, assert_message
+):
+    with ScriptedModel(corpus) as server:
+        done = questions(server, tmp_path, *options)
+        (tmp_path / "FILE.yaml").write_text("models: {m: {input: 1, output: 2}}")
+        mended = questions(server, tmp_path, *options, "--option", "prices=FILE.yaml")
+
+    assert done.returncode == (0 if "--plan" in options else 2)
+    assert_message(lines_with([done.stdout, done.stderr], "FILE.yaml"))
+    assert mended.returncode == 0
+
+
 def test_a_server_that_is_gone_leaves_no_file(tmp_path, corpus):
     with ScriptedModel(corpus) as server:
         pass
