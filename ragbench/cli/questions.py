@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ragbench.files import cache_folder, check_writable, naming_unwritable, writ
 from ragbench.json_yaml import YamlError, load_yaml
 from ragbench.llm.server import Server
 from ragbench.questions import base, review
-from ragbench.questions.known_item import WARNING, known_items
+from ragbench.questions.known_item import KNOWN_ITEM, WARNING, known_items
 from ragbench.questions.make import QuestionMaker
 from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts, prompt_version
 from ragbench.registry import declared_options
@@ -125,7 +126,6 @@ def command(
     counts = _parse_values("--kinds", base.QuestionCounts, pairs)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
-    is_complete, stored = True, b""
     if is_model:
         maker, options, limits = _question_maker(documents.documents, choices, seed)
         if plan:
@@ -134,23 +134,33 @@ def command(
         _check_writable(target, rejected)
         with output.resumable(), llm.Replies(cache_folder() / REPLIES_FILE) as replies:
             model = _QuestionModel(options, replies)
-            if target and target.exists():
-                # before the first call, so that no call is paid for a file that is refused
-                stored = _check_table(model.make_stored(maker, counts), target)
+            # before the first call, so that no call is paid for a file that is refused
+            stored = _check_table(partial(model.make_stored, maker, counts), target)
             candidates = model.ask(
                 maker, counts, llm.Budget(**limits), retry_failed=choices["retry_failed"]
             )
-        is_complete = not base.is_over_budget(candidates)
     else:
         output.echo(f"warning: {WARNING}", err=True)
         candidates = known_items(documents.documents, n or 0, seed=seed)
-        stored = _check_table(candidates, target) if target and target.exists() else b""
+        stored = _check_table(lambda: candidates, target)
     if target:
         _write_tables(candidates, target, rejected, stored)
+        _print_results(candidates, sum(counts.values()), corpus, target)
+    ctx.exit(EXIT_INCOMPLETE if base.is_over_budget(candidates) else EXIT_OK)
+
+
+def _print_results(
+    candidates: Sequence[base.QuestionCandidate], n_wanted: int, corpus: Path, target: Path
+) -> None:
+    """Print the counts of kept and failed candidates, their causes, and the next command.
+
+    Without a kept question, and with all replies, it raises a DataError.
+    """
     output.echo(base.summary_line(candidates))
-    if not (n_kept := len(base.passing(candidates))):
-        if not is_complete:
-            ctx.exit(EXIT_INCOMPLETE)
+    n_kept = len(base.passing(candidates))
+    if not n_kept and base.is_over_budget(candidates):
+        return
+    if not n_kept:
         problem, allowed = _nothing_kept(candidates)
         raise DataError(problem, file=corpus, allowed=allowed)
     output.echo(f"wrote {target}")
@@ -158,15 +168,14 @@ def command(
         count = counted(len(unusable), "candidates")
         note = f"{count} without a usable reply, the first: {_first_reason(unusable)}"
         output.write_notes([f"{note}; {_advice(unusable)}"])
-    if n_kept < (n_wanted := sum(counts.values())):
+    if n_kept < n_wanted:
         reason = "--rejected FILE has the reason of each other candidate"
-        if not is_model:
+        if candidates[0].kind == KNOWN_ITEM:
             passages = counted(len(candidates), "passages")
             reason = f"the corpus has {passages}, and each gives one candidate: add documents"
         output.echo(f"warning: {n_kept} of {n_wanted} questions were kept; {reason}", err=True)
     paths = shlex.quote(str(target)), shlex.quote(str(corpus))
     output.echo("next: ragbench init --from {} --corpus {}".format(*paths), err=True)
-    ctx.exit(EXIT_OK if is_complete else EXIT_INCOMPLETE)
 
 
 def _question_maker(
@@ -207,7 +216,7 @@ def _print_plan(
 def _nothing_kept(candidates: Sequence[base.QuestionCandidate]) -> tuple[str, str]:
     """Return the problem of candidates of which none was kept, and what to do."""
     unusable = base.without_reply(candidates)
-    if 2 * len(unusable) < len(candidates):
+    if not unusable or 2 * len(unusable) < len(candidates):
         allowed = "documents with facts; --rejected FILE has the reason of each candidate"
         return "no question was kept", allowed
     count = f"{len(unusable)} of {counted(len(candidates), 'candidates')}"
@@ -233,11 +242,15 @@ def _check_writable(*paths: Path | None) -> None:
             check_writable(path.parent)
 
 
-def _check_table(candidates: Sequence[base.QuestionCandidate], target: Path) -> bytes:
-    """Return the content of `target` if the table of the kept questions begins with it.
+def _check_table(make: Callable[[], list[base.QuestionCandidate]], target: Path | None) -> bytes:
+    """Return the content of `target` if the table of the kept questions of `make` begins with it.
 
-    A longer run begins with the rows of a shorter one. Any other file is a DataError.
+    A longer run begins with the rows of a shorter one. Any other file is a DataError. It is empty
+    without a file, and then `make` is not called.
     """
+    if target is None or not target.exists():
+        return b""
+    candidates = make()
     table = base.to_table(questions := base.passing(candidates)).encode()
     stored = target.read_bytes()
     if table.startswith(stored):

@@ -18,6 +18,8 @@ from ragbench.types import Document
 
 WARNING = "known-item questions repeat words of their documents: they favour word matching"
 _N_TERMS = 3
+# Kind of these candidates.
+KNOWN_ITEM = "known_item"
 
 
 def known_items(documents: Sequence[Document], n: int, *, seed: int = 0) -> list[QuestionCandidate]:
@@ -64,7 +66,7 @@ def _write(passage: QuestionPassage, frequency: Counter[str]) -> QuestionCandida
             best = rarity
     if best is None:
         problem = f"no sentence has {_N_TERMS} terms"
-        return QuestionCandidate(passage, "known_item").check("rare_terms", problem)
+        return QuestionCandidate(passage, KNOWN_ITEM).check("rare_terms", problem)
     question = " ".join([title, *best[1]]).strip()
     quote = checks.find_quote(best[2], document.text)
-    return QuestionCandidate(passage, "known_item", question, "", quote).check("rare_terms", "")
+    return QuestionCandidate(passage, KNOWN_ITEM, question, "", quote).check("rare_terms", "")

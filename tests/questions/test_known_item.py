@@ -47,6 +47,18 @@ def test_fewer_questions_than_asked_have_a_reason(tmp_path, assert_message):
     assert_message(lines_with(done.stderr, "questions were kept"), "warning: 1 of 3")
 
 
+@pytest.mark.parametrize("text", ["", "Io is hot."])
+def test_documents_without_rare_terms_give_no_question(tmp_path, text):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(text)
+    (tmp_path / "docs" / "b.md").write_text("Io.")
+
+    done = run_command("questions", "docs", "-n", 3, "--model", "none", "-o", "a.csv", cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert "docs: no question was kept; allowed: documents with facts" in done.stderr
+
+
 @pytest.mark.slow  # a whole run
 def test_the_command_and_the_run_after_it(tmp_path, assert_message):
     (tmp_path / "docs").mkdir()
