@@ -272,6 +272,23 @@ def test_a_system_that_uses_nothing_that_changed_passes(repository, change, asse
     assert_message(re.sub(r"\d+", "N", next(line for line in lines if line.startswith("ours: "))))
 
 
+def test_other_rankings_with_equal_scores_are_unchanged_and_no_noise(repository):
+    # The second document of `ours` has no grade: its scores are the same in all runs.
+    flaky = FLAKY.replace("[random.sample(pair, 2) for pair in pairs]", "PAIRS")
+    flaky = flaky.replace(
+        "PAIRS", "[[gold, random.choice([other, 'b0'])] for gold, other in pairs]"
+    )
+    (repository / "search.py").write_text(flaky)
+    git(repository, "commit", "-qam", "flaky")
+    (repository / "README.md").write_text("A search.\n")
+
+    code, lines, err = gate(repository, "HEAD", "--verbose")
+
+    assert code == 0, err
+    assert "ours is unchanged: ndcg@10 1.00" in lines
+    assert not any("nothing that this system uses changed" in line for line in lines)
+
+
 # the first run of the head loses the first rank of two questions; later runs may not
 ONCE = """\
         first = not os.path.exists(os.environ["SEEN"])
