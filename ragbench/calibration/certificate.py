@@ -255,6 +255,7 @@ def _read_labels(
     sorted_labels = {}
     for rater, by_key in labels.by_rater.items():
         sorted_labels[rater] = sorted([*key, label] for key, label in by_key.items())
+    n_labels = np.isfinite(ratings.people).sum(axis=0).tolist()
     return certificate.LabelsRead(
         n=len(ratings.keys),
         raters=tuple(ratings.raters),
@@ -265,6 +266,7 @@ def _read_labels(
         fingerprint=fingerprint_json(sorted_labels),
         random=random,
         why=why,
+        by_rater=dict(zip(ratings.raters, n_labels, strict=True)),
     )
 
 

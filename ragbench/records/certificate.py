@@ -210,6 +210,7 @@ class LabelsRead(Record):
         fingerprint: Hash of raters, answers and labels.
         random: True if the labelled answers are a random sample of the judged ones.
         why: Evidence for or against a random sample.
+        by_rater: Rater -> number of its labels with a verdict; empty in files without it.
     """
 
     n: int
@@ -221,6 +222,7 @@ class LabelsRead(Record):
     fingerprint: str
     random: bool
     why: str
+    by_rater: Mapping[str, int] = optional({})
 
 
 class JudgedRubric(Record):

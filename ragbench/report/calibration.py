@@ -20,7 +20,11 @@ from ragbench.report.agreement_tables import (
 from ragbench.report.corrected_means import corrected_blocks, correction_rows, group_by_reason
 from ragbench.report.formats import fit_screen
 from ragbench.report.formats.base import Screen
-from ragbench.report.judge_sentences import certificate_sentences, disagreement_blocks
+from ragbench.report.judge_sentences import (
+    certificate_sentences,
+    corrected_sentences,
+    disagreement_blocks,
+)
 from ragbench.report.level_tables import (
     confusion_table,
     group_notes,
@@ -99,7 +103,8 @@ def certificate_screen(
 ) -> TableReport:
     """Return a certificate on one screen; `certificate_report` has the arguments and the rest.
 
-    Disagreements become a count, then all rubrics share a table, then their sentences are left out.
+    Disagreements become a count, then all rubrics share a table. Then their sentences are left out,
+    those on corrected means last.
     """
     whole = certificate_report(certificate, disagreements, changes=changes)
     counts = disagreement_blocks(disagreements)
@@ -109,9 +114,10 @@ def certificate_screen(
             count.append(block.text.partition(",")[0])
     without_texts = certificate_report(certificate, changes=[*changes, *count])
     sentences = certificate_sentences(certificate)
+    corrected = (*corrected_sentences(certificate.rubrics),)
     briefs = (
         replace(whole, blocks=_brief_blocks(certificate, lines, changes, count))
-        for lines in (sentences, ())
+        for lines in (sentences, corrected, ())
     )
     return fit_screen(chain((whole, without_texts), briefs), screen)
 

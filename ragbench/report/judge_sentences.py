@@ -15,6 +15,8 @@ from ragbench.types.display import printable
 
 # Disagreements that a terminal shows, and the characters of a text that it shows.
 _LISTED, _CHARACTERS = 5, 300
+# Systems whose corrected means, and raters whose numbers of labels, a sentence names.
+_SHORT_LIST = 3
 
 COLUMNS = (
     *("rubric", "system", "query_id", "question", "passages", "answer"),
@@ -23,13 +25,31 @@ COLUMNS = (
 
 
 def certificate_sentences(certificate: records.JudgeCertificate) -> tuple[str, ...]:
-    """Return the sentences on each judge, its mean first, and on each pair of judges."""
+    """Return the sentences on each judge, the mean of people first, and on each pair of judges."""
     sentences: list[str] = []
     for name, rubric in certificate.rubrics.items():
+        sentences += corrected_sentences({name: rubric})
         if rubric.bias is not None:
             sentences.append(f"{printable(name)}: {_bias(rubric.bias)}")
         sentences.append(_agreement(name, rubric))
     return (*sentences, *map(pair_sentence, certificate.pairs))
+
+
+def corrected_sentences(rubrics: Mapping[str, records.CertifiedRubric]) -> Iterator[str]:
+    """Yield the mean that people would have given over all answers, of each rubric that has one."""
+    for name, rubric in rubrics.items():
+        means, sizes, has_one = [], set(), len(rubric.corrected) == 1
+        for system, of in rubric.corrected.items():
+            if of.status == "corrected":
+                subject = "" if has_one else f"{printable(system)} "
+                means.append(f"{subject}{with_interval(of.mean, of.interval)}")
+                sizes.add(of.n_judged)
+        if len(means) > _SHORT_LIST:
+            means[_SHORT_LIST:] = [counted(len(means) - _SHORT_LIST, "further systems")]
+        size = f"all {sizes.pop()} answers" if len(sizes) == 1 else "all answers"
+        part = size if has_one else f"{size} of each system"
+        if means:
+            yield f"{printable(name)} as people would judge {part}: {', '.join(means)}"
 
 
 def _bias(bias: records.JudgeBias) -> str:
@@ -51,13 +71,24 @@ def _agreement(name: str, rubric: records.CertifiedRubric) -> str:
     if len(rubric.labels.raters) == 1:
         n_equal = round(raw.value * raw.n)
         return f"{subject} agrees with people on {n_equal} of {n} ({share})"
-    raters = counted(len(rubric.labels.raters), "raters")
-    text = f"{subject} agrees with people on {share} of {n} (mean over {raters})"
+    text = f"{subject} agrees with people on {share} of {n} (mean over {_raters(rubric.labels)})"
     ceiling = rubric.ceiling.get("raw")
     if ceiling is None or ceiling.value is None:
         return text
-    text += f"; people agree with each other on {_share(ceiling.value, ceiling.interval)}"
+    shared = f"{_share(ceiling.value, ceiling.interval)} of {counted(ceiling.n, 'answers')}"
+    text += f"; people agree with each other on {shared}"
     return text if rubric.from_people is None else f"{text}, {_people_verdict(rubric.from_people)}"
+
+
+def _raters(labels: records.LabelsRead) -> str:
+    """Return the number of raters, with those of their labels if not all labelled all answers."""
+    text, counts = counted(len(labels.raters), "raters"), [*labels.by_rater.values()]
+    if all(count == labels.n for count in counts):
+        return text
+    numbers = listed([str(count) for count in counts])
+    if len(counts) > _SHORT_LIST:
+        numbers = f"{min(counts)} to {max(counts)}"
+    return f"{text} with {numbers} labels"
 
 
 def _people_verdict(of: records.PeopleDifference) -> str:

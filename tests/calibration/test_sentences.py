@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from ragbench.calibration.certificate import Calibration, certify
 from ragbench.calibration.disagreements import find_disagreements
 from ragbench.calibration.label_scale import LabelScale
-from ragbench.report.calibration import certificate_report
+from ragbench.report.calibration import certificate_report, certificate_screen
 from ragbench.report.formats import render
+from ragbench.report.formats.base import Screen
 from ragbench.report.judge_sentences import COLUMNS, disagreement_rows
 from ragbench.report.page.review import write_disagreement_page
 from tests.calibration.runs import RUBRIC, labels_of, planted, score_of
@@ -126,6 +128,61 @@ def test_the_sentence_compares_the_agreement_of_the_judge_with_that_of_people(
     assert of_people.differs is differs
     assert of_people.answers == 60
     assert_message(_sentences(certificate))
+
+
+def test_raters_with_few_labels_are_named_with_their_numbers(assert_message):
+    few = {key: PEOPLE[key] for key in KEYS[30:40]}
+
+    certificate, _ = _certify(planted(_judge(8, 1)), PEOPLE, few)
+
+    rubric = certificate.rubrics[RUBRIC.name]
+    assert rubric.labels.by_rater == {"label_1": 60, "label_2": 10}
+    assert rubric.ceiling["raw"].n == 10
+    # the mean of 51 of 60 and of 8 of 10: each rater weighs the same
+    assert rubric.agreement["raw"].value == pytest.approx((51 / 60 + 8 / 10) / 2)
+    assert_message(_sentences(certificate))
+
+
+def test_of_many_raters_the_fewest_and_the_most_labels_are_named(assert_message):
+    raters = [{key: PEOPLE[key] for key in KEYS[:n]} for n in (60, 20, 40, 30)]
+
+    certificate, _ = _certify(planted(_judge(8, 1)), *raters)
+
+    assert [*certificate.rubrics[RUBRIC.name].labels.by_rater.values()] == [60, 20, 40, 30]
+    assert_message(_sentences(certificate))
+
+
+@pytest.mark.parametrize("n_systems", [1, 2, 4])
+def test_the_mean_that_people_would_have_given_stands_first(n_systems, assert_message):
+    keys = [(system, f"q{n:02}") for system in "abcd"[:n_systems] for n in range(60)]
+    run = planted({key: float(int(key[1][1:]) % 3 > 0) for key in keys})
+    labels = {key: float(int(key[1][1:]) % 4 > 0) for key in keys if key[1] < "q40"}
+    options = Calibration(scale=SCALE, random=True)
+
+    certificate = certify(run, run.scores, {RUBRIC.name: labels_of(labels)}, options)
+
+    corrected = certificate.rubrics[RUBRIC.name].corrected
+    assert {of.status for of in corrected.values()} == {"corrected"}
+    first, second, *_ = _sentences(certificate).splitlines()
+    assert f"{corrected['a'].mean:.3f} [" in first
+    assert f"{certificate.rubrics[RUBRIC.name].bias.people:.3f}" in second
+    assert_message(first)
+
+
+def test_a_screen_of_many_rubrics_keeps_the_means_of_people():
+    run = planted(_judge(8, 1))
+    options = Calibration(scale=SCALE, random=True)
+    labels = {RUBRIC.name: labels_of({key: PEOPLE[key] for key in KEYS[10:50]})}
+    certificate = certify(run, run.scores, labels, options)
+    of_one = certificate.rubrics[RUBRIC.name]
+    certificate = structs.replace(certificate, rubrics={f"r{n}": of_one for n in range(6)})
+    terminal = Screen(80, is_terminal=True)
+
+    text = render(certificate_screen(certificate, (), (), terminal), "table", terminal)
+
+    means = [line for line in text.splitlines() if f"{of_one.corrected['one'].mean:.3f} [" in line]
+    assert len(means) == 6
+    assert text.count("\n") <= 24
 
 
 def test_answers_with_one_label_are_not_compared_with_the_agreement_of_people():

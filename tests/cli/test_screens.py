@@ -270,6 +270,17 @@ def test_three_runs_have_their_best_system_in_the_first_sentence(on_terminal):
     assert first.startswith("best by right: a/extractive (old/three) with ")
 
 
+def test_a_calibration_begins_with_the_mean_of_people(on_terminal, folder):
+    first, *_ = on_terminal("calibrate runs/two --labels sheet.csv -o judge.json", 120)[
+        1
+    ].splitlines()
+
+    rubrics = json.loads((folder / "judge.json").read_text(encoding="utf-8"))["rubrics"]
+    system, of = next(iter(next(iter(rubrics.values()))["corrected"].items()))
+    assert of["status"] == "corrected"
+    assert f"{system} {of['mean']:.3f} [" in first
+
+
 def test_a_review_ends_with_its_page(on_terminal, folder):
     *_, last = on_terminal("gate three.yaml --base third/three", 80)[1].splitlines()
 
