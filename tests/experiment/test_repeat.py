@@ -97,6 +97,32 @@ def calls(tmp_path):
     return Counter(line.split()[0] for line in lines)
 
 
+def shared_warnings(experiment):
+    return [line for line in experiment.record.warnings if " was not asked" in line]
+
+
+def test_an_equal_app_is_not_asked_and_a_warning_says_so(config, tmp_path, assert_message):
+    experiment = run_experiment(with_parts(config, apps={"a": entry("app"), "b": entry("app")}))
+
+    [warning] = shared_warnings(experiment)
+    assert_message(warning)
+    assert calls(tmp_path) == {"app": 15}
+    apps = {"a": entry("app"), "b": entry("app", version="2")}
+    assert shared_warnings(run_experiment(with_parts(config, apps=apps))) == []
+    assert calls(tmp_path) == {"app": 30}, "another version is asked by itself"
+
+
+def test_equal_generators_share_answers_to_equal_passages_alone(config):
+    retrievers = {"bm25": {"type": "bm25"}, "exact": {"type": "bm25", "stemmer": "none"}}
+    one = {"type": "extractive", "sentences": 1}
+    generators = {"a": one, "b": one, "c": {**one, "passages": 2}}
+    parts = with_parts(config, retrievers=retrievers, generators=generators)
+
+    warnings = shared_warnings(run_experiment(parts))
+
+    assert [line.partition(" ")[0] for line in warnings] == ["bm25/b", "exact/b"]
+
+
 def test_an_app_answers_each_question_three_times(config, tmp_path):
     experiment = run_experiment(with_parts(config, apps={"mine": entry("app")}))
 

@@ -334,6 +334,18 @@ class AnswerQueries(Stage[Answers]):
                 f"({counts}); a query's score is the mean over its others"
             )
 
+    def warn_of_shared(self, key: str, results: Results) -> None:
+        """Warn of an earlier system that has the same answers, since its component is equal.
+
+        `key` is that of the component with the other inputs of its answers.
+        """
+        first = results.asked.setdefault(key, self.system.name)
+        if first != self.system.name:
+            results.warnings.append(
+                f"{self.system.name} was not asked: its type and options are those of {first}, and "
+                "so are its answers; to ask both, give one of them another `version`"
+            )
+
 
 class Generate(AnswerQueries):
     """Stage that generates answers from the passages of a retriever, or of a control.
@@ -463,6 +475,20 @@ class Generate(AnswerQueries):
         is_paid = not generator.is_stored and self._reports_cost(results)
         is_payer = isinstance(generator, ChatGenerator) or is_paid
         return f"generator {self.generator}" if is_payer else ""
+
+    def add(self, outputs: Outputs, results: Results) -> None:
+        """Add the answers to the results, with a warning if an equal one gave them."""
+        super().add(outputs, results)
+        if self.system.control is not None or self.plan.generators[self.generator].is_stored:
+            return
+        inputs = {
+            "retriever": self.system.retriever,
+            "passages": self.passages,
+            "samples": self.samples,
+            "reasoning": self.reasoning,
+        }
+        key = self._resources.component_key("generator", self.generator, **inputs)
+        self.warn_of_shared(key, results)
 
     def totals(self) -> Totals:
         """Return calls, tokens and cost of the model so far."""
@@ -636,6 +662,9 @@ class AskApp(AnswerQueries):
     def add(self, outputs: Outputs, results: Results) -> None:
         """Add the answers to the results, with a note where none of them has passages."""
         super().add(outputs, results)
+        inputs = {"samples": self.samples, "reasoning": self.reasoning}
+        key = self._resources.component_key("app", self.system.name, **inputs)
+        self.warn_of_shared(key, results)
         predictions = [*values_of(outputs[self].outcomes)]
         if predictions and not any(prediction.contexts for prediction in predictions):
             name = self.system.name
