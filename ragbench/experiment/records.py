@@ -302,7 +302,7 @@ class Results:
         rankings: Retriever, app or recorded system -> its rankings; without passages it is absent.
         further_rankings: Retriever or app -> its rankings after the first one, of repeated systems.
         answers: System that answers -> its answers.
-        asked: Key of a generator or app with its inputs -> the first system that it answers for.
+        answer_sources: Key of a generator or app, with its inputs -> the first system with it.
         samples: System -> score -> a column for each repetition; only systems that are repeated.
         judgements: System -> judge -> its verdicts.
         judged_right: System -> `right` by each repetition of a judge; only where one decides it.
@@ -334,7 +334,7 @@ class Results:
     rankings: dict[str, RetrieverRun] = field(default_factory=dict)
     further_rankings: dict[str, list[RetrieverRun]] = field(default_factory=dict)
     answers: dict[str, Answers] = field(default_factory=dict)
-    asked: dict[str, str] = field(default_factory=dict)
+    answer_sources: dict[str, str] = field(default_factory=dict)
     samples: dict[str, dict[str, list[ScoreColumn]]] = field(default_factory=dict)
     judgements: dict[str, dict[str, Sequence[VerdictRow]]] = field(default_factory=dict)
     judged_right: dict[str, JudgedRight] = field(default_factory=dict)

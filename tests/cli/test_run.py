@@ -252,7 +252,7 @@ def test_a_mistake_of_ours_is_one_line_with_a_log(tmp_path, monkeypatch):
         "import ragbench.cli as c, click, sys\n"
         "@click.command()\n"
         "def command(): raise ZeroDivisionError('ours')\n"
-        "c._LazyGroup.get_command = lambda self, ctx, name: command\n"
+        "type(c.group).get_command = lambda self, ctx, name: command\n"
         "sys.argv = ['ragbench', 'run']; c.main()\n"
     )
 

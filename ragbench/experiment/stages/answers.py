@@ -339,7 +339,7 @@ class AnswerQueries(Stage[Answers]):
 
         `key` is that of the component with the other inputs of its answers.
         """
-        first = results.asked.setdefault(key, self.system.name)
+        first = results.answer_sources.setdefault(key, self.system.name)
         if first != self.system.name:
             results.warnings.append(
                 f"{self.system.name} was not asked: its type and options are those of {first}, and "
