@@ -65,7 +65,7 @@ from ragbench.types import (
     Query,
     ScoreColumn,
 )
-from ragbench.types.display import list_counts
+from ragbench.types.display import list_counts, shorten_line
 from ragbench.types.documents import record_ids
 from ragbench.types.lookups import index_by_name
 from ragbench.types.progress_line import Counted, ProgressChoice, Report, shown_progress
@@ -81,6 +81,27 @@ DEFAULT_MEASURES = ("ndcg@10", "recall@5", "mrr")
 DEFAULT_FORBIDDEN_MEASURES = ("leak@5",)
 # Default measures of a table with passages and gold answers alone.
 DEFAULT_ANSWER_MEASURES = ("answer_hit@5", "answer_hit@1", "answer_hit@10")
+
+# Causes of a score that a further column of the table may mend.
+_PARTS_LACK = frozenset(
+    {
+        "missing_answer",
+        "no_answer",
+        "no_contexts",
+        "no_expected_calls",
+        "no_forbidden",
+        "no_gold_span",
+        "no_judgements",
+        "no_queries",
+        "no_question",
+        "no_reference",
+        "no_relevant",
+        "no_tool_calls",
+        "no_turns",
+    }
+)
+# Characters of the first error in a note.
+_LONGEST_ERROR = 120
 
 
 def evaluate(
@@ -565,15 +586,22 @@ def _columns(collection: Collection) -> str:
 
 
 def _missing_notes(evaluation: Evaluation, columns: str = "") -> list[str]:
-    """Return notes on scores with failed items, or without any value; [] if there are none."""
-    read = f" ({columns})" if columns else ""
+    """Return notes on scores with failed items, or without any value; [] if there are none.
+
+    A note has the first error of a failed item, and the columns that were read if parts lack.
+    """
     groups = defaultdict[str, list[str]](list)
     for name, causes in evaluation.causes.items():
         score = evaluation.summary[name]
         # unknown ids have a note of their own
         if score.failed or not (score.n or "unknown_ids" in causes.values()):
             counts = list_counts(Counter(causes.values()))
-            ending = "; the mean is over the others" if score.n else f": no value{read}"
+            ending = "; the mean is over the others" if score.n else ": no value"
+            error = next(evaluation.columns[name].failure_texts(), "")
+            if error:
+                ending += f"; the first error: {shorten_line(error, _LONGEST_ERROR)}"
+            if columns and not score.n and not _PARTS_LACK.isdisjoint(causes.values()):
+                ending += f" ({columns})"
             groups[f"{counts} of {len(evaluation.query_ids)} rows{ending}"].append(name)
     notes = []
     for note, names in groups.items():

@@ -81,7 +81,7 @@ def _first_failures(systems: Sequence[SystemScores], config: Path | None) -> lis
     # A pair of retriever and generator often fails as its retriever does, with the same text.
     reasons = []
     for system in systems:
-        failures = chain.from_iterable(map(_failure_texts, system.columns.values()))
+        failures = chain.from_iterable(map(ScoreColumn.failure_texts, system.columns.values()))
         reason = one_line(next(failures, ""))
         is_elsewhere = config is not None and config.parent.resolve() != Path.cwd()
         # own code opens relative paths in the working directory
@@ -89,10 +89,3 @@ def _first_failures(systems: Sequence[SystemScores], config: Path | None) -> lis
             reason += f"; run the command in the folder of {printable(config)}"
         reasons.append(reason)
     return [f"{records.FIRST_TO_FAIL}{reason}" for reason in dict.fromkeys(reasons) if reason]
-
-
-def _failure_texts(column: ScoreColumn) -> Iterator[str]:
-    """Yield the text of each failure of a score, by query."""
-    for row in sorted(column.details):
-        if column.details[row] and Cause(int(column.causes[row])).failed:
-            yield column.details[row]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -90,6 +90,12 @@ class ScoreColumn:
         values[replaced], causes[replaced] = math.nan, cause
         total = self.total if (causes == Cause.SCORED).any() else math.nan
         return replace(self, values=values, causes=causes, total=total)
+
+    def failure_texts(self) -> Iterator[str]:
+        """Yield the error message of each failed item that has one, in the order of the items."""
+        for row in sorted(self.details):
+            if self.details[row] and Cause(int(self.causes[row])).failed:
+                yield self.details[row]
 
     def take(self, rows: IntArray) -> ScoreColumn:
         """Return the column of some items, in the order of `rows`, without `details`.

@@ -74,6 +74,19 @@ def test_the_quick_start_of_ragas_gives_its_four_metrics():
 
 
 @pytest.mark.costly
+def test_a_score_that_no_reply_was_read_for_has_the_first_error(assert_message):
+    rows = [{"question": "When?", "answer": "In 1932.", "contexts": ["It opened in 1932."]}]
+    judge = rb.Judge("m", ["faithfulness(as=ragas)"], client=lambda _: '{"sentences": []}')
+
+    with pytest.warns(UserWarning, match="unreadable") as caught:
+        result = rb.evaluate(rows, [], judge=judge)
+
+    assert result.causes == {"faithfulness(as=ragas)": {result.query_ids[0]: "unreadable"}}
+    [note] = [str(warning.message) for warning in caught]
+    assert_message(note)
+    assert "columns: " not in note, "another column mends no reply"
+
+
 def test_a_failed_judgement_is_a_cause_and_never_a_silent_nan(assert_message):
     def script(body, times_asked):
         prompt = json.dumps(body["messages"])
