@@ -6,7 +6,7 @@ import json
 import os
 import re
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -326,7 +326,7 @@ def _guess_columns(
     if not {"answer", "reference"} & set(user_columns):
         _settle_answer(columns, free, corpus is not None, records)
     free = [column for column in free if column not in columns.values()]
-    doubts += _unread_notes(free, contents)
+    doubts += _unread_notes(free, contents, columns)
     # the doubt about a bare `answer` is settled now, or was an error
     doubts = [doubt for doubt in doubts if not doubt.startswith("cannot tell")]
     return columns, doubts
@@ -349,8 +349,13 @@ def _guess_gold(columns: _PartColumns, free: Sequence[str], contents: ColumnCont
     return notes
 
 
-def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]:
-    """Return a note on the filled columns of a user that hold no part, each with a value."""
+def _unread_notes(
+    columns: Sequence[str], contents: ColumnContents, used_parts: Container[str]
+) -> list[str]:
+    """Return a note on the filled columns of a user that hold no part, each with a value.
+
+    It suggests a part of a record for one of them, but none that has a column.
+    """
     from ragbench.questions.base import is_of_questions
 
     further = []
@@ -365,11 +370,15 @@ def _unread_notes(columns: Sequence[str], contents: ColumnContents) -> list[str]
         examples.append(f"{column} (such as {contents.example(column)})")
     more = [f"{len(columns) - _MOST_EXAMPLES} more"] if len(columns) > _MOST_EXAMPLES else []
     listed = ", ".join([*examples, *more])
-    part = contents.likely_part(columns[0])
-    choice = f"{part}={_scalar(columns[0])}"
-    if not part:
-        choice = f"PART={_scalar(columns[0])} (PART: {', '.join(_FURTHER_PARTS)})"
-    return [f"not recognised, kept as metadata: {listed}; if one is a part, --column {choice}"]
+    note = f"not recognised, kept as metadata: {listed}"
+    for column in columns:
+        if part := contents.likely_part(column, used_parts):
+            return [f"{note}; if one is a part, --column {part}={_scalar(column)}"]
+    free_parts = [part for part in _FURTHER_PARTS if part not in used_parts]
+    if not free_parts:
+        return [note]
+    choice = f"PART={_scalar(columns[0])} (PART: {', '.join(free_parts)})"
+    return [f"{note}; if one is a part, --column {choice}"]
 
 
 def _remove_empty_gold(

@@ -135,6 +135,22 @@ def _form(kinds: set[str]) -> Form:
     return ""
 
 
+def part_of_texts(name: str) -> str:
+    """Return the part that a word in the name of a column of texts tells; '' without such a word.
+
+    Example:
+        >>> part_of_texts("passage"), part_of_texts("gold_snippet"), part_of_texts("bot reply")
+        ('contexts', 'reference_contexts', 'answer')
+    """
+    words = words_of(name)
+    kinds = _kinds_of(words)
+    if any(word.rstrip("s") in _PASSAGE_UNITS for word in words):
+        return "reference_contexts" if "gold" in kinds else "contexts"
+    if "answer" in kinds:
+        return "reference" if "gold" in kinds else "answer"
+    return ""
+
+
 def names_reference(name: str) -> bool:
     """Return True for the name of a column with gold answers, such as `correctAnswer`.
 

@@ -527,6 +527,16 @@ def test_answers_from_passages_without_gold_get_a_judge(workplace, assert_messag
     assert [*(config.metrics.judges or {})] == ["openai"]
 
 
+def test_a_part_that_has_a_column_is_suggested_for_no_other(workplace, assert_message):
+    names = ["question", "response", "reference", "score", "passage"]
+    rows = [names, ["Who called?", "Ann called.", "Ann", "5", "Ann called the office at noon."]]
+    write_csv(workplace / "qa.csv", rows)
+    assert_message(invoke("--from", "qa.csv").stderr)
+    rows = [row[:-1] for row in rows]
+    write_csv(workplace / "qa.csv", rows)
+    assert_message(invoke("--from", "qa.csv", "--force").stderr)
+
+
 @pytest.mark.parametrize(
     ("further", "named"),
     [

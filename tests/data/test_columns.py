@@ -237,4 +237,23 @@ def test_cells_alone_tell_the_part_of_a_column(cells, corpus, part):
     entries = [Entry("qa.csv", n, {"column": cell}) for n, cell in enumerate(cells, start=2)]
     names = None if corpus is None else DocumentNames([Document(name, "") for name in corpus])
 
-    assert ColumnContents(entries, names).likely_part("column") == part
+    contents = ColumnContents(entries, names)
+    assert contents.likely_part("column") == part
+    assert contents.likely_part("column", ["question", part]) == ""
+
+
+@pytest.mark.parametrize(
+    ("column", "part"),
+    [
+        ("passage", "contexts"),
+        ("gold_snippet", "reference_contexts"),
+        ("bot reply", "answer"),
+        ("correctReply", "reference"),
+        ("comment", "reference"),  # nothing but the cells
+    ],
+)
+def test_a_word_tells_the_part_of_a_column_of_texts(column, part):
+    texts = ["Io is hot and dry.", "It is cold there."]
+    entries = [Entry("qa.csv", n, {column: text}) for n, text in enumerate(texts, start=2)]
+
+    assert ColumnContents(entries, None).likely_part(column, {"question"}) == part

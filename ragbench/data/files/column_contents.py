@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from ragbench.data.files.printed_lists import is_printed
 from ragbench.data.files.rows import Entry
 from ragbench.errors import DataError
 from ragbench.registry import quote
-from ragbench.types.column_words import Form
+from ragbench.types.column_words import Form, part_of_texts
 
 # Rows whose cells are looked at for their form.
 _SAMPLED_ROWS = 200
@@ -116,19 +116,26 @@ class ColumnContents:
             return 0, 0
         return n_known, total
 
-    def likely_part(self, column: str) -> str:
-        """Return the part that a column without a known name may hold, by its cells alone.
+    def likely_part(self, column: str, used_parts: Container[str] = ()) -> str:
+        """Return the part that a column without a known name may hold, by its cells and a word.
 
-        It is empty where the cells do not tell: a number may be a grade, and a word a topic.
-        Without a corpus, an id has letters and digits, or is an address or the name of a file.
+        It is empty where these do not tell, and for a part that is used: a number may be a grade,
+        and a word a topic. Without a corpus, an id has letters and digits, or is an address or the
+        name of a file.
         """
         form = self.form(column)
-        if form != "ids":
-            return "reference" if form == "texts" else ""
+        if form == "texts":
+            part = part_of_texts(column) or "reference"
+        else:
+            part = "relevant" if form == "ids" and self._are_document_ids(column) else ""
+        return "" if part in used_parts else part
+
+    def _are_document_ids(self, column: str) -> bool:
+        """Return True if an id of a column is of the corpus, or all look as ids without one."""
         if self._names is not None:
-            return "relevant" if self.share_known(column)[0] else ""
+            return self.share_known(column)[0] > 0
         items = list(map(str, self._items(column)))
-        return "relevant" if items and all(map(_MIXED_ID.fullmatch, items)) else ""
+        return bool(items) and all(map(_MIXED_ID.fullmatch, items))
 
     def is_empty(self, column: str) -> bool:
         """Return True if a column has no value in any row."""

@@ -497,7 +497,7 @@ class RecordTable:
         contents = ColumnContents(self._entries, None)
         unread = {}
         for column in self._metadata_columns():
-            unread[column] = contents.likely_part(column), contents.example(column)
+            unread[column] = contents.likely_part(column, self._columns), contents.example(column)
         return unread
 
     def _metadata_columns(self) -> list[str]:
