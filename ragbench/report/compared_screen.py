@@ -187,12 +187,15 @@ def _first_measures(comparison: ComparedRuns) -> tuple[str, ...]:
 
 def _closing_lines(comparison: ComparedRuns, chosen: Sequence[str]) -> Iterator[str]:
     """Yield the number of scores that the table leaves out, and the option that shows them."""
-    if failed := _failed_line(comparison):
+    failed = _failed_line(comparison)
+    if failed:
         yield failed
     outcomes = [outcome_of(pair, "higher") for _, pair in _pairs(comparison)]
+    # equal scores beside failures are not the same result
+    words = {"identical": "identical where none failed" if failed else "identical"}
     for outcome in ("identical", "not compared"):
         if n := outcomes.count(outcome):
-            yield f"{outcome}: {n} of {len(outcomes)} pairs of scores"
+            yield f"{words.get(outcome, outcome)}: {n} of {len(outcomes)} pairs of scores"
     if "not shown" in outcomes:
         yield "a difference without a word may be chance"
     n_measures = len(comparison.measures) - len({*chosen})
