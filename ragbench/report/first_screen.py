@@ -49,6 +49,8 @@ _LONGEST_GATE, _LONGEST_FAILURE = 160, 120
 _MOST_GATES, _MOST_KINDS = 3, 3
 # kinds of failures that are shown whole if there are no more
 _MOST_WHOLE = 2
+# measures of judges that the count of omitted ones names
+_MOST_JUDGED = 3
 # columns of a terminal that is not made wider or narrower
 _USUAL_WIDTH = 80
 
@@ -58,6 +60,8 @@ class _Cut:
     """Most notes, results and rows of one screen."""
 
     n_notes: int
+    # the line on the measures of judges that the table leaves out
+    has_judged: bool = True
     # the reasons of gates, and three of failures; else fewer
     has_reasons: bool = True
     # gates without a pass that have lines of their own
@@ -103,17 +107,24 @@ def one_screen(
         if note not in choices:
             (usual_notes if _is_usual(note) else remarks).append(note)
     notes = fmt.labelled("note", (*choices, *remarks))
+    judged, means = _further_judged(page, table), ""
+    for has_intervals in (False, True):
+        line = _means_line(judged, has_intervals=has_intervals)
+        means = line if len(line) <= _USUAL_WIDTH else means
 
     def report(cut: _Cut) -> TableReport:
         """Return the screen with some sentences on results, and some notes."""
-        first, *further = result_sentences(page, cut.n_sentences) or [""]
-        blocks: list[Block] = [Paragraph((first,), tone="title"), Paragraph(tuple(further))]
+        lead, *statements = result_sentences(page, cut.n_sentences) or [""]
+        blocks: list[Block] = [Paragraph((lead,), tone="title"), Paragraph(tuple(statements))]
         blocks += brief_alerts(page, has_reasons=cut.has_reasons, n_gates=cut.n_gates)
         blocks += [main_table(page, summary, screen, cut.n_rows) or Paragraph(())]
         blocks += slices
-        omitted = _omitted(page, table, len(notes) + len(usual_notes) - cut.n_notes)
+        n_notes = len(notes) + len(usual_notes) - cut.n_notes
+        further = [means] if means and cut.has_judged else []
+        omitted = _omitted(page, table, n_notes, [*judged], n_shown=len(judged) if further else 0)
         more = [f"more with --verbose: {fmt.listed(omitted)}"] if omitted else []
-        ending = Paragraph((*lines, *notes[: cut.n_notes], *more, *last), is_apart=bool(slices))
+        texts = (*further, *lines, *notes[: cut.n_notes], *more, *last)
+        ending = Paragraph(texts, is_apart=bool(slices))
         return TableReport((*blocks, ending), data_table((), ()))
 
     # each system beyond three has a line of its own
@@ -138,7 +149,8 @@ def _cuts(n_notes: int, n_choices: int, n_rows: int) -> Iterator[_Cut]:
     """Yield smaller and smaller sizes of a screen."""
     for n in range(n_notes, n_choices - 1, -1):
         yield _Cut(n)
-    smallest = _Cut(n_choices, has_reasons=False)
+    yield _Cut(n_choices, has_judged=False)
+    smallest = _Cut(n_choices, has_judged=False, has_reasons=False)
     for n_sentences in range(_MOST_SENTENCES, -1, -1):
         smallest = replace(smallest, n_sentences=n_sentences)
         yield smallest
@@ -418,14 +430,52 @@ def _choice_notes(summary: Summary) -> list[str]:
     return [printable(note) for note in summary.notes[:n_choices]]
 
 
-def _omitted(page: Layout, table: Table | None, n_notes: int) -> list[str]:
-    """Return the parts that one screen leaves out, in words."""
+def _further_judged(page: Layout, table: Table | None) -> dict[str, dict[str, ScoreCell]]:
+    """Return the measures of judges that the table leaves out, each with a cell by system."""
+    heads = () if table is None else table.heads
+    judged = {}
+    for section in page.sections:
+        for measure in section.measures if section.kind == "judge" else ():
+            if measure.title not in heads:
+                cells = zip(section.systems, measure.scores, strict=True)
+                judged[measure.title] = dict(cells)
+    return judged
+
+
+def _means_line(judged: Mapping[str, Mapping[str, ScoreCell]], *, has_intervals: bool) -> str:
+    """Return a line with the means by some measures, as `also: polite 0.68`; '' without any."""
+    parts = []
+    for title, cells in judged.items():
+        means = []
+        for system, cell in cells.items():
+            name = f"{system} " if len(cells) > 1 else ""
+            interval = f" {cell.interval}" if has_intervals and cell.interval else ""
+            means.append(f"{name}{cell.text}{interval}")
+        sign = ": " if len(cells) > 1 else " "
+        parts.append(f"{title}{sign}{', '.join(means)}")
+    return f"also: {'; '.join(parts)}" if parts else ""
+
+
+def _omitted(
+    page: Layout, table: Table | None, n_notes: int, judged: Sequence[str], *, n_shown: int
+) -> list[str]:
+    """Return the parts that one screen leaves out, in words.
+
+    The first measures of judges that the table leaves out are named, unless `n_shown` are shown
+    beside the table.
+    """
     titles = {measure.title for section in page.sections for measure in section.measures}
-    n_shown = 0 if table is None else sum(head in titles for head in table.heads)
-    n_measures = sum(len(section.measures) for section in page.sections) - n_shown
+    names = [] if n_shown else list(judged[:_MOST_JUDGED])
+    n_columns = 0 if table is None else sum(head in titles for head in table.heads)
+    n_measures = sum(len(section.measures) for section in page.sections) - n_columns
     n_passed = sum(gate.verdict == "pass" for gate in page.gates)
-    counts = {"measures": n_measures, "passed gates": n_passed, "notes": n_notes}
-    omitted = []
+    n_others = n_measures - n_shown - len(names)
+    counts = {
+        "other measures" if names else "measures": n_others,
+        "passed gates": n_passed,
+        "notes": n_notes,
+    }
+    omitted = names
     for noun, n in counts.items():
         if n:
             omitted.append(fmt.counted(n, noun))

@@ -10,6 +10,7 @@ ROWS = [
     {"id": f"q{n}", "question": f"{n}?", "reference": "yes", "contexts": ["a text"]}
     for n in range(20)
 ]
+NAMES = ("first", "second", "third")
 
 
 def first(answer: str) -> bool:
@@ -38,6 +39,35 @@ def test_sure_verdicts_of_all_judges_are_named_before_measures_that_tell_nothing
     assert sentences.count("surely better") == 2
     assert "tells nothing here" in sentences.splitlines()[-1]
     assert "(judge=one)" in table.splitlines()[0]
+
+
+def third(answer: str) -> bool:
+    return "3" in answer
+
+
+def test_the_measures_of_judges_beside_the_table_have_their_means(tmp_path):
+    judges = {name: {"type": f"python:tests.report.test_first_screen:{name}"} for name in NAMES}
+
+    def screen_of(n_systems: int) -> list[str]:
+        rows = []
+        for system in [f"the-system-{n}" for n in range(n_systems)]:
+            rows += [{**row, "system": system, "answer": f"yes, {row['id']} first"} for row in ROWS]
+        config = {"metrics": {"judge": judges}, "output": str(tmp_path)}
+        experiment = rb.run_experiment(config, dataset=rows)
+        text = draw(experiment.record, experiment.compared, Screen(80), verbose=False)
+        return text.splitlines()
+
+    # right and one rubric stand in the table; the others have 0 and 2 (q3, q13) of 20
+    few = screen_of(1)
+    [means] = [line for line in few if line.startswith("also: ")]
+    assert len(few) <= 14
+    assert means == "also: second(judge=second) 0.00; third(judge=third) 0.100"
+    # without room for the means of many systems, the rubrics are named
+    many = screen_of(8)
+    [more] = [line for line in many if line.startswith("more with --verbose: ")]
+    assert more.startswith("more with --verbose: second")
+    assert "third" in more
+    assert not [line for line in many if line.startswith("also: ")]
 
 
 def app(question: str) -> str:
