@@ -265,10 +265,10 @@ def cause_of_answer(
     `should_have_refused`. The cause is `unknown` where it is not sure that the answer declines, and
     nothing else tells. A failed answer is `failed`, one that was not asked for `unknown`; a right
     answer is `right` even if it refuses or its passages lack the gold. Another answer has the loss
-    of its passages, if these lack the gold; else a refusal is `refused` (`unknown` if nothing tells
-    whether the question has an answer), and a wrong answer is `unsupported`, `not_used` or
-    `unknown`. One without a gold answer is `right` if a judge found it
-    supported, `unsupported` if not, and else `unknown`.
+    of its passages, if these lack the gold; else a refusal is `refused`, also if nothing tells
+    whether the question has an answer, and a wrong answer is `unsupported`, `not_used` or
+    `unknown`. One without a gold answer is `right` if a judge found it supported, `unsupported` if
+    not, and else `unknown`.
 
     Example:
         >>> ranking = RankingFacts(gold=1, ranks=((1, "d12"),), retrieved=100)
@@ -293,12 +293,13 @@ def cause_of_answer(
     # a refusal with a right answer in it ("not in the passages; it is Paris") counts as the answer
     if answer.refuses and not answer.is_right:
         refusal = f"the answer {answer.refuses_how}"
-        if loss is None and not _should_answer(answer, answerable):
-            nothing = "nothing tells whether the question has an answer"
-            return Loss("unknown", _join(evidence, refusal, nothing))
         # what was not read explains a refusal better than the refusal itself
-        loss = loss or Loss("refused", evidence)
-        return Loss(loss.cause, _join(loss.why, refusal))
+        if loss is not None:
+            return Loss(loss.cause, _join(loss.why, refusal))
+        # without any gold, refusals are counted all the same: weeks of logs are compared by them
+        is_known = _should_answer(answer, answerable)
+        doubt = "" if is_known else "nothing tells whether the question has an answer"
+        return Loss("refused", _join(evidence, refusal, doubt))
     if answer.refuses is None and not answer.is_right and loss is None:
         return Loss("unknown", _join(evidence, answer.right_how, _MAY_DECLINE))
     if answer.is_right:

@@ -164,7 +164,7 @@ UNREAD = {"read": frozenset(), "passages": 5}
         (UNJUDGED, WRONG | {"holds_answer": True, "holds_how": "x"}, True, "not_used"),
         (UNJUDGED, WRONG | {"holds_answer": False}, True, "not_retrieved"),
         (UNJUDGED, WRONG, True, "unknown"),
-        (UNJUDGED, {"refuses": True}, None, "unknown"),
+        (UNJUDGED, {"refuses": True}, None, "refused"),
         (FIRST, READ | WRONG | {"refuses": None}, True, "unknown"),
         (FIRST, READ | RIGHT | {"refuses": None}, True, "right"),
         (NOWHERE, UNREAD | WRONG | {"refuses": None}, True, "not_retrieved"),
@@ -274,7 +274,7 @@ saids = st.builds(
 )
 rules = st.builds(CauseRules, read=st.integers(1, 8), need=st.sampled_from(["any", "all"]))
 answerables = st.sampled_from([None, True, False])
-VERDICTS = ("refused", "should_have_refused", "not_used", "unsupported")
+VERDICTS = ("should_have_refused", "not_used", "unsupported")
 
 
 @given(founds, saids, rules, answerables)

@@ -220,9 +220,9 @@ def test_every_question_of_a_real_model_is_kept_or_refused_with_a_reason(llama, 
 
     with (tmp_path / "bad.csv").open(newline="", encoding="utf-8") as stream:
         reasons = [row["reason"] for row in csv.DictReader(stream)]
-    assert len(reasons) == 8, "four candidates for each question, as weights are random"
+    assert len(reasons) == 2, "weights are random: no passage has a usable reply, nor a next turn"
     assert all(reasons)
     assert first.stdout == second.stdout
-    assert first.stdout.startswith("kept 0 of 8: ")
+    assert first.stdout.startswith("kept 0 of 2: ")
     assert not (tmp_path / "qa.csv").exists()
-    assert " 0 calls, 8 stored replies" in second.stderr
+    assert " 0 calls, 2 stored replies" in second.stderr
