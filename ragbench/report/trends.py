@@ -9,7 +9,7 @@ from itertools import pairwise
 from ragbench.comparison.compared_rows import short_names
 from ragbench.comparison.same_queries import QUERY_PARTS
 from ragbench.comparison.signatures import unlike_parts
-from ragbench.data.runs.run_list import RunEntry
+from ragbench.data.runs.run_list import DATA, RunEntry
 from ragbench.records.score import SystemScore
 from ragbench.report import text as fmt
 from ragbench.report.table import (
@@ -29,7 +29,7 @@ _TREND = (
 # largest numbers: systems in a trend, values of a system
 _SYSTEMS, _VALUES = 12, 60
 # Change of a run with other questions than the run before, as `changes` words it
-_OTHER_QUERIES = "other queries"
+_OTHER_QUERIES = f"{DATA}queries"
 
 
 @dataclass(frozen=True, slots=True)
