@@ -473,12 +473,33 @@ class _Standing:
             return "no difference beyond failures"
         if outcome == "identical":
             return f"the same on {scope or f'all {self._unit}'}"
-        is_paired = difference.n_baseline is None
-        numbers = _with_ends(difference, difference.n if self.is_count and is_paired else None)
-        numbers += f", over {scope}" if scope else ""
+        numbers = self._numbers(other, difference)
         if (ratio := self._text_ratio(other)) is not None:
             numbers += f", with {ratio:.2g} times the text"
         return f"{_VERDICTS[outcome]} ({numbers}{_reason(difference)})"
+
+    def _numbers(self, other: _Standing, difference: Difference) -> str:
+        """Return a difference with its interval, and the questions that it is over."""
+        if not self.is_count or difference.n_baseline is not None:
+            numbers, scope = _with_ends(difference, None), self._scope(other, difference)
+        elif self._has_failed_repeats or other._has_failed_repeats:
+            # the counts are of all answers, the difference is of those that did not fail
+            numbers = f"{printable(self.measure)} without failures"
+            sizes = {self.score.n, other.score.n, difference.n}
+            if len(sizes) == 1:
+                means = fmt.significant(self.score.mean), fmt.significant(other.score.mean)
+                numbers += f" {' against '.join(means)}:"
+            numbers += f" {_with_ends(difference, None)}"
+            scope = f"the {fmt.counted(difference.n, self._unit)} of both"
+        else:
+            numbers = _with_ends(difference, difference.n)
+            scope = self._scope(other, difference)
+        return f"{numbers}, over {scope}" if scope else numbers
+
+    @property
+    def _has_failed_repeats(self) -> bool:
+        """True if one of several answers to a query failed, or its score."""
+        return self.system.answers is not None and self.score.has_failures
 
     def _text_of_larger(self, other: _Standing) -> str:
         """Return in brackets how much more text one of two systems reads; '' if about as much."""

@@ -140,6 +140,20 @@ def hits(n, of, left_out=0, name="found@5", **facts):
     return answers(n, of, left_out, name, **facts)
 
 
+def half_failed(n):
+    """Return a system with 4 answers to each of 8 questions: 2 failed, n / 8 of 2 are right."""
+    causes = {"right": n / 2, "not_used": 4 - n / 2, "failed": 4}
+    entry = answers(n, 8, causes={name: count for name, count in causes.items() if count})
+    entry["scores"]["right"] |= {"failed": {}, "bounds": [n / 16, (n + 8) / 16]}
+    counts = {"per_query": 4, "asked": 32, "failed": {"right": {"error": 16}}}
+    share = {"share": 1.0, "low": 0.0, "high": 1.0}
+    return {
+        **entry,
+        "answers": counts,
+        "noise": {"right": {"n": 8, "questions": share, "app": share}},
+    }
+
+
 def lead_of(systems, *pair, measure="right", users=(), baseline=None, **facts):
     """The first sentence, and the line on lost questions if some are lost."""
     entries = [{"name": name, **entry} for name, entry in systems.items()]
@@ -286,6 +300,25 @@ CHAIN = answers(21, 30, causes={"right": 21, "not_used": 4, "not_retrieved": 5})
             "new answers 33 of 40 questions (7 failed), baseline old 25 (15 failed): "
             "no difference beyond failures\nnew lost: 7 failed",
             id="the same on the few that both answered",
+        ),
+        pytest.param(
+            # each question has 4 answers, of which 2 failed in `half` and in `wf`
+            {"half": half_failed(8), "wf": half_failed(0)},
+            ["half", "wf"],
+            [questions("wf", "half", 8, (-8, -8, -3), True)],
+            "baseline half answers 4 of 8 questions on average (4 failed), wf 0 (4 failed): "
+            "surely better (right without failures 1.00 against 0.00: +1.00, from +0.38 to "
+            "+1.00, over the 8 questions of both)\nhalf lost: 4 failed",
+            id="failed repeats: the difference is no number of questions",
+        ),
+        pytest.param(
+            {"half": half_failed(8), "wf": half_failed(0)},
+            ["half", "wf"],
+            [questions("wf", "half", 6, (-6, -6, -3), True)],
+            "baseline half answers 4 of 8 questions on average (4 failed), wf 0 (4 failed): "
+            "surely better (right without failures +1.00, from +0.50 to +1.00, "
+            "over the 6 questions of both)\nhalf lost: 4 failed",
+            id="failed repeats, and questions that one of both did not answer",
         ),
         pytest.param(
             {"b": answers(0, 60), "a": answers(0, 60)},
