@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
 from ragbench.calibration.answer_rows import ANSWER_PARTS, AnswerFinder
@@ -18,7 +19,7 @@ from ragbench.calibration.sheet import COLUMNS as SHEET_COLUMNS
 from ragbench.calibration.sheet import item_id
 from ragbench.data.files.collection import check_unique
 from ragbench.data.files.rows import Entry, read_rows
-from ragbench.errors import DataError
+from ragbench.errors import DataError, list_names
 from ragbench.registry import check_allowed, nearest
 from ragbench.score.judge.base import Rubric
 from ragbench.types.lookups import omit_keys
@@ -53,7 +54,8 @@ def read_labels(
 
     Files are CSV, TSV, JSON, JSON Lines or Parquet. A file with a column `item` is a drawn sheet.
     If no usual column of a sheet has a label, its further columns are raters, in the order of the
-    file. A further column of which most cells are no labels is refused.
+    file. A further column of which most cells are no labels is refused, and so are further columns
+    with labels in rows without a label in a usual column. A key that a row lacks is an empty cell.
     Rows of other files have `query_id`, and `system` if the run has several; or the question, with
     the system, the answer or both, as the table of the answers has them. Labels are numbers on the
     scale, or words (see `label_words`). Labels of a rubric are in the columns that `columns` names,
@@ -125,10 +127,21 @@ def _is_label_column(column: str) -> bool:
     return column == "label" or column.startswith("label_")
 
 
+def _all_columns(rows: Sequence[Entry]) -> dict[str, None]:
+    """Return the columns of all rows as keys: rows of JSON may lack some."""
+    return dict.fromkeys(chain.from_iterable(entry.values for entry in rows))
+
+
+def _is_filled(entry: Entry, column: str) -> bool:
+    """Return True if a row has more than blanks in a column."""
+    value = entry.values.get(column)
+    return value is not None and str(value).strip() != ""
+
+
 def _filled_columns(rows: Sequence[Entry]) -> Iterator[str]:
     """Yield the columns that have a value in some row."""
-    for column in rows[0].values:
-        if any(entry.values.get(column) not in (None, "") for entry in rows):
+    for column in _all_columns(rows):
+        if any(_is_filled(entry, column) for entry in rows):
             yield column
 
 
@@ -167,6 +180,7 @@ class _LabelReader:
         rows = source.rows if isinstance(source, LabelTable) else list(read_rows(source, "labels"))
         own_columns = source.columns if isinstance(source, LabelTable) else ()
         own_columns = own_columns or self._raters_of_sheet(rows, scale)
+        rows = self._with_empty_cells(rows, own_columns)
         scales: dict[tuple[str, str], LabelScale] = {}
         places: dict[str, Entry] = {}
         for entry in rows:
@@ -198,15 +212,29 @@ class _LabelReader:
                         name = rater or column
                         labels[rubric].by_rater.setdefault(f"{prefix}{name}", {})[key] = label
 
+    def _with_empty_cells(
+        self, rows: Sequence[Entry], own_columns: Sequence[str]
+    ) -> Sequence[Entry]:
+        """Return the rows with an empty cell for each column of labels that only others have."""
+        names = {*own_columns, *chain.from_iterable(self.columns.values())}
+        label_columns = []
+        for column in _all_columns(rows):
+            if column in names or _is_label_column(column):
+                label_columns.append(column)
+        cells = dict.fromkeys(label_columns)
+        return [
+            replace(entry, values=entry.values | omit_keys(cells, entry.values)) for entry in rows
+        ]
+
     def _raters_of_sheet(self, rows: Sequence[Entry], scale: LabelScale | None) -> list[str]:
         """Return the columns of raters beside those of a sheet; DataError for another column."""
-        if not rows or "item" not in rows[0].values or self.columns:
+        if "item" not in _all_columns(rows) or self.columns:
             return []
-        further = []
+        usual, further = [], []
         for column in _filled_columns(rows):
             if column in self.scores or _is_label_column(column):
-                return []
-            if column not in (*SHEET_COLUMNS, "rater", self.by):
+                usual.append(column)
+            elif column not in (*SHEET_COLUMNS, "rater", self.by):
                 further.append(column)
         no_labels, raters = {}, []
         for column in further:
@@ -216,6 +244,9 @@ class _LabelReader:
                 no_labels[column] = wrong[0]
             else:
                 raters.append(column)
+        if usual:
+            self._check_beside(usual, raters, rows)
+            return []
         for column, (entry, rubric) in no_labels.items():
             problem = f"no label of {rubric.name} in column '{column}': {entry.values[column]!r}"
             allowed = allowed_labels(scale or LabelScale.of_rubric(rubric))
@@ -224,19 +255,33 @@ class _LabelReader:
             raise entry.error(problem, allowed=allowed)
         return raters
 
+    def _check_beside(
+        self, usual: Sequence[str], raters: Sequence[str], rows: Sequence[Entry]
+    ) -> None:
+        """Raise a DataError for labels of raters in a row without a label in a usual column."""
+        for entry in rows:
+            rubric = str(entry.values.get("rubric"))
+            if rubric not in self.scores or any(_is_filled(entry, column) for column in usual):
+                continue
+            if any(_is_filled(entry, column) for column in raters):
+                names = list_names(usual)
+                problem = f"labels in {list_names(raters)}, but none in {names} as in other rows"
+                allowed = f"empty cells in {names}, or --column {rubric}=COLUMN for each rater"
+                raise entry.error(problem, allowed=allowed)
+
     def _count_cells(
         self, rows: Sequence[Entry], column: str, scale: LabelScale | None
     ) -> tuple[int, list[tuple[Entry, Rubric]]]:
         """Return the number of filled cells of a column, and the rows in which it has no label."""
         cells, wrong = 0, []
         for entry in rows:
-            score, value = self.scores.get(str(entry.values.get("rubric"))), entry.values[column]
-            if score is None or value in (None, ""):
+            score = self.scores.get(str(entry.values.get("rubric")))
+            if score is None or not _is_filled(entry, column):
                 continue
             cells += 1
             of_rubric = scale or LabelScale.of_rubric(score.rubric)
             # a column of a scale 1..2 may have 0 and 1
-            scales = (of_rubric, scale_of_column([value], of_rubric))
+            scales = (of_rubric, scale_of_column([entry.values[column]], of_rubric))
             if not any(_is_label(entry, column, of, score.rubric) for of in scales):
                 wrong.append((entry, score.rubric))
         return cells, wrong

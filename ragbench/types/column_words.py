@@ -49,6 +49,8 @@ _KINDS = {
 _WORDS: dict[str, str] = {}
 for _kind, _words in _KINDS.items():
     _WORDS |= dict.fromkeys(_words.split(), _kind)
+# words beside `answer` for an answer of people; beside others they may mean a label or a place
+_PEOPLE = "expert experts verified right manual annotator annotated human key"
 # words of a retriever beside words of gold: AutoRAG's `retrieval_gt`
 _OF_RETRIEVAL = {"retrieval", "retriever", "search"}
 _PASSAGE_UNITS = {"chunk", "passage", "context", "ctx", "paragraph", "snippet", "evidence"}
@@ -141,13 +143,16 @@ def part_of_texts(name: str) -> str:
     Example:
         >>> part_of_texts("passage"), part_of_texts("gold_snippet"), part_of_texts("bot reply")
         ('contexts', 'reference_contexts', 'answer')
+        >>> part_of_texts("expert answer"), part_of_texts("answer_key")
+        ('reference', 'reference')
     """
     words = words_of(name)
     kinds = _kinds_of(words)
     if any(word.rstrip("s") in _PASSAGE_UNITS for word in words):
         return "reference_contexts" if "gold" in kinds else "contexts"
     if "answer" in kinds:
-        return "reference" if "gold" in kinds else "answer"
+        is_of_people = not {*_PEOPLE.split()}.isdisjoint(words) and "system" not in kinds
+        return "reference" if "gold" in kinds or is_of_people else "answer"
     return ""
 
 

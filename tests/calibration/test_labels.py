@@ -1,6 +1,7 @@
 """Labels that came back: sheets, files of the user's own, and what can be wrong with them."""
 
 import csv
+import json
 
 import pytest
 
@@ -112,6 +113,39 @@ def test_further_columns_of_a_sheet_are_raters(sheet):
     labelled, _ = sheet("labelled.csv", **columns)
     assert list(_read(labelled).by_rater) == ["label"]
     assert list(_read(path, columns={RUBRIC.name: ["ben"]}).by_rater) == ["ben"]
+
+
+@pytest.mark.parametrize("lacking", [{0, 3, 7}, {5, 9}])
+@pytest.mark.parametrize("name", ["ben", "label", "label_2"])
+def test_a_key_that_a_row_of_json_lacks_is_an_empty_cell(sheet, write, lacking, name):
+    path, drawn = sheet(label=lambda _: "")
+    lines = []
+    with path.open(encoding="utf-8", newline="") as stream:
+        for n, row in enumerate(csv.DictReader(stream)):
+            cells = {} if n in lacking else {name: 1 + n % 3}
+            lines.append(json.dumps({k: v for k, v in row.items() if k != "label"} | cells) + "\n")
+    labels = write("".join(lines), "people.jsonl")
+
+    expected = {key: 1.0 + n % 3 for n, key in enumerate(drawn.keys) if n not in lacking}
+    assert _read(labels).by_rater == {name: expected}
+    assert _read(labels, columns={RUBRIC.name: [name]}).by_rater == {name: expected}
+
+
+def test_labels_of_raters_beside_a_few_usual_ones_are_refused(sheet, assert_message):
+    columns = {"anna": lambda _: 2, "ben": lambda n: 3 if n != 1 else ""}
+    path, drawn = sheet("people.csv", label=lambda n: 4 if n == 0 else "", **columns)
+
+    with pytest.raises(DataError) as caught:
+        _read(path)
+    assert_message(caught.value, "TMP/people.csv")
+    # both ways out of the message
+    assert _read(path, columns={RUBRIC.name: ["label"]}).by_rater == {"label": {drawn.keys[0]: 4.0}}
+    emptied, _ = sheet("emptied.csv", label=lambda n: " " if n == 0 else "", **columns)
+    assert list(_read(emptied).by_rater) == ["anna", "ben"]
+    # notes, and labels in the same rows, leave the usual column alone
+    texts = {"notes": lambda _: "short", "anna": lambda n: 2 if n == 0 else ""}
+    noted, _ = sheet("noted.csv", label=lambda n: 4 if n == 0 else "", **texts)
+    assert _read(noted).by_rater == {"label": {drawn.keys[0]: 4.0}}
 
 
 def test_a_further_column_with_other_text_leaves_the_raters_unclear(sheet, assert_message):

@@ -85,6 +85,18 @@ def test_raters_may_be_columns_of_the_scored_table(frame):
     assert rubric.ceiling["raw"].value == pytest.approx(sklearn.accuracy_score(ANNA, BEN))
 
 
+def test_a_key_that_a_row_lacks_is_no_label(result):
+    rows = []
+    for n, row in enumerate(ROWS):
+        ben = {"ben": BEN[n]} if n > 17 else {}
+        rows.append({"id": row["id"], "anna": ANNA[n], **ben})
+
+    rubric = rb.calibrate(result, rows).certificate.rubrics["polite"]
+
+    assert list(rubric.labels.raters) == ["anna", "ben"]
+    assert (rubric.labels.n, rubric.ceiling["raw"].n) == (30, 12)
+
+
 def test_the_sentence_on_two_raters(result, frame, assert_message):
     calibration = rb.calibrate(result, _forms(frame)["a column per rater"])
 

@@ -249,6 +249,15 @@ def test_cells_alone_tell_the_part_of_a_column(cells, corpus, part):
         ("gold_snippet", "reference_contexts"),
         ("bot reply", "answer"),
         ("correctReply", "reference"),
+        ("human answer", "reference"),
+        ("expert_answer", "reference"),
+        ("verifiedAnswer", "reference"),
+        ("right answer", "reference"),
+        ("manual_answer", "reference"),
+        ("annotator answer", "reference"),
+        ("gold reply", "reference"),
+        ("answer key", "reference"),
+        ("verified llm answer", "answer"),
         ("comment", "reference"),  # nothing but the cells
     ],
 )
