@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -71,7 +72,7 @@ _MOST_EXAMPLES = 8  # of the style of users, in each prompt
 @output.flag("--plan", help="Print the most calls, tokens and cost; send nothing.")
 @output.flag(
     "--retry-failed",
-    help="Ask once more for candidates without a usable reply, whatever is stored.",
+    help="If too few are kept, ask once more for candidates without a usable reply.",
 )
 @output.file_option("-o", "--output", "target", help="CSV file of the kept questions.")
 @output.file_option("--rejected", help="CSV file of the other candidates, with their reasons.")
@@ -139,12 +140,13 @@ def command(
             candidates = model.ask(
                 maker, counts, llm.Budget(**limits), retry_failed=choices["retry_failed"]
             )
+            candidates = _keep_questions(stored.questions, candidates, counts)
     else:
         output.echo(f"warning: {WARNING}", err=True)
         candidates = known_items(documents.documents, n or 0, seed=seed)
         stored = _check_table(lambda: candidates, target)
     if target:
-        _write_tables(candidates, target, rejected, stored)
+        _write_tables(candidates, target, rejected, stored.content)
         _print_results(candidates, sum(counts.values()), corpus, target)
     ctx.exit(EXIT_INCOMPLETE if base.is_over_budget(candidates) else EXIT_OK)
 
@@ -167,7 +169,8 @@ def _print_results(
     if unusable := base.without_reply(candidates):
         count = counted(len(unusable), "candidates")
         note = f"{count} without a usable reply, the first: {_first_reason(unusable)}"
-        output.write_notes([f"{note}; {_advice(unusable)}"])
+        # a command that has enough questions asks for no further one
+        output.write_notes([f"{note}; {_advice(unusable)}" if n_kept < n_wanted else note])
     if n_kept < n_wanted:
         reason = "--rejected FILE has the reason of each other candidate"
         if candidates[0].kind == KNOWN_ITEM:
@@ -242,19 +245,32 @@ def _check_writable(*paths: Path | None) -> None:
             check_writable(path.parent)
 
 
-def _check_table(make: Callable[[], list[base.QuestionCandidate]], target: Path | None) -> bytes:
-    """Return the content of `target` if the table of the kept questions of `make` begins with it.
+class _StoredTable(NamedTuple):
+    """Content of an existing file of questions, and its questions in their order."""
 
-    A longer run begins with the rows of a shorter one. Any other file is a DataError. It is empty
-    without a file, and then `make` is not called.
+    content: bytes = b""
+    questions: Sequence[base.QuestionCandidate] = ()
+
+
+def _check_table(
+    make: Callable[[], list[base.QuestionCandidate]], target: Path | None
+) -> _StoredTable:
+    """Return the table in `target` if all its rows are kept questions of `make`, in any order.
+
+    Any other file is a DataError. It is empty without a file, and then `make` is not called.
     """
     if target is None or not target.exists():
-        return b""
+        return _StoredTable()
     candidates = make()
     table = base.to_table(questions := base.passing(candidates)).encode()
     stored = target.read_bytes()
-    if table.startswith(stored):
-        return stored
+    by_place = {}
+    for question in questions:
+        by_place[stored.find(f"\n{question.row()[0]},".encode())] = question
+    by_place.pop(-1, None)
+    rows = [by_place[place] for place in sorted(by_place)]
+    if not stored or base.to_table(rows).encode() == stored:
+        return _StoredTable(stored, rows)
     if questions and stored.startswith(table) and not base.is_over_budget(candidates):
         problem = f"begins with {counted(len(questions), 'questions')} of this run, and has more"
         allowed = "another file for fewer questions; or keep this one, and mark rows with keep = no"
@@ -262,6 +278,24 @@ def _check_table(make: Callable[[], list[base.QuestionCandidate]], target: Path 
     problem = "exists with other content: your edits, or questions of another run"
     allowed = "another file; or move it away: replies are stored, and none is paid again"
     raise DataError(problem, file=target, allowed=allowed)
+
+
+def _keep_questions(
+    questions: Sequence[base.QuestionCandidate],
+    candidates: Sequence[base.QuestionCandidate],
+    counts: Mapping[str, int],
+) -> list[base.QuestionCandidate]:
+    """Return the questions of a file, then the other candidates, with at most `counts` kept."""
+    ids = {question.row()[0] for question in questions}
+    n_kept = Counter(question.kind for question in questions)
+    merged = [*questions]
+    for candidate in candidates:
+        if candidate.failure:
+            merged.append(candidate)
+        elif candidate.row()[0] not in ids and n_kept[candidate.kind] < counts[candidate.kind]:
+            n_kept[candidate.kind] += 1
+            merged.append(candidate)
+    return merged
 
 
 def _write_tables(

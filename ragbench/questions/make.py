@@ -73,7 +73,8 @@ class QuestionMaker:
             n: Number of questions to keep, 1 or more.
             earlier: Candidates of other kinds, whose kept questions may not be repeated.
             advance: Called with the number of further candidates that are done.
-            retry_failed: Ask once more for candidates without a usable reply, whatever is stored.
+            retry_failed: While fewer than n are kept, ask once more for the candidates without a
+                usable reply, whatever is stored; they follow the other ones.
 
         Raises:
             CallFailure: The server cannot be reached, or refuses all calls.
@@ -87,6 +88,7 @@ class QuestionMaker:
         unused = deque(range(len(passages)))
         is_over_budget = base.is_over_budget(earlier)
         candidates: list[QuestionCandidate] = []
+        candidate_rows: list[int] = []  # row of the passage of each candidate
         while len(questions) < n_wanted and not is_over_budget:
             if not unused:
                 # without a question, the request would be the same again, and so would its reply
@@ -99,17 +101,19 @@ class QuestionMaker:
             rows = [unused.popleft() for _ in range(size)]
             jobs = [(QuestionCandidate(passages[row], kind), texts_by_row[row]) for row in rows]
             results = self._write_all(engine, questions, jobs, advance)
-            if retry_failed:
-                self._write_again(engine, questions, jobs, results)
             # in the order of the passages, whichever reply came first
             for row, result in zip(rows, results, strict=True):
-                candidate = questions.check(result)
-                if not candidate.failure:
-                    questions.add(candidate)
+                candidate = _add(questions, result)
                 candidates.append(candidate)
+                candidate_rows.append(row)
                 if candidate.question:
                     texts_by_row[row].append(candidate.question)
             is_over_budget = base.is_over_budget(candidates)
+        if retry_failed and not is_over_budget:
+            jobs = []
+            for candidate, row in zip(candidates, candidate_rows, strict=True):
+                jobs.append((candidate, texts_by_row[row]))
+            return self._write_again(engine, questions, jobs, n_wanted)
         return candidates
 
     def bound(self, kind: str, n: int, prices: llm.Prices) -> llm.Estimate:
@@ -195,22 +199,29 @@ class QuestionMaker:
         engine: llm.ChatEngine,
         questions: checks.KeptQuestions,
         jobs: Sequence[Job],
-        results: list[QuestionCandidate],
-    ) -> None:
-        """Replace the results without a usable reply by those of new calls."""
-        failed = [place for place, result in enumerate(results) if result.failure == "reply"]
-        if not failed or engine.replies is None:
-            return
-        again = []
-        for place in failed:
-            again.append(
-                (replace(results[place], failure="", reason="", cause=None), jobs[place][1])
-            )
+        n_wanted: int,
+    ) -> list[QuestionCandidate]:
+        """Return the candidates of jobs after new calls for missing replies, which come last.
+
+        Calls end once `n_wanted` questions are kept, or with the budget.
+        """
+        candidates = [candidate for candidate, _ in jobs]
+        if engine.replies is None:
+            return candidates
+        failed = deque(job for job in jobs if job[0].failure == "reply")
+        with_reply = [candidate for candidate in candidates if candidate.failure != "reply"]
+        again: list[QuestionCandidate] = []
         with engine.replies.asking_again():
-            for place, result in zip(
-                failed, self._write_all(engine, questions, again), strict=True
-            ):
-                results[place] = result
+            while failed and len(questions) < n_wanted and not base.is_over_budget(again):
+                size = min(n_wanted - len(questions), len(failed))
+                unfinished = []
+                for _ in range(size):
+                    candidate, texts = failed.popleft()
+                    candidate = replace(candidate, failure="", reason="", cause=None)
+                    unfinished.append((candidate, texts))
+                for result in self._write_all(engine, questions, unfinished):
+                    again.append(_add(questions, result))
+        return [*with_reply, *again, *(candidate for candidate, _ in failed)]
 
     async def _write(
         self, engine: llm.ChatEngine, questions: checks.KeptQuestions, job: Job
@@ -249,6 +260,14 @@ class QuestionMaker:
         pointing = checks.pointing_words(candidate.question)
         copied = checks.copy_problem(candidate.question, passage)
         return candidate.check("self_contained", pointing).check("not_copied", copied)
+
+
+def _add(questions: checks.KeptQuestions, result: QuestionCandidate) -> QuestionCandidate:
+    """Return a candidate after the check of its repetition, and add it if it is kept."""
+    candidate = questions.check(result)
+    if not candidate.failure:
+        questions.add(candidate)
+    return candidate
 
 
 async def _ask(engine: llm.ChatEngine, request: llm.ChatRequest) -> Any:

@@ -5,12 +5,14 @@ import json
 import re
 import threading
 from collections import Counter
+from itertools import islice
 
 import pytest
 
+from ragbench.data.files.collection import read_corpus
 from ragbench.data.loaders.records import Records
 from ragbench.llm import Prices
-from ragbench.questions.base import FAILURES
+from ragbench.questions.base import FAILURES, draw_passages
 from ragbench.questions.make import QuestionMaker
 from ragbench.questions.prompts import QuestionModelOptions, QuestionPrompts
 from ragbench.testing import Answer
@@ -228,7 +230,8 @@ def test_a_failed_check_is_asked_again_without_its_question(tmp_path):
         mended = questions(server, tmp_path, "--retry-failed", n=1)
 
     assert failed.returncode == 2
-    assert (mended.returncode, mended.stdout.splitlines()[0]) == (0, "kept 1 of 1")
+    # each question of the passage had a failed check, and one is enough
+    assert (mended.returncode, mended.stdout.partition(":")[0]) == (0, "kept 1 of 4")
     # the answers with and without the passage
     assert len(server.received) == n_sent + 2
 
@@ -244,6 +247,55 @@ def test_a_file_that_this_command_wrote_goes_on_after_a_retry(tmp_path):
 
     assert (first.returncode, n_first) == (0, 2)
     assert (mended.returncode, len(read(tmp_path / "qa.csv"))) == (0, 3)
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """Yield a server without usable replies about the first two of six documents that are drawn."""
+    names = write_corpus(tmp_path / "docs", [""] * 6)
+    documents = read_corpus(tmp_path / "docs").documents
+    bad = [passage.document.id for passage in islice(draw_passages(documents, "0 fact"), 2)]
+    with Broken(names, lambda body: any(name[:-3].title() in str(body) for name in bad)) as server:
+        server.bad = bad
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("kinds", "n_first", "code"),
+    [("fact:3", 3, 0), ("fact:6", 4, 3), ("fact:6,unanswerable:2", 6, 3)],
+)
+def test_a_retry_beyond_the_budget_loses_no_question(tmp_path, broken, kinds, n_first, code):
+    questions(broken, tmp_path, "--kinds", kinds, n=None)
+    first = (tmp_path / "qa.csv").read_bytes()
+    n_sent = len(broken.received)
+    arguments = ["--kinds", kinds, "--retry-failed", "--budget", "tokens=1"]
+    refused = questions(broken, tmp_path, *arguments, n=None)
+
+    assert len(read(tmp_path / "qa.csv")) == n_first
+    assert (refused.returncode, len(broken.received)) == (code, n_sent)
+    assert (tmp_path / "qa.csv").read_bytes() == first
+
+
+@pytest.mark.parametrize(("n", "n_first", "n_added"), [(3, 3, 0), (5, 4, 1), (6, 4, 2)])
+def test_a_retry_adds_questions_behind_those_of_the_file(tmp_path, broken, n, n_first, n_added):
+    questions(broken, tmp_path, n=n)
+    first = (tmp_path / "qa.csv").read_bytes()
+    broken.breaks = lambda body: False
+    n_sent = len(broken.received)
+    mended = questions(broken, tmp_path, "--retry-failed", n=n)
+    n_more = len(broken.received) - n_sent
+    table = (tmp_path / "qa.csv").read_bytes()
+    again = questions(broken, tmp_path, n=n)
+
+    assert (mended.returncode, again.returncode) == (0, 0)
+    assert table.startswith(first)
+    # nothing is asked again once there are enough
+    assert "--retry-failed" not in mended.stderr
+    added = [row["relevant"] for row in read(tmp_path / "qa.csv")[n_first:]]
+    assert added == broken.bad[:n_added]
+    # the question, and two checks
+    assert n_more == len(broken.received) - n_sent == 3 * n_added
+    assert (tmp_path / "qa.csv").read_bytes() == table
 
 
 def test_a_file_that_changes_during_the_calls_stays(tmp_path, assert_message):
