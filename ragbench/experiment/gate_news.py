@@ -60,24 +60,43 @@ def answers_line(system: str, pairs: PairedScores, label: Callable[[str], str]) 
     return f"{printable(system)}: {became}, {len(lost)} no longer right{names_of_first(lost)}"
 
 
-def failure_lines(head: ScoredSystems, label: Callable[[str], str]) -> Iterator[str]:
-    """Yield a line for each system with failed questions: `ours: 7 of 60 questions failed`.
+def failure_lines(
+    base: ScoredSystems, head: ScoredSystems, label: Callable[[str], str]
+) -> Iterator[str]:
+    """Yield a line for each system with failures: `ours: 7 of 60 questions failed`.
 
-    `label` returns the name of a query for a reader.
+    Of a system with several answers to a question it counts answers. Failures of the base have a
+    line if the head has none. `label` returns the name of a query for a reader.
     """
-    if head.folder is None:
-        return
-    causes = read_cause_rows(head.folder / CAUSES_FILE)
-    for name in head.systems:
+    failures = _failures_of(head)
+    for name, (words, queries) in failures.items():
+        of = f", on {counted(len(queries), 'questions')}" if words.endswith("answers") else ""
+        yield f"{printable(name)}: {words} failed{of}{names_of_first([*map(label, queries)])}"
+    for name, (words, _) in _failures_of(base).items():
+        if name in head.systems and name not in failures:
+            yield f"{printable(name)}: {words} failed before, and none now"
+
+
+def _failures_of(source: ScoredSystems) -> dict[str, tuple[str, list[str]]]:
+    """Return system -> number of its failures in words, and their queries; {} without any."""
+    if source.folder is None:
+        return {}
+    causes = read_cause_rows(source.folder / CAUSES_FILE)
+    failures = {}
+    for name in source.systems:
         rows = causes.get(name, {})
-        failed = []
+        n_answers = n_failed = 0
+        queries = []
         for query, repeats in rows.items():
-            if any(row.cause == "failed" for row in repeats):
-                failed.append(label(query))
-        if failed:
-            questions = counted(len(rows), "questions")
-            names = names_of_first(failed)
-            yield f"{printable(name)}: {len(failed)} of {questions} failed{names}"
+            n = sum(row.cause == "failed" for row in repeats)
+            n_answers, n_failed = n_answers + len(repeats), n_failed + n
+            if n:
+                queries.append(query)
+        is_repeated = n_answers > len(rows)
+        unit = "answers" if is_repeated else "questions"
+        if queries:
+            failures[name] = f"{n_failed} of {counted(n_answers, unit)}", queries
+    return failures
 
 
 def corpus_lines(

@@ -284,7 +284,7 @@ def review_scored(
         decisions=[*undecided, *(decision for _, decision in decided)],
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
-        facts=[noise, *_right_answer_lines(rows, label), *failure_lines(head, label)],
+        facts=[noise, *_right_answer_lines(rows, label), *failure_lines(base, head, label)],
         new_questions=list(
             new_question_lines(head, matching.changes[1].new, matching.measures, label)
         ),

@@ -619,3 +619,38 @@ def test_measures_of_ids_decide_only_where_passages_have_ids(repository, base, a
         expected["ndcg@10 not worse"] = "undecided"
     assert verdicts == expected
     assert_message(json.loads(done.stdout)["lines"][-1])
+
+
+APP = """\
+from collections import Counter
+
+n_calls = Counter()
+
+def ask(question):
+    n_calls[question] += 1
+    if FAILS and n_calls[question] % 2 == 0:
+        raise ValueError("away")
+    return "yes"
+"""
+
+
+@pytest.mark.slow
+def test_failed_repeats_are_counted_as_answers(tmp_path):
+    # Each of 8 questions has two answers; of `bad` the second one fails.
+    questions = [f"q{n},what is {n}?,yes\n" for n in range(8)]
+    (tmp_path / "q.csv").write_text("id,question,reference\n" + "".join(questions))
+    for name, fails in (("good", False), ("bad", True)):
+        (tmp_path / f"{name}_app.py").write_text(f"FAILS = {fails}\n{APP}")
+        text = f"name: {name}\ndataset: {{type: records, path: q.csv}}\nmax_failed: 1.0\n"
+        text += f"apps: {{mine: {{type: 'python:{name}_app:ask', repeat: 2}}}}\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+        done = run_command("run", f"{name}.yaml", cwd=tmp_path)
+        assert "right" in done.stdout, done.stderr
+
+    worse = run_command("gate", "runs/good", "runs/bad", cwd=tmp_path).stdout.splitlines()
+    better = run_command("gate", "runs/bad", "runs/good", cwd=tmp_path).stdout.splitlines()
+
+    line = "mine: 8 of 16 answers failed, on 8 questions (q0, q1, q2, q3, q4 and 3 more)"
+    assert line in worse
+    assert better[0] == "mine: 8 of 16 answers failed before, and none now"
+    assert not [line for line in better if "unchanged" in line]
