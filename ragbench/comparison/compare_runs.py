@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 
 from msgspec import structs
@@ -19,13 +19,13 @@ from ragbench.comparison.pairs import PairedScores
 from ragbench.comparison.same_queries import QUERY_PARTS
 from ragbench.comparison.systems import summarize
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
-from ragbench.records.causes import AnswerCause, Quantity
 from ragbench.records.comparison import (
     ComparedRuns,
     ComparedSystem,
     Difference,
     MeasureComparison,
 )
+from ragbench.records.summary import SystemSummary
 from ragbench.stats.unpaired import FEWEST_WITHOUT_BOUND
 
 
@@ -104,6 +104,7 @@ def _summarize_row(
     scores = {}
     for name, column in row.scores.columns.items():
         scores[name] = summarize(column, confidence=method.confidence, clusters=clusters)
+    summary = _system_summary(row, matching)
     return ComparedSystem(
         name=row.label,
         letter=row.letter,
@@ -112,7 +113,8 @@ def _summarize_row(
         retriever=row.scores.retriever,
         generator=row.scores.generator,
         scores=scores,
-        causes=_cause_counts(row, matching) if matching.unpaired else {},
+        causes={} if summary is None or not matching.unpaired else summary.causes,
+        answers=None if summary is None else summary.answers,
     )
 
 
@@ -141,14 +143,10 @@ def _is_users(row: ComparedRow, matching: Matching) -> bool:
     return summary is not None and row.scores.name in summary.user_systems
 
 
-def _cause_counts(row: ComparedRow, matching: Matching) -> Mapping[AnswerCause, Quantity]:
-    """Return cause -> number of queries of a row; {} if its source is no run folder."""
+def _system_summary(row: ComparedRow, matching: Matching) -> SystemSummary | None:
+    """Return the summary of the system of a row; None if its source is no run folder."""
     summary = matching.sources[row.source].summary
-    systems = () if summary is None else summary.systems
-    for s in systems:
-        if s.name == row.scores.name:
-            return s.causes
-    return {}
+    return None if summary is None else summary.system(row.scores.name)
 
 
 def _as_experiment(row: ComparedRow, matching: Matching) -> SystemScores:

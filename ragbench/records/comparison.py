@@ -10,7 +10,7 @@ from msgspec import structs
 from ragbench.records.causes import AnswerCause, CauseFlow, Quantity
 from ragbench.records.noise import Noise
 from ragbench.records.score import Ends, Kind, SystemScore
-from ragbench.records.summary import Ranking
+from ragbench.records.summary import AnswerCounts, Ranking
 from ragbench.types import Direction
 from ragbench.types.display import short_repr
 from ragbench.types.json_fields import Prose, Record, optional
@@ -435,6 +435,7 @@ class ComparedSystem(Record):
         scores: Its scores over the common queries, or over its own if the comparison is unpaired.
         causes: Cause -> number of its queries, in an unpaired comparison of run folders; else
             empty, as `causes` of the comparison has the moves of the common queries.
+        answers: Numbers of answers to all queries of its run, if each query has several.
     """
 
     name: str
@@ -445,6 +446,7 @@ class ComparedSystem(Record):
     generator: str | None
     scores: Mapping[str, SystemScore]
     causes: Mapping[AnswerCause, Quantity] = optional({})
+    answers: AnswerCounts | None = optional()
 
 
 class MovedQuery(Record):

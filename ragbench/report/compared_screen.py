@@ -91,7 +91,10 @@ def _report(
     head = filter(None, (best_sentence(comparison), describe_subject(comparison)))
     changes = _first(list(changed_lines(comparison)), n_changes, "more lines on changes")
     blocks: list[Block] = [Paragraph((*head, *changes))]
-    blocks.append(Paragraph((*nothing_told(comparison.measures), *_sure_lines(comparison, n_sure))))
+    # equal scores beside failures are not the same result
+    ending = " where none failed" if _failed_line(comparison) else ""
+    told = [f"{sentence}{ending}" for sentence in nothing_told(comparison.measures)]
+    blocks.append(Paragraph((*told, *_sure_lines(comparison, n_sure))))
     if (table := _main_table(comparison, chosen)).rows:
         blocks.append(replace(table, most=n_rows, more="pairs: --verbose"))
     lines = list[str]()
@@ -164,14 +167,20 @@ def _mean(score: SystemScore, n_common: int) -> TableCell:
 
 
 def _failed_line(comparison: ComparedRuns) -> str:
-    """Return the failed items of each system, in its measure with most; '' if none failed."""
+    """Return the failures of each system, in its measure with most; '' if none failed.
+
+    Of a system with several answers to a query it counts answers: `53 of 160 answers of old`.
+    """
     failures = []
     for system in comparison.systems:
-        scores = system.scores.values()
-        worst = max(scores, key=lambda score: score.n_failed, default=None)
-        if worst is not None and worst.n_failed:
-            words = f"{printable(system.name)}{fmt.causes(worst.failed.items())}"
-            failures.append((worst.n_failed, words))
+        answers, items = system.answers, ""
+        by_measure = [score.failed for score in system.scores.values()]
+        if answers is not None:
+            by_measure = [answers.failed.get(name, {}) for name in system.scores]
+            items = f"{answers.asked} answers of "
+        worst = max(by_measure, key=lambda failed: sum(failed.values()), default={})
+        if n := sum(worst.values()):
+            failures.append((n, f"{items}{printable(system.name)}{fmt.causes(worst.items())}"))
     return fmt.failed_line(failures)
 
 
@@ -191,7 +200,6 @@ def _closing_lines(comparison: ComparedRuns, chosen: Sequence[str]) -> Iterator[
     if failed:
         yield failed
     outcomes = [outcome_of(pair, "higher") for _, pair in _pairs(comparison)]
-    # equal scores beside failures are not the same result
     words = {"identical": "identical where none failed" if failed else "identical"}
     for outcome in ("identical", "not compared"):
         if n := outcomes.count(outcome):

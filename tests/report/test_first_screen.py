@@ -1,5 +1,9 @@
 """First screens of `run` and `compare`: nothing that matters is missing or wrong."""
 
+from collections import Counter
+
+import pytest
+
 import ragbench as rb
 from ragbench.report.formats.base import Screen
 from ragbench.report.results import render_terminal as draw
@@ -93,6 +97,38 @@ def test_failed_answers_of_a_run_are_no_identical_scores(tmp_path, monkeypatch):
 
     assert "failed: 10 of svc" in text
     assert "identical where none failed: " in text, "the ten that both answered"
+
+
+n_calls = Counter()
+
+
+def failing_at_times(question: str) -> str:
+    n_calls[question] += 1
+    if n_calls[question] % 2 == 0:
+        raise ValueError("no answer")
+    return "yes"
+
+
+@pytest.mark.parametrize("names", [("app", "failing_at_times"), ("failing_at_times", "app")])
+def test_failed_repeats_are_counted_as_answers_in_a_comparison(names, tmp_path, monkeypatch):
+    # Each of 20 questions has two answers, of which the second one fails in one of both runs.
+    monkeypatch.chdir(tmp_path)
+    n_calls.clear()
+    paths = []
+    for name in names:
+        svc = {"type": f"python:tests.report.test_first_screen:{name}", "repeat": 2}
+        config = {"name": name, "apps": {"svc": svc}, "max_failed": 1.0}
+        paths.append(rb.run_experiment(config, dataset=ROWS).path)
+
+    lines = run_command("compare", *paths).stdout.splitlines()
+
+    [failed] = [line for line in lines if line.startswith("failed: ")]
+    assert failed.startswith("failed: 20 of 40 answers of svc ")
+    assert failed.endswith("(error 20)")
+    assert [line for line in lines if line.startswith("identical where none failed: ")]
+    told = [line for line in lines if " nothing here: " in line]
+    assert told
+    assert all(line.endswith(" where none failed") for line in told)
 
 
 def test_equal_answers_beside_failures_are_not_identical(tmp_path, monkeypatch):
