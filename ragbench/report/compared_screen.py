@@ -93,8 +93,8 @@ def _report(
     blocks: list[Block] = [Paragraph((*head, *changes))]
     # equal scores beside failures are not the same result
     ending = " where none failed" if _failed_line(comparison) else ""
-    told = [f"{sentence}{ending}" for sentence in nothing_told(comparison.measures)]
-    blocks.append(Paragraph((*told, *_sure_lines(comparison, n_sure))))
+    sentences = [f"{sentence}{ending}" for sentence in nothing_told(comparison.measures)]
+    blocks.append(Paragraph((*sentences, *_sure_lines(comparison, n_sure))))
     if (table := _main_table(comparison, chosen)).rows:
         blocks.append(replace(table, most=n_rows, more="pairs: --verbose"))
     lines = list[str]()
