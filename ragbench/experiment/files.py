@@ -381,6 +381,31 @@ def _unscored(plan: Plan, results: Results) -> Iterator[UnscoredRow]:
                 detail=column.details.get(row, ""),
                 sample=sample,
             )
+        # that of several samples holds the repetitions of all of them
+        if sample is not None or name not in results.samples.get(system, {}):
+            yield from _unscored_repeats(plan.ids, system, name, column, sample or 0)
+
+
+def _unscored_repeats(
+    ids: Sequence[str], system: str, name: str, column: ScoreColumn, sample: int
+) -> Iterator[UnscoredRow]:
+    """Yield a row for each repetition of a judge without a score, where others have one."""
+    if column.answer_causes is None:
+        return
+    is_missing = column.answer_causes != Cause.SCORED
+    is_missing[column.causes != Cause.SCORED] = False
+    for row, number in np.argwhere(is_missing).tolist():
+        cause = Cause(int(column.answer_causes[row, number]))
+        yield UnscoredRow(
+            system=system,
+            query_id=ids[row],
+            measure=name,
+            status=cause.status,
+            cause=cause.word,
+            sample=sample,
+            repeat=number,
+            repeats=column.answer_causes.shape[1],
+        )
 
 
 def _predictions(plan: Plan, answers: Answers, clean: Callable[[str], str]) -> Iterator[str]:

@@ -32,6 +32,7 @@ from ragbench.score.judge.verdicts import (
     collect_pairs,
     collect_verdicts,
     compare_answers,
+    failures_of,
     numbered_verdicts,
 )
 from ragbench.signature import order_key
@@ -228,8 +229,9 @@ def judge_rows(
                 if len(judges) > 1:
                     name = add_option(name, "judge", judge.name)
                 scores[name] = _score(name, judge, rubric, judged, order)
-            for of_rubric in judged.failures.values():
-                failed.update(of_rubric)
+            for column in judged.columns.values():
+                # an item counts once, however often it is judged
+                failed.update(failures_of(replace(column, answer_causes=None)))
             if judge.planned.judge.asks:
                 totals[judge.name] = judge_totals(judge.planned)
     run = run_of_rows(rows, scores, config.seed)

@@ -165,18 +165,24 @@ def system_noise(
         noise = noise_of(scores, interval, confidence, seed=seed)
         if noise is not None:
             flips_by, flipping = find_flips(scores, plan.ids)
-            n_partly_failed = _count_partly_failed(results.samples.get(system, {}).get(name, ()))
+            n_partly_failed = _count_partly_failed(
+                scores.column, results.samples.get(system, {}).get(name, ())
+            )
             noises[name] = structs.replace(
                 noise, flips_by=flips_by, flipping=flipping, n_partly_failed=n_partly_failed
             )
     return noises
 
 
-def _count_partly_failed(repetitions: Sequence[ScoreColumn]) -> int:
+def _count_partly_failed(column: ScoreColumn, repetitions: Sequence[ScoreColumn]) -> int:
     """Return the number of queries with a failed repetition, and another one with a score."""
-    if not repetitions:
+    if column.answer_causes is not None:
+        # of the judge, too
+        causes = column.answer_causes
+    elif repetitions:
+        causes = np.stack([repetition.causes for repetition in repetitions], axis=1)
+    else:
         return 0
-    causes = np.stack([column.causes for column in repetitions], axis=1)
     failed_codes = [cause for cause in Cause if cause.failed]
     has_failed = np.isin(causes, failed_codes).any(axis=1)
     return int((has_failed & (causes == Cause.SCORED).any(axis=1)).sum())

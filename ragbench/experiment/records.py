@@ -45,7 +45,7 @@ from ragbench.types import (
     Usage,
 )
 from ragbench.types.lookups import attributes_of, item_names
-from ragbench.types.rows import IntArray, stack_values
+from ragbench.types.rows import CauseArray, IntArray, stack_values
 
 
 @dataclass(slots=True)
@@ -455,13 +455,22 @@ def with_failures(column: ScoreColumn, failed: Mapping[int, Outcome[Any]]) -> Sc
     if not failed:
         return column
     values, causes = column.values.copy(), column.causes.copy()
+    of_answers = None if column.answer_causes is None else column.answer_causes.copy()
     for row, failure in failed.items():
         values[row], causes[row] = math.nan, failure.cause
+        if of_answers is not None:
+            of_answers[row] = failure.cause
     details = {}
     for row, failure in failed.items():
         if failure.detail:
             details[row] = failure.detail
-    return replace(column, values=values, causes=causes, details={**column.details, **details})
+    return replace(
+        column,
+        values=values,
+        causes=causes,
+        details={**column.details, **details},
+        answer_causes=of_answers,
+    )
 
 
 def with_failures_of(answers: Answers, column: ScoreColumn) -> ScoreColumn:
@@ -491,7 +500,8 @@ def _part(column: ScoreColumn, start: int, end: int) -> ScoreColumn:
         if start <= row < end:
             details[row - start] = text
     values, causes = column.values[start:end], column.causes[start:end]
-    return replace(column, values=values, causes=causes, details=details)
+    of_answers = None if column.answer_causes is None else column.answer_causes[start:end]
+    return replace(column, values=values, causes=causes, details=details, answer_causes=of_answers)
 
 
 def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
@@ -531,8 +541,13 @@ def mean_over_samples(columns: Sequence[ScoreColumn]) -> ScoreColumn:
         causes=causes,
         details=details,
         total=total,
-        answer_causes=np.stack([column.causes for column in columns], axis=1),
+        answer_causes=np.concatenate([_causes_of(column) for column in columns], axis=1),
     )
+
+
+def _causes_of(column: ScoreColumn) -> CauseArray:
+    """Return the causes of a column of one sample, of shape (queries, repetitions)."""
+    return column.causes[:, None] if column.answer_causes is None else column.answer_causes
 
 
 def name_sentences(name: str, sentences: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from ragbench.llm.failures import one_line
 from ragbench.records import summary as records
 from ragbench.records.comparison import PreferredPair
 from ragbench.records.score import SystemScore
+from ragbench.score.judge.verdicts import failures_of
 from ragbench.types import Cause, ScoreColumn
 from ragbench.types.display import printable
 
@@ -32,6 +33,11 @@ def count_failures(
         for columns in scores.values():
             scored = sum(int((column.causes == Cause.SCORED).sum()) for column in columns)
             yield failed_answers(columns), scored
+    for scores_of in results.systems:
+        for column in scores_of.columns.values():
+            # a repetition of a judge may fail where the others have a score
+            counts = failures_of(column)
+            yield counts, int((column.verdict_causes == Cause.SCORED).sum())
     if results.filled is not None:
         yield results.filled.counts.failed, results.filled.counts.model
 

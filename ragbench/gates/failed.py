@@ -47,9 +47,9 @@ class Failed(base.SystemGate):
         Items that the score does not apply to are left out; without any item it is undecided. If
         queries have several answers, an item is an answer. It passes up to and including `max`.
         """
-        # with several answers to a query, each answer is an item
-        codes = column.causes if column.answer_causes is None else column.answer_causes
-        counts, failed = np.bincount(codes.ravel(), minlength=Cause.SCORED + 1), dict[str, int]()
+        # with several answers to a query, each answer is an item; so is each failed repetition
+        codes = column.verdict_causes.ravel()
+        counts, failed = np.bincount(codes, minlength=Cause.SCORED + 1), dict[str, int]()
         for code in np.flatnonzero(counts).tolist():
             if Cause(code).failed:
                 failed[Cause(code).word] = int(counts[code])

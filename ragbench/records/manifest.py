@@ -169,6 +169,8 @@ class UnscoredRow(Record):
         cause: The word of the cause.
         detail: The cause in full: the text of an error.
         sample: Number of the answer, of several; None if the query as a whole has no score.
+        repeat: Number of a failed repetition of the judge, if others have a score; else None.
+        repeats: Number of all repetitions on the answer; None without `repeat`.
         system: Name of the system.
         query_id: Id of the query.
         measure: Name of the score.
@@ -181,6 +183,8 @@ class UnscoredRow(Record):
     cause: str
     detail: Prose = ""
     sample: int | None = optional()
+    repeat: int | None = optional()
+    repeats: int | None = optional()
 
 
 class FailedCall(Record):

@@ -133,6 +133,8 @@ class BaselineScore(Record):
         aggregate: Rule by which values of queries become one number.
         range: Smallest and largest value of a query.
         signature: Everything that the score depends on, as text.
+        answers: Number of verdicts on each query, where repetitions of a judge failed; None for
+            `answers` of the system.
     """
 
     mean: float | None
@@ -142,6 +144,7 @@ class BaselineScore(Record):
     aggregate: Aggregate
     range: Range
     signature: str
+    answers: int | None = optional()
 
 
 class PairCounts(Record):

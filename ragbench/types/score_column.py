@@ -57,7 +57,8 @@ class ScoreColumn:
         total: Aggregate computed elsewhere, as for `corpus`; None computes it from the values.
         details: Error message by row; rows without one are absent.
         answer_causes: Shape (n, samples): cause of each answer, if the value of an item is the mean
-            over several answers; None if each item is one answer.
+            over several answers; None if each item is one answer. Where repetitions of a judge
+            failed, it has the cause of each repetition on each answer.
     """
 
     name: str
@@ -78,6 +79,11 @@ class ScoreColumn:
         if self.total is not None:
             return self.total
         return aggregate(self.values[self.causes == Cause.SCORED], self.aggregate)
+
+    @property
+    def verdict_causes(self) -> CauseArray:
+        """Cause of each answer, or of each item if an item is one answer."""
+        return self.causes if self.answer_causes is None else self.answer_causes
 
     def without_scores(self, rows: BoolArray | bool, cause: Cause) -> ScoreColumn:
         """Return the column with NaN and a cause in place of the scores of some items.

@@ -313,11 +313,14 @@ class Verdict(VerdictFacts, kw_only=False, eq=False):
             their text is the same for every item.
         plain_level: Level without token probabilities; None unless `weighted`.
         plain_samples: Samples without token probabilities; empty unless `weighted`.
+        repeat_causes: Word of the cause of each repetition, of all models; empty unless a
+            repetition failed.
     """
 
     prompts: tuple[SentPrompt, ...] = optional(())
     plain_level: float | None = optional()
     plain_samples: tuple[float | None, ...] = optional(())
+    repeat_causes: tuple[str, ...] = optional(())
 
     def __repr__(self) -> str:
         text, most = self.reasoning, _MAX_REASONING
@@ -393,4 +396,4 @@ class Verdict(VerdictFacts, kw_only=False, eq=False):
 _VERDICT = tuple(name for name in Verdict.__struct_fields__ if name != "prompts")
 _CLAIM = JudgedClaim.__struct_fields__
 _USAGE = Usage.__struct_fields__
-_LISTS = ("samples", "plain_samples", "orders", "left_out")
+_LISTS = ("samples", "plain_samples", "repeat_causes", "orders", "left_out")

@@ -9,7 +9,9 @@ import yaml
 from click.testing import CliRunner
 
 from ragbench.cli import group
+from ragbench.comparison.systems import bounds_of
 from ragbench.data.runs.query_view import QueryViews
+from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
 from ragbench.errors import ConfigError
 from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.experiment.runner import run_experiment
@@ -17,6 +19,7 @@ from ragbench.records.manifest import Choices
 from ragbench.report.noise import answer_texts, flip_table
 from ragbench.report.page.data import pack_queries
 from ragbench.store.database import CACHE_FILE
+from ragbench.types import Cause
 from tests.experiment.moons import QUERIES
 from tests.messages import lines_with
 from tests.store import rows as stored_rows
@@ -64,6 +67,19 @@ def retrieve(question, top_k):
 def rerank(question, hits):
     """The order of the hits in even calls, else the reverse."""
     return hits[::-1] if called("rerank", question) % 2 else hits
+
+def shaky(question, answer):
+    """1 each time, but two errors first, and all errors about the ocean."""
+    number = called("shaky", question)
+    if number < 2 or "ocean" in question:
+        raise RuntimeError("judge down")
+    return 1
+
+def halting(question):
+    """Right, but for two questions that always fail."""
+    if "ocean" in question or "Pluto" in question:
+        raise RuntimeError("app down")
+    return {"answer": gold(question)[1], "contexts": []}
 
 def rate(question, answer):
     """1 each time, but for volcanoes: 1, 0, 0."""
@@ -415,6 +431,64 @@ def test_an_own_judge_of_an_app_judges_each_repetition_three_times(config, tmp_p
     assert calls(tmp_path)["rate"] == 5 * 2 * 3
     noise = experiment.noise["mine"]["rate"]
     assert (noise.app is not None, noise.judge is not None) == (True, True)
+
+
+def shaky(config, app="app", n_answers=1, **parts):
+    """Return a config whose judge fails in two of three repetitions, and in all of those on q2."""
+    judge = {"type": "python:flaky:shaky", "repeat": 3}
+    whole = {**judged(config, 3), "apps": {"mine": entry(app, n_answers)}, **parts}
+    return {**whole, "metrics": {**whole["metrics"], "judge": judge}}
+
+
+def test_failed_repetitions_of_a_judge_count_as_failures(config, assert_message):
+    gates = [{"failed": "shaky", "max": 0}, {"measure": "shaky", "min": 0.9}]
+    experiment = run_experiment(shaky(config, gates=gates))
+
+    record = experiment.record
+    score = record.systems[0].scores["shaky"]
+    assert (score.n, score.mean, record.complete) == (4, 1, False)
+    # a third of each of four questions is known, and nothing of the fifth
+    assert score.bounds == pytest.approx((4 / 15, 1))
+    assert experiment.noise["mine"]["shaky"].n_partly_failed == 4
+    failed, least = record.gates
+    assert (failed.verdict, failed.facts.n, failed.facts.n_failed) == ("fail", 4, 11)
+    assert (least.verdict, least.facts.n_failed) == ("undecided", 5)
+    assert_message(lines_with(record.warnings, "verdicts on shaky"))
+    assert_message(lines_with(record.warnings, "the first to fail"))
+
+
+def test_failed_repetitions_of_a_judge_are_read_again(config, tmp_path):
+    experiment = run_experiment(shaky(config))
+
+    read = read_run_scores(experiment.path)
+    write_baseline(tmp_path / "main.json", read)
+    for scores in (read, read_baseline(tmp_path / "main.json")):
+        columns = scores.systems["mine"].columns
+        assert bounds_of(columns["shaky"]) == pytest.approx((4 / 15, 1))
+        causes = columns["shaky"].answer_causes
+        assert (causes.shape, int((causes == Cause.ERROR).sum())) == ((5, 3), 11)
+        assert columns["exact_match"].verdict_causes.size == 5
+
+
+def test_failed_repetitions_of_a_judge_on_several_answers_are_read_again(config, tmp_path):
+    experiment = run_experiment(shaky(config, n_answers=2))
+
+    # the judge failed twice on one answer to each question, and in all of those on q2
+    read = read_run_scores(experiment.path)
+    write_baseline(tmp_path / "main.json", read)
+    for scores in (read, read_baseline(tmp_path / "main.json")):
+        columns = scores.systems["mine"].columns
+        causes = columns["shaky"].answer_causes
+        assert (causes.shape, int((causes == Cause.ERROR).sum())) == ((5, 6), 6 + 4 * 2)
+        assert columns["exact_match"].answer_causes.shape == (5, 2)
+
+
+def test_verdicts_on_failed_answers_are_not_counted(config, assert_message):
+    experiment = run_experiment(shaky(config, app="halting"))
+
+    # three answers, each of which is judged three times
+    assert_message(lines_with(experiment.record.warnings, "verdicts on shaky"))
+    assert experiment.record.systems[0].scores["shaky"].bounds == pytest.approx((3 / 15, 1))
 
 
 SERVED = {"type": "classifier", "model": "m", "base_url": "http://127.0.0.1:9"}

@@ -20,6 +20,7 @@ from ragbench.records.manifest import Choices
 from ragbench.signature import Signature
 from ragbench.store.database import CACHE_FILE
 from ragbench.types import Cause, ScoreColumn
+from ragbench.types.lookups import index_by_name
 from tests.chat_server import ChatServer
 from tests.chat_server.answers import Answer
 from tests.experiment.moons import ANSWERS, FEW_SCORES, QUERIES, moons_place
@@ -314,6 +315,29 @@ def test_temperature_0_is_doubted_before_anything_is_sent(config, server, tmp_pa
         output = CliRunner().invoke(group, ["plan", str(path), "--no-judge"]).output
         assert (sentence in output) == (temperature == 0)
     assert server.counters.requests == 0
+
+
+def test_a_failed_repetition_of_a_model_counts_and_is_asked_again(config):
+    asked = Counter()
+
+    def answer(body, times_asked):
+        asked[prompt := body["messages"][-1]["content"]] += 1
+        if "level" in prompt and asked[prompt] == 2:
+            return Answer("refused", status=400)
+        return answer_in_turn(body, 0)
+
+    with ChatServer(answer, model="m") as server:
+        entries = asking(config, server, samples=1)
+        judge = {"type": "openai", "model": "m", "base_url": server.url, "repeat": 2}
+        judge |= {"rubrics": ["answer_relevancy"], "temperature": 1.0}
+        entries["metrics"]["judge"] = judge
+        for bounds, is_complete in [((0.5, 1), False), ((1, 1), True)]:
+            # the second run asks for the failed repetition alone
+            record = run_experiment(entries).record
+            score = index_by_name(record.systems)["bm25/gpt"].scores["answer_relevancy"]
+            assert (score.n, score.mean, record.complete) == (5, 1, is_complete)
+            assert score.bounds == pytest.approx(bounds)
+    assert sorted(asked.values()) == [1] * 5 + [3] * 5
 
 
 def test_a_plan_counts_calls_times_samples(config, server, tmp_path, assert_message):

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from ragbench.data.runs import run_folder, run_lines
 from ragbench.data.runs.run_folder import read_record, to_json_line
@@ -94,6 +95,9 @@ class _ScoreReader:
         # (system, score) -> (query id, sample) -> cause, where a query has several answers
         self._of_answers: defaultdict[tuple[str, str], dict[tuple[str, int], Cause]]
         self._of_answers = defaultdict(dict)
+        # (system, score) -> lines of failed repetitions of a judge, where others have a score
+        self._of_repeats: defaultdict[tuple[str, str], list[tuple[int, UnscoredRow]]]
+        self._of_repeats = defaultdict(list)
         self._read_unscored()
         self._costs_file = folder / "costs.csv"
         self._all_costs = run_folder.read_tables(self._costs_file)
@@ -111,7 +115,9 @@ class _ScoreReader:
             if row.cause not in words:
                 problem = f"not a cause: {quote(row.cause)}"
                 raise DataError(problem, file=path, line=number, allowed=allowed)
-            if row.sample is None:
+            if row.repeat is not None:
+                self._of_repeats[key].append((number, row))
+            elif row.sample is None:
                 self._causes[key][row.query_id] = words[row.cause]
             else:  # one of several answers; the query has a line of its own
                 self._of_answers[key][row.query_id, row.sample] = words[row.cause]
@@ -167,6 +173,8 @@ class _ScoreReader:
                 raise DataError(problem, file=self._file, allowed=allowed)
             causes[row] = unscored[query]
         of_answers = self._answer_causes(system, name)
+        if repeats := self._of_repeats[system.name, name]:
+            of_answers = self._with_repeats(of_answers, causes, repeats)
         return column_of(name, system.scores[name], values, causes, of_answers)
 
     def _answer_causes(self, system: SystemSummary, name: str) -> CauseArray | None:
@@ -184,6 +192,29 @@ class _ScoreReader:
             if query in row_of:
                 causes[row_of[query], sample] = cause
         return causes
+
+    def _with_repeats(
+        self,
+        of_answers: CauseArray | None,
+        causes: CauseArray,
+        repeats: Sequence[tuple[int, UnscoredRow]],
+    ) -> CauseArray:
+        """Return the causes of the repetitions of a judge, of shape (queries, repetitions)."""
+        whole = causes[:, None] if of_answers is None else of_answers
+        n = repeats[0][1].repeats or 1
+        table: CauseArray = np.repeat(whole[:, :, None], n, axis=2)
+        row_of = index_positions(self.query_ids)
+        for line, row in repeats:
+            place = (row.sample or 0, row.repeat or 0)
+            try:
+                table[row_of[row.query_id]][place] = CAUSES_BY_WORD[row.cause]
+            except LookupError as error:
+                problem = f"repeat {place[1]} of sample {place[0]} of query {quote(row.query_id)}"
+                allowed = "the file as the run wrote it"
+                raise DataError(
+                    problem, file=self._unscored_file, line=line, allowed=allowed
+                ) from error
+        return table.reshape(len(table), -1)
 
 
 def write_baseline(path: str | Path, scores: ScoredSystems) -> None:
@@ -266,6 +297,7 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSys
         cells.append(_cells(column))
         if column.answer_causes is not None:
             of_answers[name] = column.answer_causes
+    answers, heads = _with_numbers(system, heads)
     unscored_answers = {}
     for row, query in enumerate(ids):
         counts = _count_unscored({name: causes[row] for name, causes in of_answers.items()})
@@ -276,10 +308,27 @@ def _system(system: SystemScores, rows: IntArray, ids: list[str]) -> BaselineSys
         generator=system.generator,
         scores=heads,
         per_query=dict(zip(ids, zip(*cells, strict=True), strict=True)),
-        # all scores of answers have the same number of answers
-        answers=next((causes.shape[1] for causes in of_answers.values()), None),
+        answers=answers,
         unscored_answers=unscored_answers,
     )
+
+
+def _with_numbers(
+    system: SystemScores, heads: Mapping[str, BaselineScore]
+) -> tuple[int | None, dict[str, BaselineScore]]:
+    """Return the number of answers of a system, and its scores with numbers of their own."""
+    numbers = {}
+    for name, column in system.columns.items():
+        if column.answer_causes is not None:
+            numbers[name] = column.answer_causes.shape[1]
+        elif system.kinds[name] != "retrieval":
+            numbers[name] = 1
+    least = min(numbers.values(), default=1)
+    numbered = {}
+    for name, head in heads.items():
+        n = numbers.get(name, least)
+        numbered[name] = head if n == least else structs.replace(head, answers=n)
+    return (least if least > 1 else None), numbered
 
 
 def _count_unscored(answers: Mapping[str, CauseArray]) -> dict[str, dict[str, int]]:
@@ -399,16 +448,15 @@ class _BaselineReader:
     def _answer_causes(self, system: BaselineSystem) -> dict[str, CauseArray]:
         """Return score -> causes of shape (queries, answers); empty if queries have one answer."""
         # the file counts the causes of a query: their order among its answers is not stored
-        if (n := system.answers) is None or n < 2:
-            return {}
-        # rankings have one score per query, however many answers were sampled
-        of_answers = []
+        causes, numbers = dict[str, CauseArray](), dict[str, int]()
         for name, head in system.scores.items():
-            if head.kind != "retrieval":
-                of_answers.append(name)
-        causes = {}
-        for name in of_answers:
-            causes[name] = np.full((len(self._query_ids), n), Cause.SCORED, np.uint8)
+            n = head.answers or system.answers or 1
+            # rankings have one score per query, however many answers were sampled
+            if n > 1 and head.kind != "retrieval":
+                causes[name] = np.full((len(self._query_ids), n), Cause.SCORED, np.uint8)
+                numbers[name] = n
+        if not causes:
+            return {}
         places = index_positions(self._query_ids)
         for query, by_score in system.unscored_answers.items():
             for name, counts in by_score.items():
@@ -419,7 +467,8 @@ class _BaselineReader:
                     # the file does not store which answers lack a value: the order is arbitrary
                     causes[name][places[query], : len(codes)] = codes
                 except (KeyError, ValueError) as error:
-                    allowed = f"a query, scores of answers, causes, and {n} answers at most"
+                    most = numbers.get(name, 1)
+                    allowed = f"a query, scores of answers, causes, and {most} answers at most"
                     problem = f"'{query}' has {{'{name}': {dict(counts)!r}}}"
                     raise self._error("unscored_answers", problem, allowed) from error
         return causes

@@ -20,7 +20,7 @@ from ragbench.report.progress import Progress, StageProgress
 from ragbench.secrets import redactor
 from ragbench.store.items import StageItems, StageStore
 from ragbench.types import Cause
-from ragbench.types.json_fields import Record
+from ragbench.types.json_fields import Record, optional
 from ragbench.types.lookups import take_items
 
 # Keys of the group and of the item in it, which slots of several stages may share.
@@ -324,8 +324,21 @@ class Engine:
 
 
 def _cause_of(line: bytes) -> Cause:
-    """Return the cause of a stored item; raise KeyError if it is unknown, DataError without one."""
-    return Cause[from_line(FailedCall, line).cause.upper()]
+    """Return the cause of a stored item; raise KeyError if it is unknown, DataError without one.
+
+    A verdict with a score of some repetitions has the cause of the first one that failed.
+    """
+    call = from_line(_Repeated, line)
+    for cause in (call.cause, *call.repeat_causes):
+        if Cause[cause.upper()].failed:
+            return Cause[cause.upper()]
+    return Cause[call.cause.upper()]
+
+
+class _Repeated(FailedCall):
+    """Cause of a stored item, and those of the repetitions of a judge that calls models."""
+
+    repeat_causes: tuple[str, ...] = optional(())
 
 
 def _after_inputs(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:

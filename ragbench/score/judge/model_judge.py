@@ -432,10 +432,26 @@ def combine_verdicts(
             reasons.insert(0, note)
     return structs.replace(
         whole,
-        reasoning="\n".join(reasons),
+        # the text of an error stands in one line
+        reasoning=("; " if whole.status == "failed" else "\n").join(reasons),
         samples=tuple(samples),
         spread=deviation_of(scores) if len(scores) > 1 else None,
+        repeat_causes=_repeat_causes(verdicts, whole, may_fail),
     )
+
+
+def _repeat_causes(verdicts: Sequence[Verdict], whole: Verdict, may_fail: bool) -> tuple[str, ...]:
+    """Return the cause of each repetition behind a combined verdict; () if none failed."""
+    if may_fail:
+        is_failed = any(verdict.status == "failed" for verdict in verdicts)
+        return tuple(verdict.cause for verdict in verdicts) if is_failed else ()
+    n = max(len(verdict.repeat_causes) for verdict in verdicts)
+    if whole.status == "failed":
+        return (whole.cause,) * (n * len(verdicts))
+    causes = list[str]()
+    for verdict in verdicts:
+        causes += verdict.repeat_causes or [verdict.cause] * n
+    return tuple(causes)
 
 
 def combine_repeats(verdicts: Sequence[Verdict], rubric: Rubric) -> Verdict:

@@ -34,7 +34,7 @@ from ragbench.score.judge.base import (
 from ragbench.score.judge.items import judge_with_evidence
 from ragbench.score.judge.python import as_judge, read_verdict
 from ragbench.signature import Signature, fingerprint_json, fingerprint_unordered, mixture
-from ragbench.types import ScoreColumn
+from ragbench.types import CauseArray, ScoreColumn
 from ragbench.types.lookups import index_by_name, item_names, take_items
 from ragbench.types.records import Usage, add_usage
 from ragbench.types.rows import Mapped
@@ -410,7 +410,8 @@ class JudgeResults:
         deviations: Rubric -> standard deviation of the samples or models per item; rubrics and
             items with a single sample are absent, so that a position is no number of an item.
         failures: Rubric -> number of failed verdicts by cause; rubrics without failures are absent.
-        verdict_counts: Rubric -> number of verdicts, failed ones included.
+        verdict_counts: Rubric -> number of verdicts, failed ones included; those that do not apply
+            are left out. Where repetitions of a judge failed, each repetition counts.
         weightings: Rubric -> whether the scored verdicts are weighted by probabilities, before
             they are counted alike: True, False, or both.
     """
@@ -488,13 +489,14 @@ def collect_verdicts(
 
     templates, deviations, failures, counts = {}, {}, {}, {}
     for name, tally in tallies.items():
-        counts[name] = tally.count
         for words in tally.templates:
             templates[form_id(*words)] = words
         if tally.deviations:
             deviations[name] = tally.deviations
-        if tally.failures:
-            failures[name] = tally.failures
+        of_rubric = failures_of(columns[name])
+        counts[name] = int((columns[name].verdict_causes == Cause.SCORED).sum() + of_rubric.total())
+        if of_rubric:
+            failures[name] = of_rubric
     return JudgeResults(
         columns,
         Mapped(row_at, range(len(items) * len(rubrics))),
@@ -546,7 +548,17 @@ def _column_of(
         signature=signature,
         direction="lower" if rubric.direction == "lower" else "higher",
         details=tally.details,
+        answer_causes=tally.all_causes,
     )
+
+
+def failures_of(column: ScoreColumn) -> Counter[str]:
+    """Return the number of failed verdicts of a column by cause."""
+    failures = Counter[str]()
+    for code, n in enumerate(np.bincount(column.verdict_causes.ravel()).tolist()):
+        if n and Cause(code).failed:
+            failures[Cause(code).word] = n
+    return failures
 
 
 def _data_fingerprints(items: Sequence[JudgedItem]) -> dict[str, str | None]:
@@ -577,17 +589,17 @@ class _RubricTally:
         self.details = dict[int, str]()
         self.models, self.left_out, self.weighted = set[str](), set[str](), set[bool]()
         self.templates, self.scored_by = set[tuple[str, str]](), set[str]()
-        self.deviations, self.failures, self.count = array("d"), Counter[str](), 0
+        self.deviations, self.repeat_causes = array("d"), dict[int, tuple[str, ...]]()
 
     def add(self, row: int, verdict: Verdict) -> None:
         """Count the verdict on the item of a row."""
         if verdict.score is not None:
             self.values[row] = verdict.score
         self.causes[row] = Cause[verdict.cause.upper()]
-        self.count += 1
+        if verdict.repeat_causes:
+            self.repeat_causes[row] = verdict.repeat_causes
         if verdict.status == "failed":
             self.details[row] = verdict.reasoning
-            self.failures[verdict.cause] += 1
         elif verdict.status == "scored":
             self.weighted.add(verdict.weighted)
             # a failed verdict, and a tie of equal answers, does not move the mean
@@ -600,6 +612,17 @@ class _RubricTally:
         self.templates.update((prompt.system, prompt.user) for prompt in verdict.prompts)
         if verdict.spread is not None:
             self.deviations.append(verdict.spread)
+
+    @property
+    def all_causes(self) -> CauseArray | None:
+        """Cause of each repetition, of shape (items, repetitions); None if none failed."""
+        n = max(map(len, self.repeat_causes.values()), default=1)
+        if n == 1:
+            return None
+        causes: CauseArray = np.repeat(self.causes[:, None], n, axis=1)
+        for row, words in self.repeat_causes.items():
+            causes[row, : len(words)] = [Cause[word.upper()] for word in words]
+        return causes
 
     @property
     def model_part(self) -> str:
