@@ -12,7 +12,7 @@ from ragbench.cli import group
 from ragbench.comparison.systems import bounds_of
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataError
 from ragbench.experiment.fix import RunReader, list_fixes
 from ragbench.experiment.runner import run_experiment
 from ragbench.records.manifest import Choices
@@ -468,6 +468,17 @@ def test_failed_repetitions_of_a_judge_are_read_again(config, tmp_path):
         causes = columns["shaky"].answer_causes
         assert (causes.shape, int((causes == Cause.ERROR).sum())) == ((5, 3), 11)
         assert columns["exact_match"].verdict_causes.size == 5
+
+
+def test_a_repetition_that_a_run_does_not_have_is_named(config, assert_message):
+    experiment = run_experiment(shaky(config))
+    path = experiment.path / "unscored.jsonl"
+    path.write_text(path.read_text().replace('"repeat":1', '"repeat":3'))
+
+    with pytest.raises(DataError) as error:
+        read_run_scores(experiment.path)
+
+    assert_message(error.value)
 
 
 def test_failed_repetitions_of_a_judge_on_several_answers_are_read_again(config, tmp_path):

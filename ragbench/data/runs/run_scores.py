@@ -209,7 +209,7 @@ class _ScoreReader:
             try:
                 table[row_of[row.query_id]][place] = CAUSES_BY_WORD[row.cause]
             except LookupError as error:
-                problem = f"repeat {place[1]} of sample {place[0]} of query {quote(row.query_id)}"
+                problem = "a query, sample or repeat that the run does not have"
                 allowed = "the file as the run wrote it"
                 raise DataError(
                     problem, file=self._unscored_file, line=line, allowed=allowed
