@@ -154,10 +154,7 @@ def command(
 def _print_results(
     candidates: Sequence[base.QuestionCandidate], n_wanted: int, corpus: Path, target: Path
 ) -> None:
-    """Print the counts of kept and failed candidates, their causes, and the next command.
-
-    Without a kept question, and with all replies, it raises a DataError.
-    """
+    """Print what was kept, and the next command; raise a DataError if nothing was."""
     output.echo(base.summary_line(candidates))
     n_kept = len(base.passing(candidates))
     if not n_kept and base.is_over_budget(candidates):
@@ -255,10 +252,7 @@ class _StoredTable(NamedTuple):
 def _check_table(
     make: Callable[[], list[base.QuestionCandidate]], target: Path | None
 ) -> _StoredTable:
-    """Return the table in `target` if all its rows are kept questions of `make`, in any order.
-
-    Any other file is a DataError. It is empty without a file, and then `make` is not called.
-    """
+    """Return the table in `target`, empty without one; raise a DataError if `make` lacks a row."""
     if target is None or not target.exists():
         return _StoredTable()
     candidates = make()
@@ -304,10 +298,7 @@ def _write_tables(
     rejected: Path | None,
     stored: bytes,
 ) -> None:
-    """Write the kept questions to `target`, if there are any, and the others to `rejected`.
-
-    A DataError names a `target` whose content is no longer the `stored` one.
-    """
+    """Write kept questions and others; raise a DataError if `target` no longer is as `stored`."""
     if (target.read_bytes() if target.exists() else b"") != stored:
         problem = "was changed while the questions were made"
         allowed = "another file; replies are stored, and none is paid again"

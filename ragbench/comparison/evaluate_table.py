@@ -586,10 +586,7 @@ def _columns(collection: Collection) -> str:
 
 
 def _missing_notes(evaluation: Evaluation, columns: str = "") -> list[str]:
-    """Return notes on scores with failed items, or without any value; [] if there are none.
-
-    A note has the first error of a failed item, and the columns that were read if parts lack.
-    """
+    """Return notes on scores with failed items or no value, each with its first error."""
     groups = defaultdict[str, list[str]](list)
     for name, causes in evaluation.causes.items():
         score = evaluation.summary[name]

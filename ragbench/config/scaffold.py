@@ -352,32 +352,28 @@ def _guess_gold(columns: _PartColumns, free: Sequence[str], contents: ColumnCont
 def _unread_notes(
     columns: Sequence[str], contents: ColumnContents, used_parts: Container[str]
 ) -> list[str]:
-    """Return a note on the filled columns of a user that hold no part, each with a value.
-
-    It suggests a part of a record for one of them, but none that has a column.
-    """
+    """Return a note on filled columns that hold no part; it suggests a free part for one."""
     from ragbench.questions.base import is_of_questions
 
-    further = []
+    unread = []
     for column in columns:
         if not is_of_questions(column, columns) and not contents.is_empty(column):
-            further.append(column)
-    columns = further
-    if not columns:
+            unread.append(column)
+    if not unread:
         return []
     examples = []
-    for column in columns[:_MOST_EXAMPLES]:
+    for column in unread[:_MOST_EXAMPLES]:
         examples.append(f"{column} (such as {contents.example(column)})")
-    more = [f"{len(columns) - _MOST_EXAMPLES} more"] if len(columns) > _MOST_EXAMPLES else []
+    more = [f"{len(unread) - _MOST_EXAMPLES} more"] if len(unread) > _MOST_EXAMPLES else []
     listed = ", ".join([*examples, *more])
     note = f"not recognised, kept as metadata: {listed}"
-    for column in columns:
+    for column in unread:
         if part := contents.likely_part(column, used_parts):
             return [f"{note}; if one is a part, --column {part}={_scalar(column)}"]
     free_parts = [part for part in _FURTHER_PARTS if part not in used_parts]
     if not free_parts:
         return [note]
-    choice = f"PART={_scalar(columns[0])} (PART: {', '.join(free_parts)})"
+    choice = f"PART={_scalar(unread[0])} (PART: {', '.join(free_parts)})"
     return [f"{note}; if one is a part, --column {choice}"]
 
 

@@ -400,11 +400,8 @@ def _without_unscored(
 def _unscored(
     decided: Iterable[tuple[Gate, Decision]], head: ScoredSystems, base: ScoredSystems
 ) -> set[tuple[str, str]]:
-    """Return (measure, system) of default decisions without a score in base and head.
-
-    A measure counts if none of its queries failed, and the system has a decision by another one:
-    as for an app whose passages have no ids, whose answers decide alone.
-    """
+    """Return (measure, system) of default decisions without a score in base and head."""
+    # as for an app whose passages have no ids: its answers decide alone
     unscored, decidable = set[tuple[str, str]](), set[str]()
     for gate, decision in decided:
         system = decision.system or ""

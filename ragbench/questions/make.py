@@ -201,10 +201,7 @@ class QuestionMaker:
         jobs: Sequence[Job],
         n_wanted: int,
     ) -> list[QuestionCandidate]:
-        """Return the candidates of jobs after new calls for missing replies, which come last.
-
-        Calls end once `n_wanted` questions are kept, or with the budget.
-        """
+        """Ask again for missing replies until `n_wanted` are kept; those candidates come last."""
         candidates = [candidate for candidate, _ in jobs]
         if engine.replies is None:
             return candidates

@@ -167,10 +167,7 @@ def _mean(score: SystemScore, n_common: int) -> TableCell:
 
 
 def _failed_line(comparison: ComparedRuns) -> str:
-    """Return the failures of each system, in its measure with most; '' if none failed.
-
-    Of a system with several answers to a query it counts answers: `53 of 160 answers of old`.
-    """
+    """Return the failed items of each system, or answers of repeats, in its measure with most."""
     failures = []
     for system in comparison.systems:
         answers, items = system.answers, ""

@@ -459,11 +459,7 @@ def _means_line(judged: Mapping[str, Mapping[str, ScoreCell]], *, has_intervals:
 def _omitted(
     page: Layout, table: Table | None, n_notes: int, judged: Sequence[str], *, n_shown: int
 ) -> list[str]:
-    """Return the parts that one screen leaves out, in words.
-
-    The first measures of judges that the table leaves out are named, unless `n_shown` are shown
-    beside the table.
-    """
+    """Return the parts that one screen leaves out, in words; measures of judges by name."""
     titles = {measure.title for section in page.sections for measure in section.measures}
     names = [] if n_shown else list(judged[:_MOST_JUDGED])
     n_columns = 0 if table is None else sum(head in titles for head in table.heads)
@@ -484,10 +480,7 @@ def _omitted(
 
 
 def _failed_line(page: Layout, summary: Summary, table: Table | None) -> str:
-    """Return a line with the failures of each system, in its measure with most; '' if none.
-
-    Of a system with several answers to a query it counts answers: `53 of 160 answers of old`.
-    """
+    """Return the failed items of each system, or answers of repeats, in its measure with most."""
     heads = () if table is None else table.heads
     counts = {printable(system.name): system.answers for system in summary.systems}
     worst: dict[str, tuple[int, Mapping[str, int], str]] = {}

@@ -1,4 +1,4 @@
-"""One screen of each command, on terminals of three widths: lines fit, and few are printed.
+"""Screens of each command, on terminals of three widths: lines fit, and few are printed.
 
 All commands read the same finished runs, with a terminal as standard output.
 """

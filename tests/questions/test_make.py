@@ -152,7 +152,7 @@ def test_more_questions_than_passages(tmp_path):
     assert done.stdout.startswith("kept 6 of 6\n")
 
 
-class Broken(ScriptedModel):
+class BrokenModel(ScriptedModel):
     """Server that sends unusable replies while `breaks(request)` is True of a question prompt."""
 
     def __init__(self, faults, breaks):
@@ -172,7 +172,7 @@ def is_second_try(body):
 
 def test_an_unreadable_reply_is_requested_once_more(tmp_path):
     names = write_corpus(tmp_path / "docs", [""] * 3)
-    with Broken(names, lambda body: not is_second_try(body)) as server:
+    with BrokenModel(names, lambda body: not is_second_try(body)) as server:
         done = questions(server, tmp_path, n=3)
 
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "kept 3 of 3")
@@ -183,7 +183,7 @@ def test_an_unreadable_reply_is_requested_once_more(tmp_path):
 def test_a_passage_whose_replies_cannot_be_read_is_tried_once(tmp_path, assert_message):
     names = write_corpus(tmp_path / "docs", [""] * 4)
     bad = [*names][:2]
-    with Broken(names, lambda body: any(name in str(body) for name in bad)) as server:
+    with BrokenModel(names, lambda body: any(name in str(body) for name in bad)) as server:
         done = questions(server, tmp_path, n=4)
 
     rejected = read(tmp_path / "bad.csv")
@@ -195,7 +195,7 @@ def test_a_passage_whose_replies_cannot_be_read_is_tried_once(tmp_path, assert_m
 
 def test_unusable_replies_are_the_cause_and_are_asked_again(tmp_path, assert_message):
     names = write_corpus(tmp_path / "docs", [""] * 3)
-    with Broken(names, lambda body: True) as server:
+    with BrokenModel(names, lambda body: True) as server:
         failed = questions(server, tmp_path, n=3)
         n_sent = len(server.received)
         server.breaks = lambda body: False
@@ -239,7 +239,7 @@ def test_a_failed_check_is_asked_again_without_its_question(tmp_path):
 def test_a_file_that_this_command_wrote_goes_on_after_a_retry(tmp_path):
     names = write_corpus(tmp_path / "docs", [""] * 3)
     bad = [*names][1]
-    with Broken(names, lambda body: bad in str(body)) as server:
+    with BrokenModel(names, lambda body: bad in str(body)) as server:
         first = questions(server, tmp_path, n=3)
         n_first = len(read(tmp_path / "qa.csv"))
         server.breaks = lambda body: False
@@ -255,7 +255,9 @@ def broken(tmp_path):
     names = write_corpus(tmp_path / "docs", [""] * 6)
     documents = read_corpus(tmp_path / "docs").documents
     bad = [passage.document.id for passage in islice(draw_passages(documents, "0 fact"), 2)]
-    with Broken(names, lambda body: any(name[:-3].title() in str(body) for name in bad)) as server:
+    with BrokenModel(
+        names, lambda body: any(name[:-3].title() in str(body) for name in bad)
+    ) as server:
         server.bad = bad
         yield server
 

@@ -324,11 +324,9 @@ class Engine:
 
 
 def _cause_of(line: bytes) -> Cause:
-    """Return the cause of a stored item; raise KeyError if it is unknown, DataError without one.
-
-    A verdict with a score of some repetitions has the cause of the first one that failed.
-    """
+    """Return the cause of a stored item; raise KeyError if it is unknown, DataError without one."""
     call = from_line(_Repeated, line)
+    # some repetitions of a verdict may have failed although it has a score
     for cause in (call.cause, *call.repeat_causes):
         if Cause[cause.upper()].failed:
             return Cause[cause.upper()]
