@@ -114,14 +114,16 @@ def test_behind_http_nothing_changed_that_ragbench_can_see(project):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         config = yaml.safe_load(project.read_text())
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         config["apps"] = {"mine": {"type": "http", "url": url}}
         project.write_text(yaml.safe_dump(config))
-        run_experiment(project)
-        noise = run_experiment(project).own_noise()
-        server.shutdown()
+        try:
+            run_experiment(project)
+            noise = run_experiment(project).own_noise()
+        finally:
+            server.shutdown()
 
     start = "nothing changed that ragbench can see: these 5 differences are your app's own noise"
     assert noise.startswith(start)
