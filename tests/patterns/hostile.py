@@ -46,7 +46,17 @@ def hostile_texts(pattern: re.Pattern[Any]) -> list[HostileText]:
 
 def has_open_repeat(pattern: re.Pattern[Any]) -> bool:
     """Return True if a pattern has a repeat without a limit."""
-    return any(True for _ in _Nodes(pattern).repeats())
+    return _has_open_repeat(tree_of(pattern))
+
+
+def _has_open_repeat(tree: Any) -> bool:
+    for operation, value in tree:
+        name = str(operation).lower()
+        if name.endswith("_repeat") and int(value[1]) >= MANY:
+            return True
+        if any(map(_has_open_repeat, _trees(name, value))):
+            return True
+    return False
 
 
 class _Nodes:
@@ -72,7 +82,7 @@ class _Nodes:
     def _characters(self) -> list[str]:
         """Return a character of each kind that the nodes of the pattern tell apart."""
         by_kind: dict[tuple[bool, ...], str] = {}
-        for character in (*_COMMON, *self._literals(self._tree)):
+        for character in dict.fromkeys((*_COMMON, *self._literals(self._tree))):
             kind = tuple(accepts(character) for accepts in self._singles)
             by_kind.setdefault(kind, character)
         return list(by_kind.values())
@@ -150,7 +160,7 @@ class _Nodes:
 
     @cached_property
     def _candidates(self) -> str:
-        return "aZ0" + _COMMON + "".join(self._literals(self._tree))
+        return "".join(dict.fromkeys(("aZ0", *_COMMON, *self._literals(self._tree))))
 
 
 def _trees(name: str, value: Any) -> list[Any]:

@@ -19,6 +19,9 @@ except ImportError:  # Python 3.10
 MANY = 1_000
 """A repeat that may take so many turns counts as one without a limit."""
 
+_FLAGS = int(re.IGNORECASE | re.DOTALL | re.ASCII)
+"""Flags that decide whether a node accepts a character."""
+
 Accepts = Callable[[str], bool]
 Groups = Mapping[tuple[int, str], int]
 Instruction = tuple[Any, ...]
@@ -41,7 +44,7 @@ class Machine:
         self.steps, self._most = 0, most
         self._operations = {
             name: getattr(self, f"_{name}")
-            for name in ("jump", "save", "leave", "at", "back", "look", "atomic", "if")
+            for name in ("leave", "at", "back", "look", "atomic", "if")
         }
         self._program = _program(pattern)
 
@@ -82,20 +85,24 @@ class Machine:
         self, program: list[Instruction], text: str, start: int, groups: Groups
     ) -> Iterator[State]:
         """Yield the (end, groups) of a program from a position, in the order of backtracking."""
-        stack = [(0, start, groups)]
+        stack, steps, size = [(0, start, groups)], 0, len(text)
         while stack:
             pc, position, groups = stack.pop()
             while pc < len(program):
-                self.steps += 1
+                steps += 1
                 operation, value, other = program[pc]
                 pc += 1
                 if operation == "char":
-                    if position == len(text) or not value(text[position]):
+                    if position == size or not value(text[position]):
                         break
                     position += 1
                 elif operation == "split":
                     stack.append((other, position, groups))
                     pc = value
+                elif operation == "jump":
+                    pc = value
+                elif operation == "save":
+                    groups = {**groups, value: position}
                 else:
                     state = self._operations[operation](text, position, groups, value, other)
                     if state is None:
@@ -103,18 +110,14 @@ class Machine:
                     jump, position, groups = state
                     pc = pc if jump is None else jump
             else:
+                self.steps, steps = self.steps + steps, 0
                 yield position, groups
-            if self.steps > self._most:
+            if self.steps + steps > self._most:
                 raise TooManySteps
+        self.steps += steps
 
     # One method per operation, which returns (next instruction or None, position, groups), or None
     # where the text does not match.
-
-    def _jump(self, text, position, groups, target, _):
-        return target, position, groups
-
-    def _save(self, text, position, groups, name, _):
-        return None, position, {**groups, name: position}
 
     def _leave(self, text, position, groups, name, target):
         """Leave a loop whose last turn took no character."""
@@ -274,20 +277,23 @@ def accepts_of(name: str, value: Any, flags: int) -> Accepts | None:
     """
     if name not in ("literal", "not_literal", "any", "in"):
         return None
-    return _accepts(_one_character(name, value), flags & (re.IGNORECASE | re.DOTALL | re.ASCII))
+    return _accepts(_one_character(name, value), flags & _FLAGS)
+
+
+class _Acceptance(dict[str, bool]):
+    """Character -> True if a pattern of one character matches it."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+
+    def __missing__(self, character: str) -> bool:
+        self[character] = self._pattern.fullmatch(character) is not None
+        return self[character]
 
 
 @cache
 def _accepts(node: str, flags: int) -> Accepts:
-    pattern = re.compile(node, flags)
-    memory: dict[str, bool] = {}
-
-    def accepts(character: str) -> bool:
-        if character not in memory:
-            memory[character] = pattern.fullmatch(character) is not None
-        return memory[character]
-
-    return accepts
+    return _Acceptance(re.compile(node, flags)).__getitem__
 
 
 def _one_character(name: str, value: Any) -> str:

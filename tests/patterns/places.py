@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import pkgutil
 import re
 import sys
@@ -22,7 +21,7 @@ from tests.house import SourceFile, read_once
 
 # a pattern that is linear for `match` may be quadratic for a search from each position
 METHODS = ("match", "fullmatch", "search", "split", "findall", "finditer", "sub", "subn")
-ANCHORED = {"match", "fullmatch"}
+_INDENTED_CALL = re.compile(rf"^ .*\bre\.(?:{'|'.join(METHODS)}|compile)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -67,9 +66,13 @@ def _source_files() -> Mapping[Path, SourceFile]:
     return {root / file.path: file for file in read_once(root)}
 
 
+def _source_file(module: ModuleType) -> SourceFile:
+    return _source_files()[Path(module.__file__ or "")]
+
+
 def source_tree(module: ModuleType) -> ast.Module:
     """Return the syntax tree of a module."""
-    return _source_files()[Path(inspect.getsourcefile(module) or "")].tree
+    return _source_file(module).tree
 
 
 def pattern_uses(examples: Mapping[str, Callable[[], object]]) -> list[PatternUse]:
@@ -107,6 +110,8 @@ def open_places() -> set[str]:
 def pattern_calls(module: ModuleType) -> tuple[tuple[ast.FunctionDef, ast.Call], ...]:
     """Return (function, call of `re`) for the calls in the functions of a module."""
     if module.__name__ not in names_with_patterns():
+        return ()
+    if not _INDENTED_CALL.search(_source_file(module).text):  # to walk all functions takes seconds
         return ()
     calls: list[tuple[ast.FunctionDef, ast.Call]] = []
     for function in ast.walk(source_tree(module)):
@@ -151,8 +156,18 @@ def _value(function: ast.FunctionDef, call: ast.Call, module: ModuleType) -> re.
     return re.compile(text, *numbers)
 
 
+@cache
+def _names_of_patterns(module: ModuleType) -> frozenset[str]:
+    """Return the names in a module whose values are or hold patterns, imported ones included."""
+    return frozenset(
+        name for name, value in vars(module).items() if next(_patterns_in(value), None)
+    )
+
+
 def _module_patterns(module: ModuleType) -> Iterator[PatternUse]:
     """Yield the patterns that a module assigns to names, alone or in a table."""
+    if not _names_of_patterns(module):
+        return
     for name in _assigned(module):
         patterns = list(_patterns_in(vars(module).get(name)))
         for number, pattern in enumerate(patterns):
@@ -181,6 +196,14 @@ def _patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
             yield from _patterns_in(item)
 
 
+def _modules_that_name_patterns() -> Iterator[ModuleType]:
+    """Yield the modules whose text has the name of a pattern: to parse all takes seconds."""
+    names = frozenset[str]().union(*map(_names_of_patterns, modules()))
+    for module in modules():
+        if not names.isdisjoint(re.findall(r"\w+", _source_file(module).text)):
+            yield module
+
+
 @cache
 def _methods() -> Mapping[tuple[str, str], set[str]]:
     """Return (module, name) -> methods that the package calls on the patterns of this name.
@@ -188,7 +211,7 @@ def _methods() -> Mapping[tuple[str, str], set[str]]:
     A pattern that is passed on, or read as an attribute of its module, counts as `finditer` too.
     """
     methods: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for module in modules():
+    for module in _modules_that_name_patterns():
         nodes = list(ast.walk(source_tree(module)))
         origins = {
             alias.asname or alias.name: (node.module, alias.name)
