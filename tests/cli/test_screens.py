@@ -1,6 +1,7 @@
 """Screens of each command, on terminals of three widths: lines fit, and few are printed.
 
-All commands read the same finished runs, with a terminal as standard output.
+All commands read the same finished runs, with a terminal as standard output. A line of the command
+line computes its results once, and draws them on each terminal.
 """
 
 import csv
@@ -9,6 +10,9 @@ import os
 import random
 import re
 import shutil
+import sys
+from functools import wraps
+from pkgutil import resolve_name
 
 import pytest
 
@@ -150,8 +154,41 @@ def write_inputs(folder):
     return configs
 
 
+# Functions that compute what a command shows; the terminal changes how it is drawn.
+COMPUTING = (
+    "ragbench.experiment.runner.run_experiment",
+    "ragbench.experiment.collections.run_collections",
+    "ragbench.experiment.compare.compare",
+    "ragbench.experiment.gate_run.run_gate",
+    "ragbench.experiment.fix.list_fixes",
+    "ragbench.cli.audit.audit_test_set",
+)
+DRAWING = ("--quiet", "--verbose")
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def computed_once():
+    """Let a command line compute its results once, whatever terminal it is drawn on."""
+    results = {}
+
+    def remember(function):
+        @wraps(function)
+        def compute(*arguments, **options):
+            key = (function, *(word for word in sys.argv if word not in DRAWING))
+            if key not in results:
+                results[key] = function(*arguments, **options)
+            return results[key]
+
+        return compute
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in COMPUTING:
+            patch.setattr(name, remember(resolve_name(name)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, computed_once):
     """Return a folder with a finished run of each config, and a labelled sheet of the judge."""
     folder = tmp_path_factory.mktemp("screens")
     environment = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
