@@ -233,7 +233,8 @@ def _run_base(
     with stored_errors(folder), stored_files(folder):
         settings, _ = without_keyless_generators(load_for_gate(config, overrides, folder))
         choices = read_look(flags["queries"], Choices(judge=not flags["no_judge"]))
-        run_experiment(replace(settings, gates=()), choices=choices, progress=progress)
+        settings = replace(settings, gates=(), has_page=False)
+        run_experiment(settings, choices=choices, progress=progress)
 
 
 def _run_head(

@@ -436,6 +436,7 @@ class ExperimentConfig:
         audit: Options of the audit; None without the block, then a run audits nothing.
         cache: Folder of stored work, unless `RAGBENCH_CACHE` names another; None means `.ragbench`.
         cache_also: Further cache folders, which are only read.
+        has_page: False if the run writes no page, as a run that a gate compares and removes.
     """
 
     name: str
@@ -464,6 +465,7 @@ class ExperimentConfig:
     collections: Mapping[str, ExperimentConfig] = field(default_factory=dict, compare=False)
     sweeps: Mapping[str, Sweep] = field(default_factory=dict, compare=False)
     selected: tuple[SelectedSystem, ...] = field(default=(), compare=False)
+    has_page: bool = field(default=True, compare=False)
     reload: Callable[[Mapping[str, str]], ExperimentConfig] | None = field(
         default=None, compare=False, repr=False
     )

@@ -168,8 +168,8 @@ def write_run(
     """Write the run folder, whole or not at all, and return the experiment.
 
     Its path is `<output>/<name>/<id of the run>`. A repetition is written into its own folder,
-    without `latest`. The page is made from the written files. Secrets of the config are masked in
-    all texts; names and ids stay.
+    without `latest`. The page is made from the written files, unless the config wants none. Secrets
+    of the config are masked in all texts; names and ids stay.
 
     Raises:
         DataError: The folder cannot be written.
@@ -193,6 +193,8 @@ def write_run(
     }
 
     def finish(folder: Path) -> None:
+        if not plan.config.has_page:
+            return
         # from the files, as `ragbench report` reads them: both write the same page
         views = QueryViews(folder, bare=True)
         for name, ranking in results.rankings.items():

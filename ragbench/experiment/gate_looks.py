@@ -115,7 +115,7 @@ class FurtherLooks:
         part = structs.replace(self.choices, queries=tuple(questions), look=number)
         budget = replace(self.config.budget, usd=self.usd or self.config.budget.usd)
         output = os.path.join(self.folder, str(number))
-        config = replace(self.config, gates=(), budget=budget, output=output)
+        config = replace(self.config, gates=(), budget=budget, output=output, has_page=False)
         run = run_experiment(config, choices=part, progress=self.progress)
         new = scored_without_controls(run.path)
         old = with_choices_of(self.again(part, self.usd or None), head)

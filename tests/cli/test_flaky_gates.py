@@ -105,14 +105,14 @@ def exit_codes(folder, n_runs):
     return codes
 
 
-@pytest.mark.parametrize("change", ["nothing", "comment", "README.md", "other.py"])
+@pytest.mark.parametrize("change", ["nothing", "files"])
 def test_a_change_that_no_system_uses_fails_in_2_of_100_at_most(repository, change):
-    if change == "comment":
+    if change == "files":
         for name in ("app.py", "retriever.py"):
             text = (repository / name).read_text()
             (repository / name).write_text(f"# a comment\n{text}")
-    elif change != "nothing":
-        (repository / change).write_text("x = 1\n")
+        for name in ("README.md", "other.py"):
+            (repository / name).write_text("x = 1\n")
 
     codes = exit_codes(repository, N_RUNS)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ragbench.config.load import load_config
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
 from ragbench.experiment.gate_looks import FurtherLooks, is_unsure, with_looks
 from ragbench.experiment.gate_run import review_scored
@@ -12,10 +13,13 @@ from ragbench.experiment.looked_scores import has_same_scores, merge_looks
 from ragbench.gates.drop import Drop, NotWorse
 from ragbench.gates.limit import Limit
 from ragbench.records.gate import Decision, Facts
+from ragbench.records.manifest import Choices
 from ragbench.records.summary import Summary
 from ragbench.report.gate import UnsureLosses, review_json, review_report
+from ragbench.report.progress import Progress
 from ragbench.signature import Signature
 from ragbench.types import ScoreColumn
+from tests.experiment.moons import write_jsonl
 from tests.report.test_gate import REVIEW
 
 LOSSES = frozenset({("right", "mine")})
@@ -96,6 +100,30 @@ def test_further_looks_end_with_the_questions_or_the_budget(n_unsure, usd, n_loo
     assert f" ran {times} more on both sides" in review.looks
     # the mean of 0, 1, 1 / 2 and 1 / 3, then the first look for the numbers
     assert decided == pytest.approx([*[0.5, 0.5, 11 / 6 / 4][:n_looks], 0])
+
+
+def test_the_run_of_a_look_has_no_page(tmp_path):
+    rows = [{"id": "a", "question": "a?", "answer": "b", "reference": "b", "system": "mine"}]
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    dataset = {"type": "records", "path": str(tmp_path / "rows.jsonl")}
+    looks = FurtherLooks(
+        config=load_config({"dataset": dataset}),
+        again=lambda choices, usd: scored(a=1),
+        choices=Choices(),
+        progress=Progress(quiet=True),
+        usd=0,
+        folder=str(tmp_path),
+    )
+
+    looks.decide(
+        review_of("a"),
+        (scored(a=1), scored(a=0)),
+        lambda head, base, of_all_looks=(): review_of(),
+    )
+
+    names = {path.name for path in tmp_path.rglob("*")}
+    assert "per_query.csv" in names
+    assert not names & {"report.html", "report.md"}
 
 
 @pytest.mark.parametrize(
