@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from statistics import NormalDist
 
 import numpy as np
@@ -24,7 +25,6 @@ TYPICAL_CHANGES = (0.05, 0.2)
 
 _NORMAL = NormalDist()
 _N_TYPICAL = 200
-_WITHIN = 1e-10
 _NEAR = 1e-9
 _MOST = 10_000_000
 _DETECTED_WITHIN = 1e-3  # of a detectable difference: a plan is a rough number
@@ -84,9 +84,12 @@ def queries_to_exclude(
         return None
     if d.mean() < point:
         d, point, loss = -d, -point, gain
-    plan = _Plan.of(d, loss, point, alpha, power)
-    rough = plan.rough_n
-    return None if rough > _MOST else smallest(plan.is_shown, guess=max(2, math.ceil(rough)))
+    spread = _Spread.of_sample(d)
+    plan = _Plan(loss=loss, point=point, alpha=alpha, power=power)
+    rough = (plan.distance * spread.sd / (spread.mean - point)) ** 2
+    if rough > _MOST:
+        return None
+    return smallest(partial(plan.is_shown, spread), guess=max(2, math.ceil(rough)))
 
 
 def detectable_difference(
@@ -151,8 +154,9 @@ def detectable_difference(
         d, loss = -d, gain
     if d.mean() < 0:
         d = np.concatenate((d, -d))
-    plan = _Plan.of(d, loss, abs(beyond or 0.0) / units.unit, alpha, _POWER, level)
-    smallest_shown = plan.smallest_shown(n)
+    point = abs(beyond or 0.0) / units.unit
+    plan = _Plan(loss=loss, point=point, alpha=alpha, power=_POWER, level=level)
+    smallest_shown = plan.smallest_shown(_Spread.of_sample(d), n)
     # the value of a large cluster may exceed the range, a mean never does
     return units.unit * smallest_shown if smallest_shown <= 1 else math.nan
 
@@ -169,9 +173,15 @@ def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
         >>> [round(difference, 2) for difference in typical_detectable(200)]
         [0.03, 0.06]
     """
-    levels = TYPICAL_CHANGES if hits else TYPICAL_SDS
-    alike, unlike = (detectable_difference(_typical(level, hits=hits), n=n) for level in levels)
-    return alike, unlike
+    n = arguments.whole_number("typical_detectable", "n", n, least=1)
+    alike, unlike = TYPICAL_CHANGES if hits else TYPICAL_SDS
+    return _typical_detectable(n, alike, hits), _typical_detectable(n, unlike, hits)
+
+
+@lru_cache(maxsize=256)
+def _typical_detectable(n: int, level: float, hits: bool) -> float:
+    """Return the difference that n queries show where their differences vary as usual."""
+    return detectable_difference(_typical(level, hits=hits), n=n)
 
 
 def _typical(level: float, *, hits: bool) -> FloatArray:
@@ -184,84 +194,31 @@ def _typical(level: float, *, hits: bool) -> FloatArray:
     return np.asarray(level * normal / normal.std(), dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """Distribution of the differences of all queries, whose mean above a point has to be shown."""
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """Distribution of the differences of all queries."""
 
     values: FloatArray  # distinct differences, rising
     shares: FloatArray  # the probability of each
-    loss: float  # largest loss of a query that no sample has shown
-    point: float  # mean difference that the interval leaves out
-    alpha: float  # error of the interval on one side
-    power: float  # probability that the mean is shown
-    level: float | None = None  # P-value that the test needs; None without a test
+    mean: float
+    sd: float
 
     @classmethod
-    def of(
-        cls,
-        d: FloatArray,
-        loss: float,
-        point: float,
-        alpha: float,
-        power: float,
-        level: float | None = None,
-    ) -> _Plan:
-        """Return the plan for a sample of differences, which is not empty."""
+    def of_sample(cls, d: FloatArray) -> _Spread:
+        """Return the distribution of a sample of differences, which is not empty."""
         values, counts = np.unique(np.round(d, 10), return_counts=True)
-        shares = np.asarray(counts / len(d), dtype=np.float64)
-        return cls(
-            values=values,
-            shares=shares,
-            loss=loss,
-            point=point,
-            alpha=alpha,
-            power=power,
-            level=level,
-        )
+        return cls.of(values, np.asarray(counts / len(d), dtype=np.float64))
 
-    @property
-    def mean(self) -> float:
-        """Mean difference."""
-        return float(self.values @ self.shares)
+    @classmethod
+    def of(cls, values: FloatArray, shares: FloatArray) -> _Spread:
+        """Return the distribution of distinct differences with their probabilities."""
+        mean = float(values @ shares)
+        distances = values - mean
+        sd = math.sqrt(float(shares @ (distances * distances)))
+        return cls(values, shares, mean, sd)
 
-    @property
-    def sd(self) -> float:
-        """Standard deviation of the differences."""
-        return math.sqrt(max(float(self.shares @ (self.values - self.mean) ** 2), 0.0))
-
-    @property
-    def rough_n(self) -> float:
-        """Roughly the number of queries needed, for a mean above the point."""
-        z = -_NORMAL.inv_cdf(self.alpha) + max(_NORMAL.inv_cdf(self.power), 0.0)
-        return (z * self.sd / (self.mean - self.point)) ** 2
-
-    def smallest_shown(self, n: int) -> float:
-        """Return the smallest mean above the point that n queries show; NaN if none is."""
-        low, high = max(self.point, 0.0), float(self.values[-1])
-        # a mean at the end is that of equal differences, which a sample does not weigh anew
-        top = high - _TOP * (high - low)
-        if not low < top or not self.weighed(top).is_shown(n):
-            return math.nan
-        z = -_NORMAL.inv_cdf(self.alpha) + max(_NORMAL.inv_cdf(self.power), 0.0)
-        guess = min(low + max(z * self.sd / math.sqrt(n), _NEAR), top)
-        high = top
-        if not self.weighed(guess).is_shown(n):
-            # equal differences start at a guess of nearly 0: bisection skips most of 200 steps
-            means = _growing_means(guess, top)
-            n_hidden = bisect_left(means, True, key=lambda mean: self.weighed(mean).is_shown(n))
-            low, high = means[n_hidden - 1], [*means, top][n_hidden]
-            guess = (low + high) / 2
-        while high - low > _DETECTED_WITHIN * high:
-            if self.weighed(guess).is_shown(n):
-                high = guess
-                guess = max((low + high) / 2, 0.9 * guess)
-            else:
-                low = guess
-                guess = min((low + high) / 2, 1.1 * guess)
-        return high
-
-    def weighed(self, mean: float) -> _Plan:
-        """Return the plan with differences weighed anew so that they have this mean."""
+    def weighed(self, mean: float) -> _Spread:
+        """Return the differences weighed anew so that they have this mean."""
         # A mean below all differences takes further queries without a change.
         is_lower = mean < self.mean
         values = self.values if is_lower else -self.values[::-1]
@@ -271,72 +228,117 @@ class _Plan:
         if width <= 0 or abs(mean - self.mean) <= _NEAR * width:
             return self
         if start < values[0]:
-            values, shares = np.insert(values, 0, start), np.insert(shares, 0, 0.0)
+            values, shares = np.append(start, values), np.append(0.0, shares)
         target = ((mean if is_lower else -mean) - start) / width
-        weights = _with_mean((values - start) / width, shares, target).weights
+        weights = score_intervals.tilt_to_mean((values - start) / width, shares, target).weights
         values, weights = (values, weights) if is_lower else (-values[::-1], weights[::-1])
         has_weight = weights > 0
-        return replace(self, values=values[has_weight], shares=weights[has_weight])
+        return _Spread.of(values[has_weight], weights[has_weight])
 
-    def is_shown(self, n: int) -> bool:
-        """Return True if n queries show the mean with the power."""
-        sample = self.weighed(self._unlucky_mean(n))
-        if not sample.mean > self.point or not sample._is_tested(n):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Interval, and test, that have to show a mean difference above a point."""
+
+    loss: float  # largest loss of a query that no sample has shown
+    point: float  # mean difference that the interval leaves out
+    alpha: float  # error of the interval on one side
+    power: float  # probability that the mean is shown
+    level: float | None = None  # P-value that the test needs; None without a test
+
+    @property
+    def distance(self) -> float:
+        """Roughly the distance of a mean that is shown from the point, in standard errors."""
+        return -_NORMAL.inv_cdf(self.alpha) + max(_NORMAL.inv_cdf(self.power), 0.0)
+
+    def smallest_shown(self, spread: _Spread, n: int) -> float:
+        """Return the smallest mean above the point that n queries show; NaN if none is."""
+        low, high = max(self.point, 0.0), float(spread.values[-1])
+        # a mean at the end is that of equal differences, which a sample does not weigh anew
+        top = high - _TOP * (high - low)
+
+        def is_shown(mean: float) -> bool:
+            """Return True if n queries show the mean."""
+            return self.is_shown(spread.weighed(mean), n)
+
+        if not low < top or not is_shown(top):
+            return math.nan
+        guess = min(low + max(self.distance * spread.sd / math.sqrt(n), _NEAR), top)
+        high = top
+        if not is_shown(guess):
+            # equal differences start at a guess of nearly 0: bisection skips most of 200 steps
+            means = _growing_means(guess, top)
+            n_hidden = bisect_left(means, True, key=is_shown)
+            low, high = means[n_hidden - 1], [*means, top][n_hidden]
+            guess = (low + high) / 2
+        while high - low > _DETECTED_WITHIN * high:
+            if is_shown(guess):
+                high = guess
+                guess = max((low + high) / 2, 0.9 * guess)
+            else:
+                low = guess
+                guess = min((low + high) / 2, 1.1 * guess)
+        return high
+
+    def is_shown(self, spread: _Spread, n: int) -> bool:
+        """Return True if n queries show the mean of all queries with the power."""
+        sample = spread.weighed(self._unlucky_mean(spread, n))
+        if not sample.mean > self.point or not self._is_tested(sample, n):
             return False
         # as `tilting_interval`: with differences that no query has shown, until that excludes 0
-        if not sample._excludes(min(self.point, 0.0), self.loss, n):
+        if not self._excludes(sample, min(self.point, 0.0), self.loss, n):
             return False
-        largest = min(self.loss, float(np.abs(self.values).max()))
-        return self.point <= 0 or sample._excludes(self.point, largest, n)
+        largest = min(self.loss, float(np.abs(spread.values).max()))
+        return self.point <= 0 or self._excludes(sample, self.point, largest, n)
 
-    def _unlucky_mean(self, n: int) -> float:
+    def _unlucky_mean(self, spread: _Spread, n: int) -> float:
         """Return the mean that samples exceed with the power, by Cornish and Fisher."""
-        sd, mean = self.sd, self.mean
+        mean, sd = spread.mean, spread.sd
         if sd == 0:
             return mean
         seldom = _NORMAL.inv_cdf(self.power)
-        skew = float(self.shares @ (self.values - mean) ** 3) / sd**3
+        distances = (spread.values - mean) / sd
+        skew = float(spread.shares @ (distances * distances * distances))
         down = seldom - skew / (6 * math.sqrt(n)) * (seldom**2 - 1)
-        return min(max(mean - sd / math.sqrt(n) * down, float(self.values[0])), mean)
+        return min(max(mean - sd / math.sqrt(n) * down, float(spread.values[0])), mean)
 
-    def _excludes(self, point: float, loss: float, n: int) -> bool:
+    def _excludes(self, sample: _Spread, point: float, loss: float, n: int) -> bool:
         """Return True if the interval of n such queries, with their mean, is above a point."""
-        low, width = min(-loss, float(self.values[0])), float(self.values[-1])
+        low, width = min(-loss, float(sample.values[0])), float(sample.values[-1])
         width -= low
         if point <= low or width <= 0:
             return True
-        values, shares = (self.values - low) / width, self.shares
+        values, shares = (sample.values - low) / width, sample.shares
         if values[0] > _NEAR:
-            values, shares = np.insert(values, 0, 0.0), np.insert(shares, 0, 0.0)
+            values, shares = np.append(0.0, values), np.append(0.0, shares)
         values[0] = 0.0
         mean, target = float(values @ shares), (point - low) / width
         if shares[0] == 0:
-            factor = score_intervals.unseen_factor(self.sd, -low, n, self.alpha)
+            factor = score_intervals.unseen_factor(sample.sd, -low, n, self.alpha)
             if not mean * factor > target:
                 return False
         if np.count_nonzero(shares) == 1:
             return True
-        null = _with_mean(values, shares, target)
+        null = score_intervals.tilt_to_mean(values, shares, target)
         return score_intervals.tail_distance(null, mean, n) >= -_NORMAL.inv_cdf(self.alpha)
 
-    def _is_tested(self, n: int) -> bool:
+    def _is_tested(self, sample: _Spread, n: int) -> bool:
         """Return True if the test of sign flips has a p-value of at most `level`, or without it."""
         # The chance of so high a sum of n queries like these is that of a saddlepoint, and 2^-k
         # where all k that changed rise.
         if self.level is None:
             return True
-        sizes, shares = np.abs(self.values), self.shares
+        sizes, shares = np.abs(sample.values), sample.shares
         changed = n * float(shares[sizes > 0].sum())
-        logs, slope = changed * math.log(2), math.inf
-        if self.values[0] < 0:
-            slope = _flip_slope(sizes, shares, self.mean)
+        logs, slope, spread = changed * math.log(2), math.inf, 0.0
+        if sample.values[0] < 0:
+            slope, spread = _flip_slope(sizes, shares, sample.mean)
             cosh = np.logaddexp(slope * sizes, -slope * sizes) - math.log(2)
-            logs = n * float(slope * self.mean - shares @ cosh)
+            logs = n * float(slope * sample.mean - shares @ cosh)
         if math.isinf(slope):
             return 2 * math.exp(-logs) <= self.level
-        spread = n * float(shares @ (sizes**2 * (1 - np.tanh(slope * sizes) ** 2)))
         root = math.sqrt(max(2 * logs, 1e-300))
-        distance = root + math.log(max(slope * math.sqrt(spread) / root, 1e-300)) / root
+        distance = root + math.log(max(slope * math.sqrt(n * spread) / root, 1e-300)) / root
         return 2 * _NORMAL.cdf(-distance) <= self.level
 
 
@@ -348,26 +350,19 @@ def _growing_means(mean: float, top: float) -> list[float]:
     return means
 
 
-def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> float:
-    """Return the slope at which signs of sizes, weighed by exp(slope), have a mean above 0."""
-    slope = 0.0
+def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> tuple[float, float]:
+    """Return the slope at which signs of sizes, weighed by exp(slope), have a mean above 0.
+
+    The second number is the variance of the signed sizes at this slope.
+    """
+    slope, first = 0.0, shares * sizes
+    second = first * sizes
+    total = float(second.sum())
     for _ in range(_FLIP_STEPS):
         tanh = np.tanh(slope * sizes)
-        missing = mean - float(shares @ (sizes * tanh))
-        rise = float(shares @ (sizes**2 * (1 - tanh**2)))
+        missing = mean - float(first @ tanh)
+        rise = total - float(second @ (tanh * tanh))
         if missing <= _NEAR * mean or rise <= 0:
             break
         slope += missing / rise  # the function is concave: no step goes too far
-    return slope
-
-
-def _with_mean(values: FloatArray, shares: FloatArray, mean: float) -> score_intervals.Tilted:
-    """Return the distribution on the path from these shares that has the given mean."""
-    place = score_intervals.crossing(
-        lambda x: mean - score_intervals.tilted(values, shares, x).mean,
-        0.0,
-        1.0,
-        guess=0.2,
-        within=_WITHIN,
-    )
-    return score_intervals.tilted(values, shares, place)
+    return slope, rise

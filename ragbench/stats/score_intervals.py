@@ -26,11 +26,15 @@ _NORMAL = NormalDist()
 _WITHIN = 1e-9  # error of a limit
 _TIED = 1e-9  # largest relative difference of equal statistics
 _DIGITS = 10  # beyond them a limit is chance, and another computer has others
+_ZERO = np.zeros(1)
 _GRID = np.linspace(0.0, 1.0, 65)
+_BEND = 0.5  # place on the path of `tilted` beyond which a value that was not seen has a share
+_NEAREST_GUESS = 0.1
 _REACH = 6.5  # standard deviations of a count that are summed over
 _FEW = 6
 _CROSSING_STEPS = 200
 _TILTING_STEPS = 100
+_NEWTON_WITHIN = 1e-8  # last step of Newton's method, whose error is about the square of it
 _SMALL = 1e-3  # a root below it is taken by its series
 _EXACT_UP_TO = 20  # factorials; the series below has an error under 1e-12 beyond
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_EXACT_UP_TO + 1.0), 1.0)))
@@ -306,12 +310,7 @@ def tilting_is_above_zero(
     if mean * factor < zero - _WITHIN:
         return False
     if zero > _WITHIN and np.count_nonzero(shares) > 1:
-
-        def falls(place: float) -> float:
-            return zero - tilted(distinct, shares, place).mean
-
-        place = crossing(falls, 0.0, 1.0, guess=0.25, within=_WITHIN)
-        null = tilted(distinct, shares, place)
+        null = tilt_to_mean(distinct, shares, zero)
         distance = tail_distance(null, mean, n) + _NORMAL.inv_cdf(alpha)
         if distance < -_CLEAR:
             return False
@@ -353,17 +352,55 @@ def tilted(values: FloatArray, shares: FloatArray, place: float) -> Tilted:
         >>> found.weights.round(4).tolist(), round(found.mean, 4)
         ([0.5, 0.3333, 0.1667], 0.3333)
     """
-    if shares[0] > 0:
-        weights = shares * (1 - place) / (1 - place + place * values)
-        if place >= 1:
-            weights = (values == 0).astype(np.float64)
-        return Tilted(values, weights / weights.sum())
-    turn = min(2 * place, 1.0)
+    has_zero = shares[0] > 0
+    turn = place if has_zero else min(2 * place, 1.0)
+    if has_zero and place >= 1:
+        return Tilted(values, (values == 0).astype(np.float64))
+    at_end = 0.0 if has_zero else max(2 * place - 1, 0.0)
+    divisors = 1 - turn + turn * values
+    if turn == 1:
+        divisors[0] = 1.0  # nothing is there
+    weights = shares / divisors
+    weights *= (1 - at_end) / float(weights.sum())
+    if at_end:
+        weights[0] = at_end
+    return Tilted(values, weights)
+
+
+def tilt_to_mean(values: FloatArray, shares: FloatArray, mean: float) -> Tilted:
+    """Return the distribution on the path of `tilted` with a given mean, or the nearest one.
+
+    Example:
+        >>> tilt_to_mean(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.5, 0.5]), 0.5).mean
+        0.5
+    """
+    if not 0 < mean < float(values @ shares):
+        return tilted(values, shares, float(mean <= 0))
     weights = np.zeros_like(shares)
-    weights[1:] = shares[1:] / (1 - turn + turn * values[1:])
-    at_end = max(2 * place - 1, 0.0)
-    weights *= (1 - at_end) / weights.sum()
-    weights[0] = at_end
+    start, highest = 0, float(1 - shares[0]) / mean
+    if shares[0] == 0:
+        weights[1:] = mean * shares[1:] / values[1:]
+        weights[0] = 1 - float(weights.sum())
+        if weights[0] >= 0:  # the mean is so low that 0 has a weight
+            return Tilted(values, weights)
+        weights[0], start = 0.0, 1
+    x, shares = values[start:] - mean, shares[start:]
+    # shares / (1 + slope x) sum to 1 at the slope where their mean is right
+    first = shares * x
+    low, high, slope = 0.0, highest, float(first.sum()) / float(first @ x)
+    for _ in range(_TILTING_STEPS):
+        if not low < slope < high:
+            slope = (low + high) / 2
+        inverse = 1 / (1 + slope * x)
+        moments = first * inverse
+        excess = float(moments.sum())
+        low, high = (slope, high) if excess > 0 else (low, slope)
+        step = excess / float((moments * inverse) @ x)
+        slope += step
+        if abs(step) <= _NEWTON_WITHIN * slope:
+            break
+    tilt = shares / (1 + slope * x)
+    weights[start:] = tilt / tilt.sum()
     return Tilted(values, weights)
 
 
@@ -378,8 +415,13 @@ def distinct_shares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     distinct, counts = np.unique(rounded, return_counts=True)
     shares = counts / len(values)
     if distinct[0] > 0:
-        distinct, shares = np.insert(distinct, 0, 0.0), np.insert(shares, 0, 0.0)
+        distinct, shares = _with_zero(distinct), _with_zero(shares)
     return distinct, shares
+
+
+def _with_zero(values: FloatArray) -> FloatArray:
+    """Return the values led by 0."""
+    return np.concatenate((_ZERO, values))
 
 
 def _limit_with_unseen(d: FloatArray, loss: float, alpha: float) -> float:
@@ -390,7 +432,8 @@ def _limit_with_unseen(d: FloatArray, loss: float, alpha: float) -> float:
     if len(distinct) == 1:
         return -loss
     # only samples without a value at 0 are as high
-    unseen = mean * unseen_factor(float(d.std()), loss, n, alpha) if shares[0] == 0 else mean
+    sd = float(d.std())
+    unseen = mean * unseen_factor(sd, loss, n, alpha) if shares[0] == 0 else mean
     if np.count_nonzero(shares) == 1:
         return width * unseen - loss
     needed = -_NORMAL.inv_cdf(alpha)
@@ -399,8 +442,21 @@ def _limit_with_unseen(d: FloatArray, loss: float, alpha: float) -> float:
         """Return a value that rises with the place and is 0 at the limit."""
         return needed - tail_distance(tilted(distinct, shares, 1 - place), mean, n)
 
-    place = crossing(rises, 0.0, 1.0, guess=0.5, within=_WITHIN)
+    guess, ends = _rough_place(mean, sd / width, needed / math.sqrt(n)), (0.0, 1.0)
+    if shares[0] == 0:
+        # the path has a bend where the values end and unseen losses begin
+        guess, ends = (1 + guess) / 2, (_BEND, 1.0)
+        if rises(_BEND) >= 0:
+            guess, ends = _BEND * alpha ** (2 / 3 / n), (0.0, _BEND)
+    place = _smooth_crossing(rises, *ends, guess=guess, within=_WITHIN)
     return width * min(unseen, tilted(distinct, shares, 1 - place).mean) - loss
+
+
+def _rough_place(mean: float, sd: float, distance: float) -> float:
+    """Return roughly where on the path of `tilted`, from its end, the mean is so many sd lower."""
+    slope = distance / max(sd, _WITHIN)
+    shifted = 1 - slope * (mean - distance * sd)
+    return max(shifted / (slope + shifted), _NEAREST_GUESS) if shifted > 0 else _NEAREST_GUESS
 
 
 def unseen_factor(sd: float, loss: float, n: int, alpha: float) -> float:
@@ -442,7 +498,7 @@ def tail_distance(null: Tilted, mean: float, n: int) -> float:
     slope = _saddlepoint(x, null.weights)
     tilt = null.weights * np.exp(slope * x)
     mass = float(tilt.sum())
-    variance = float(tilt @ x**2) / mass  # about the mean, which is now at 0
+    variance = float(tilt @ (x * x)) / mass  # about the mean, which is now at 0
     root = math.sqrt(max(-2 * n * math.log(mass), 0.0))
     if root < _SMALL:
         skew = float(null.weights @ x**3) / math.pow(max(variance, 1e-300), 1.5)
@@ -457,17 +513,26 @@ def tail_distance(null: Tilted, mean: float, n: int) -> float:
 
 def _saddlepoint(x: FloatArray, weights: FloatArray) -> float:
     """Return the slope above 0 at which the values, weighed by exp(slope x), have mean 0."""
-    low, high, slope = 0.0, math.inf, 1.0
-    beyond, squares = x - x[-1], x**2  # from the largest, so that no power overflows
+    low, high, slope = 0.0, math.inf, 0.0
+    beyond = x - x[-1]  # from the largest, so that no power overflows
+    first = weights * x
+    second = first * x
+    n_below = int(np.searchsorted(x, 0.0))
+    below, above = slice(n_below), slice(n_below, None)
     for _ in range(_TILTING_STEPS):
-        tilt = weights * np.exp(slope * beyond)
-        first, second = float(tilt @ x), float(tilt @ squares)
-        low, high = (slope, high) if first < 0 else (low, slope)
-        variance = second - first * first / float(tilt.sum())
-        following = slope - first / variance if variance > 0 else math.inf
+        tilt = np.exp(slope * beyond)
+        loss = -float(first[below] @ tilt[below])
+        gain = float(first[above] @ tilt[above])
+        low, high = (slope, high) if gain < loss else (low, slope)
+        following = math.inf
+        if loss > 0 and gain > 0:
+            # the logarithm of gain / loss is nearly straight, of two values it is
+            rise = float(second[below] @ tilt[below]) / loss
+            rise += float(second[above] @ tilt[above]) / gain
+            following = slope + math.log(loss / gain) / rise
         if not low <= following <= high or math.isinf(following):
             following = 2 * low + 1.0 if math.isinf(high) else (low + high) / 2
-        if abs(following - slope) <= 1e-10 * max(slope, 1.0):
+        if abs(following - slope) <= _NEWTON_WITHIN * max(slope, 1.0):
             return following
         slope = following
     return slope
@@ -479,9 +544,9 @@ def crossing(
     """Return the place in [low, high] where `rises` turns from negative to positive.
 
     Neither end is evaluated: the function counts as negative at `low` and as positive at `high`.
-    It may jump over 0; then the place is that of the jump. The straighter it is near its root, and
-    the nearer the guess, the fewer steps; the place is at most `within` away from the root. It
-    stops after 200 steps at the latest. `guess` lies in [low, high].
+    It may jump over 0; then the place is that of the jump. The place is at most `within` away from
+    the root, and is found after 200 steps at the latest. `guess` lies in [low, high]. Where the
+    function turns several times, guess and steps decide which place it is.
 
     Example:
         >>> round(crossing(lambda x: x**3 - 2.0, 0.0, 8.0, guess=1.0, within=1e-9), 6)
@@ -507,3 +572,45 @@ def crossing(
             place = low - low_rise * (high - low) / (high_rise - low_rise)
             place = min(max(place, low + within / 2), high - within / 2)
     return low + (high - low) / 2
+
+
+def _smooth_crossing(
+    rises: Callable[[float], float], low: float, high: float, *, guess: float, within: float
+) -> float:
+    """Return the place as `crossing` does, in half the steps, for a function without jumps."""
+    place, step = guess, max((high - guess) / 16, within)
+    last_place = last_value = math.nan
+    n_below = n_above = n_slow = 0
+    while n_below + n_above < _CROSSING_STEPS:
+        if not low < place < high:
+            place = low + (high - low) / 2
+        width, value = high - low, rises(place)
+        if value < 0:
+            low, n_below = place, n_below + 1
+        else:
+            high, n_above = place, n_above + 1
+        root = _secant_root(last_place, last_value, place, value)
+        if high - low <= within:
+            break
+        if low <= root <= high and abs(root - place) <= within / 2:
+            return root
+        # a jump, or a bend, must not hold it up
+        is_slow = high - low > width / 2 and not abs(root - place) < abs(place - last_place) / 2
+        n_slow = n_slow + 1 if is_slow else 0
+        last_place, last_value = place, value
+        if not n_below or not n_above:  # on one side of the root so far: go beyond it
+            if math.isfinite(root):
+                step = min(2 * abs(root - place) + within, 8 * step)
+            place = place + step if value < 0 else place - step
+            step *= 2
+        elif n_slow > 1 or math.isnan(root):
+            place, n_slow = low + (high - low) / 2, 0
+        else:  # not nearer to an end than the answer has to be, so that both ends move
+            place = min(max(root, low + within / 4), high - within / 4)
+    return low + (high - low) / 2
+
+
+def _secant_root(x: float, value: float, other_x: float, other_value: float) -> float:
+    """Return the root of the line through two points; NaN if it does not rise."""
+    run, rise = other_x - x, other_value - value
+    return other_x - other_value * run / rise if run * rise > 0 else math.nan

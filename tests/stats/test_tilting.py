@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
 from ragbench.stats import score_interval, tilting_interval
-from ragbench.stats.score_intervals import crossing, tilted
+from ragbench.stats.score_intervals import crossing, tail_distance, tilt_to_mean, tilted
 from tests.stats.strategies import differences
 
 FEW = np.array([-0.5, -0.5, -0.3, 0.2] + [0.0] * 46)
@@ -161,6 +161,40 @@ def test_wrong_arguments(call, message):
 def test_one_difference_and_none():
     assert tilting_interval([0.3], largest=2.0) == (-2.0, 2.0)
     assert all(math.isnan(limit) for limit in tilting_interval([]))
+
+
+def test_the_tail_grows_as_the_mean_of_nearly_equal_values_falls():
+    # Near an unseen loss the slope of the saddlepoint is steep, and easily missed
+    values, shares = np.array([0.0, 0.49585217, 0.49847787]), np.array([0.0, 0.5, 0.5])
+    mean = float(values @ shares)
+    distances = []
+    for place in np.linspace(0.52, 0.999, 200):
+        distances.append(tail_distance(tilted(values, shares, float(place)), mean, 2))
+
+    assert np.diff(distances).min() > 0
+
+
+@pytest.mark.parametrize("mean", [1e-6, 0.2, 0.299, 0.35, 0.4499])
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_a_distribution_with_a_mean_lies_on_the_path(mean, share):
+    # Values .2 and .7, of mean .45: 0 has a weight of its own below a mean of .311
+    values, rest = np.array([0.0, 0.2, 0.7]), (1 - share) / 2
+    shares = np.array([share, rest, rest])
+    mean *= 1 - share
+    place = crossing(lambda x: mean - tilted(values, shares, x).mean, 0, 1, guess=0.5, within=1e-13)
+    distribution = tilt_to_mean(values, shares, mean)
+
+    assert distribution.mean == pytest.approx(mean, rel=1e-12)
+    assert distribution.weights.sum() == pytest.approx(1, rel=1e-12)
+    path = tilted(values, shares, place).weights
+    assert distribution.weights == pytest.approx(path, rel=1e-9, abs=1e-11)
+
+
+@pytest.mark.parametrize(("mean", "weights"), [(0.0, [1, 0, 0]), (0.9, [0.25, 0.5, 0.25])])
+def test_a_mean_beyond_the_path_has_its_nearest_end(mean, weights):
+    shares = np.array([0.25, 0.5, 0.25])
+
+    assert tilt_to_mean(np.array([0.0, 0.2, 0.7]), shares, mean).weights.tolist() == weights
 
 
 @pytest.mark.parametrize("scale", [0.4, 0.75, 0.99])
