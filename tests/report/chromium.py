@@ -10,7 +10,9 @@ browser so many times slower, which shows a test that does not wait.
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import shutil
 from contextlib import contextmanager
 
@@ -47,9 +49,9 @@ def expect(part, message=None):
     return sync_api.expect(part, message)
 
 
-def tab(browser, **options):
-    """A page of its own, which waits and is as slow as it is asked to be."""
-    page = browser.new_context(**{"viewport": VIEWPORT, **options}).new_page()
+def window_of(browser):
+    """Open a window, which waits and is as slow as it is asked to be."""
+    page = browser.new_context(viewport=VIEWPORT).new_page()
     page.set_default_timeout(PATIENCE)
     if SLOWER > 1:
         session = page.context.new_cdp_session(page)
@@ -57,9 +59,25 @@ def tab(browser, **options):
     return page
 
 
+_numbers = itertools.count()
+
+
+def address(path, fragment=""):
+    """Return a new address of a file, so that the browser reads it again.
+
+    A blank page in between would cost a new process of the browser.
+    """
+    return f"{path.as_uri()}?{next(_numbers)}{fragment}"
+
+
+def go_to(page, fragment):
+    """Go to another part of the page, as a link does."""
+    page.goto(page.url.partition("#")[0] + fragment)
+
+
 def load(page, path, fragment=""):
     """Open a report and wait until its script has run."""
-    page.goto(f"{path.as_uri()}{fragment}")
+    page.goto(address(path, fragment))
     expect(page.locator("#views, #review")).to_be_visible()
     if fragment.startswith("#queries"):
         expect(page.locator("#status")).to_contain_text("queries")
@@ -91,61 +109,49 @@ def looks(page):
         yield width, scheme
 
 
-def violations(page):
-    """Return the findings of axe-core on a page that takes foreign scripts (`bypass_csp`)."""
+def violations(page, *, has_colors=True):
+    """Return the findings of axe-core on a page; the rules on colours take most of the time."""
     axe = pytest.importorskip("axe_playwright_python.base", reason="axe is missing")
     if page.evaluate("typeof axe") == "undefined":
         page.evaluate(axe.AXE_SCRIPT)
+    rules = {} if has_colors else {"color-contrast": {"enabled": False}}
     # what passes stays in the browser
     return page.evaluate(
-        "axe.run({resultTypes: ['violations']}).then(found => found.violations.map("
-        "each => [each.id, each.nodes.map(node => node.html.slice(0, 120))]))"
+        "rules => axe.run({rules, resultTypes: ['violations']}).then(found => found.violations.map("
+        "each => [each.id, each.nodes.map(node => node.html.slice(0, 120))]))",
+        rules,
     )
 
 
 @contextmanager
-def visits(browser, window):
+def visits(window):
     """Yield a function that opens a page; console errors and further requests fail the test.
 
-    The first page of a test is opened in a window that others had before: a fresh one costs three
-    times as much. The page keeps nothing, so that none sees what another did.
+    All tests open their pages in one window: a new one costs three times as much. The page keeps
+    nothing, so that none sees what another did.
     """
-    tabs, addresses, problems = [], {}, []
+    addresses, problems = [], []
 
-    def opened(path, fragment="", *, viewport=VIEWPORT, **options):
-        if options or window in addresses:
-            page = tab(browser, viewport=viewport, **options)
-            tabs.append(page)
-        else:
-            page = window
-            page.set_viewport_size(viewport)
-        addresses[page] = path.as_uri()
-        for event, listener in events(page).items():
-            page.on(event, listener)
-        load(page, path, fragment)
-        return page
+    def open_page(path, fragment="", *, viewport=VIEWPORT):
+        addresses.append(path.as_uri())
+        window.set_viewport_size(viewport)
+        load(window, path, fragment)
+        return window
 
-    def events(page):
-        return listeners.setdefault(
-            page,
-            {
-                "console": lambda message: problems.append(f"console: {message.text}"),
-                "pageerror": lambda error: problems.append(f"error: {error}"),
-                "request": lambda request: (
-                    None
-                    if request.url.split("#")[0] == addresses[page]
-                    else problems.append(f"request: {request.url[:200]}")
-                ),
-            },
-        )
+    def check_request(request):
+        if not addresses or re.split("[?#]", request.url)[0] != addresses[-1]:
+            problems.append(f"request: {request.url[:200]}")
 
-    listeners = {}
-    yield opened
-    for page in tabs:
-        page.context.close()
-    for event, listener in listeners.get(window, {}).items():
+    listeners = {
+        "console": lambda message: problems.append(f"console: {message.text}"),
+        "pageerror": lambda error: problems.append(f"error: {error}"),
+        "request": check_request,
+    }
+    for event, listener in listeners.items():
+        window.on(event, listener)
+    yield open_page
+    # the reply comes after all events
+    window.emulate_media(media="null", color_scheme="null")
+    for event, listener in listeners.items():
         window.remove_listener(event, listener)
-    if window in addresses:
-        window.emulate_media(media="null")
-        window.goto("about:blank")
     assert problems == []

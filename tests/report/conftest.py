@@ -29,34 +29,17 @@ def browser():
 @pytest.fixture(scope="package")
 def window(browser):
     """Return the browser window in which tests open their pages, one after the other."""
-    from tests.report.chromium import tab
+    from tests.report.chromium import window_of
 
-    page = tab(browser)
-    yield page
-    page.context.close()
-
-
-@pytest.fixture(scope="package")
-def unguarded_window(browser):
-    """A page without a policy of content: axe-core is a script from elsewhere."""
-    from tests.report.chromium import tab
-
-    page = tab(browser, bypass_csp=True)
+    page = window_of(browser)
     yield page
     page.context.close()
 
 
 @pytest.fixture
-def unguarded(unguarded_window):
-    """Yield the shared page, which is emptied after the test."""
-    yield unguarded_window
-    unguarded_window.goto("about:blank")
-
-
-@pytest.fixture
-def visit(browser, window):
+def visit(window):
     """Open a page; fail on an error in its console, and on a request beside the page itself."""
     from tests.report.chromium import visits
 
-    with visits(browser, window) as opened:
-        yield opened
+    with visits(window) as open_page:
+        yield open_page

@@ -14,7 +14,7 @@ from ragbench.records.codec import to_json
 from ragbench.report.page import html
 from ragbench.score.judge.support import Support, support_verdict
 from tests.report.asked import PAIRS, RETRIEVERS, results, run_folder, write_example
-from tests.report.chromium import expect, hidden_width, load, looks, tab, unfold, violations
+from tests.report.chromium import expect, go_to, hidden_width, load, looks, unfold, violations
 from tests.report.strategies import HOSTILE
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -309,7 +309,7 @@ def test_a_page_says_how_many_queries_it_leaves_out(tmp_path, visit):
     listed(page, "q0", "q1", *(f"q{row}" for row in range(3, 9)))
     left_out = "then those on which the systems differ most. The other 4 queries are in"
     expect(page.get_by_text(left_out)).to_be_visible()
-    page.goto(f"{path.as_uri()}#queries&q=q9")
+    go_to(page, "#queries&q=q9")
     expect(page.get_by_text("This page has no query q9.")).to_be_visible()
 
 
@@ -340,21 +340,25 @@ def test_a_megabyte_is_cut_and_said(tmp_path, visit):
     expect(page.get_by_text("more characters)").first).to_be_visible()
 
 
-def test_the_policy_forbids_what_is_not_the_script_of_the_page(example_page, browser):
+def test_the_policy_forbids_what_is_not_the_script_of_the_page(example_page, window):
     # A script that somebody adds to the file does not run, nor does a request leave.
     spoilt = example_page.with_name("spoilt.html")
     added = "<script>window.owned = 1</script><img src='http://127.0.0.1:9/x'></main>"
     spoilt.write_text(example_page.read_text().replace("</main>", added, 1))
-    page = tab(browser)
-    failed = []
-    page.on("requestfailed", lambda request: failed.append(request.failure))
-    page.on("requestfinished", lambda request: failed.append("sent") if "9/x" in request.url else 0)
+    ends = []
+    listeners = {
+        "requestfailed": lambda request: ends.append(request.failure),
+        "requestfinished": lambda request: ends.append("sent") if "9/x" in request.url else 0,
+    }
+    for event, listener in listeners.items():
+        window.on(event, listener)
 
-    load(page, spoilt)
+    load(window, spoilt)
 
-    assert page.evaluate("window.owned") is None
-    assert set(failed) <= {"csp"}
-    page.context.close()
+    assert window.evaluate("window.owned") is None
+    assert set(ends) <= {"csp"}
+    for event, listener in listeners.items():
+        window.remove_listener(event, listener)
 
 
 def assert_accessible(page):
@@ -369,12 +373,12 @@ def assert_accessible(page):
 
 
 @pytest.mark.parametrize("fragment", ["", "#pictures", "#queries&q=q1"])
-def test_accessible_at_every_width_in_light_and_dark(example_page, unguarded, fragment):
-    load(unguarded, example_page, fragment)
+def test_accessible_at_every_width_in_light_and_dark(example_page, visit, fragment):
+    page = visit(example_page, fragment)
     if "q1" in fragment:
-        title(unguarded, 1)
+        title(page, 1)
 
-    assert_accessible(unguarded)
+    assert_accessible(page)
 
 
 def test_what_to_change_leads_to_its_questions(finished_quickstart, visit):

@@ -12,7 +12,7 @@ from ragbench.report.prompts import prompts_sent
 from ragbench.report.query import render_query
 from tests.chat_server import ChatServer
 from tests.messages import lines_with
-from tests.report.chromium import expect
+from tests.report.chromium import expect, go_to
 from tests.score.judge.scripted import Script, kind_of
 
 pytestmark = pytest.mark.slow  # seconds: a browser, and runs
@@ -104,7 +104,7 @@ def test_the_page_shows_what_judges_were_sent(judged, visit):
     runs, chats = judged
     page, prompts = visit(runs[1] / "report.html", "#queries"), set()
     for query, row in enumerate(RECORDS):
-        page.goto(f"{(runs[1] / 'report.html').as_uri()}#queries&q=q{query}")
+        go_to(page, f"#queries&q=q{query}")
         expect(page.get_by_role("heading", name=row["question"])).to_be_visible()
         details = page.locator("details.judged details div:has(> h5)")
         expect(details.first).to_be_attached()

@@ -14,7 +14,7 @@ from ragbench.report.page import html
 from tests.messages import lines_with
 from tests.report import example
 from tests.report.asked import results, run_folder
-from tests.report.chromium import expect, hidden_part, unfold
+from tests.report.chromium import address, expect, hidden_part, unfold
 from tests.report.pages import records
 
 pytestmark = pytest.mark.slow  # seconds: a browser
@@ -82,9 +82,17 @@ def test_tools_of_a_table_come_with_six_rows(tmp_path, visit, n, n_tools):
     expect(part.locator(".tools")).to_have_count(n_tools)
 
 
-def test_a_table_is_copied_as_it_is_seen(tmp_path, visit, assert_message):
+@pytest.fixture
+def clipboard(window):
+    """Let pages read and write the clipboard."""
+    window.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    yield
+    window.context.clear_permissions()
+
+
+def test_a_table_is_copied_as_it_is_seen(tmp_path, visit, clipboard, assert_message):
     html.write_page(tmp_path / "r.html", *grown(6))
-    page = visit(tmp_path / "r.html", permissions=["clipboard-read", "clipboard-write"])
+    page = visit(tmp_path / "r.html")
     unfold(page, "retrieval")
     tools = page.locator(".tools").first
     tools.get_by_label("systems").fill("b")
@@ -247,9 +255,8 @@ def test_a_brief_page_is_one_sheet_of_paper(tmp_path, window, n):
     pypdf = pytest.importorskip("pypdf", reason="pypdf counts the sheets")
     path = tmp_path / "brief.html"
     html.write_brief(path, *(crowd(n) if n else records(example.summary(), example.comparisons())))
-    window.goto(path.as_uri())
+    window.goto(address(path))
     (tmp_path / "brief.pdf").write_bytes(window.pdf(prefer_css_page_size=True))
-    window.goto("about:blank")
 
     (sheet,) = pypdf.PdfReader(tmp_path / "brief.pdf").pages
     text = sheet.extract_text()

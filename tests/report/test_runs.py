@@ -15,7 +15,7 @@ from ragbench.report.trend_pictures import trend_picture
 from ragbench.report.trends import trends_of
 from ragbench.types.display import printable
 from tests.experiment.moons import QUERIES, moons_config, write_moons
-from tests.report.chromium import expect, hidden_width, load, looks, violations
+from tests.report.chromium import expect, hidden_width, looks, violations
 from tests.report.strategies import HOSTILE
 
 pytestmark = pytest.mark.slow  # seconds: real runs, and a browser
@@ -150,9 +150,9 @@ def test_the_page_of_several_runs_in_a_browser(several, tmp_path, visit):
     assert max(widths) <= 719
 
 
-def test_the_page_of_several_runs_is_accessible(several, tmp_path, unguarded):
+def test_the_page_of_several_runs_is_accessible(several, tmp_path, visit):
     write_pages(several, tmp_path / "side.html")
-    load(unguarded, tmp_path / "side.html")
-    for _ in looks(unguarded):
-        assert violations(unguarded) == []
-        assert hidden_width(unguarded) <= 0
+    page = visit(tmp_path / "side.html")
+    for _ in looks(page):
+        assert violations(page) == []
+        assert hidden_width(page) <= 0
