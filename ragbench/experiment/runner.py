@@ -187,11 +187,12 @@ def _add_code(results: Results, plan: Plan, watch: UsedFiles, token: str) -> Non
     components = chain.from_iterable(block.values() for block in blocks)
     if any(calls_own_code(component) for component in components):
         excluded = [Path(config.output), files.cache_folder(config.cache)]
-        results.used, results.token = watch.digests(root, excluded), token
+        project = watch.in_project(root)
+        results.used, results.token = project.digests(excluded), token
         for name, digest in results.used.items():
             if config.path is None or root / name != config.path.resolve():
                 results.files = {**results.files, name: digest}
-        results.unseen += ("code",) if watch.hidden or watch.calls_others(root) else ()
+        results.unseen += ("code",) if watch.hidden or project.calls_others() else ()
 
 
 def _run_stages(

@@ -9,13 +9,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
-from functools import cache
 from pathlib import Path
 
 from ragbench.config.schema import ExperimentConfig
 
-# Folders in a project whose files are no part of it.
-_FOREIGN = frozenset({"site-packages", "node_modules", "__pycache__"})
+# Path that leads through a folder of installed packages, or has a name that starts with a dot.
+_FOREIGN = re.compile(r"(?:^|/)(?:\.[^/]|(?:site-packages|node_modules|__pycache__)(?:/|\Z))")
 # Imports of clients and of processes: the code that they ask is not seen.
 _CALLS_OTHERS = re.compile(
     rb"^\s*(?:import|from)\s+(?:subprocess|multiprocessing|socket|http\.client|urllib|requests|httpx"
@@ -46,15 +45,11 @@ class UsedFiles:
         """Return path below a folder -> file, of opened files and imported modules; sorted."""
         start = os.path.join(os.path.realpath(root), "")
         folders: dict[str, str] = {}
-        real_files = {_real_path(path, folders) for path in self.paths}
-        for module in [*sys.modules.values()]:
-            if path := getattr(module, "__file__", None):
-                is_absolute = os.path.isabs(path)
-                real_files.add(_real_module(path) if is_absolute else os.path.realpath(path))
+        real_files = {_real_path(path, folders) for path in self.paths} | _MODULES.real_paths()
         files = {}
         for file in real_files:
             if file.startswith(start):
-                files[Path(file.removeprefix(start)).as_posix()] = Path(file)
+                files[file.removeprefix(start)] = Path(file)
         return dict(sorted(files.items()))
 
     def names_below(self, root: Path) -> set[str]:
@@ -65,40 +60,59 @@ class UsedFiles:
                 names.add(f"{Path(folder).relative_to(start).as_posix()}/")
         return names
 
-    def digests(self, root: Path, excluded: Sequence[Path] = ()) -> dict[str, str]:
-        """Return path -> hash of the files of the project in a folder; sorted.
+    def in_project(self, root: Path) -> ProjectFiles:
+        """Return the files of the project in a folder, without installed packages and ragbench."""
+        files = {}
+        for name, file in self.below(root).items():
+            if not is_foreign(name) and not file.is_relative_to(_PACKAGE):
+                files[name] = file
+        return ProjectFiles(root.resolve(), files, sorted(map(os.path.realpath, self.listed)))
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """Files of a project that a process used, and folders that it listed.
+
+    Attributes:
+        root: Folder of the project.
+        files: Path below the folder -> file; sorted.
+        listed: Real paths of the listed folders, also of others; sorted.
+    """
+
+    root: Path
+    files: Mapping[str, Path]
+    listed: Sequence[str]
+
+    def digests(self, excluded: Sequence[Path] = ()) -> dict[str, str]:
+        """Return path -> hash of the files and folders; sorted.
 
         A listed folder, with a final `/`, has a hash of the names in it. Installed packages,
         ragbench, the folders `excluded` and names that start with a dot are left out.
         """
-        hashes, start, outside = {}, root.resolve(), _outside(excluded)
-        for folder in sorted(map(os.path.realpath, self.listed)):
+        hashes, outside = {}, _outside(excluded)
+        for folder in self.listed:
             path = Path(folder)
-            if path.is_relative_to(start) and not any(map(path.is_relative_to, outside)):
-                name = path.relative_to(start).as_posix()
+            if path.is_relative_to(self.root) and not any(map(path.is_relative_to, outside)):
+                name = path.relative_to(self.root).as_posix()
                 if path.is_dir() and not is_foreign(name):
                     hashes[f"{name}/"] = _digest_of_names(path, outside)
-        for name, file in self._files_of_project(root, excluded):
+        for name, file in self.files.items():
+            if any(map(file.is_relative_to, outside)):
+                continue
             # a file may be gone, or be a folder or a device
             with suppress(OSError):
                 if file.is_file():
                     hashes[name] = _digest(file)
         return dict(sorted(hashes.items()))
 
-    def calls_others(self, root: Path) -> bool:
+    def calls_others(self) -> bool:
         """Return True if a module of the project imports a client or starts processes."""
-        for name, file in self._files_of_project(root, ()):
+        for name, file in self.files.items():
             if name.endswith(".py"):
                 with suppress(OSError):
                     if _CALLS_OTHERS.search(file.read_bytes()):
                         return True
         return False
-
-    def _files_of_project(self, root: Path, excluded: Sequence[Path]) -> Iterator[tuple[str, Path]]:
-        folders = _outside(excluded)
-        for name, file in self.below(root).items():
-            if not is_foreign(name) and not any(map(file.is_relative_to, folders)):
-                yield name, file
 
 
 def _outside(excluded: Iterable[Path]) -> list[Path]:
@@ -115,19 +129,44 @@ def _real_path(path: str, folders: dict[str, str]) -> str:
     return os.path.realpath(file) if os.path.islink(file) else file
 
 
-# A process has thousands of modules, and each run asks for them several times.
-_MODULE_FOLDERS: dict[str, str] = {}
+class ModuleFiles:
+    """Files of the imported modules, by the module itself: a name may get another module.
+
+    A process has thousands of modules, and to look into each takes longer than a short stage.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[int, tuple[object, str]] = {}
+        self._folders: dict[str, str] = {}
+
+    def real_paths(self) -> set[str]:
+        """Return the real paths of the files of all modules that are imported now."""
+        # `runfile` of an editor changes the file of the main module, and others keep theirs
+        main = sys.modules.get("__main__")
+        paths, files = set[str](), {}
+        for module in [*sys.modules.values()]:
+            # kept with its id, which so stays its own
+            known = self._files.get(id(module))
+            if known is None:
+                path = getattr(module, "__file__", None)
+                if not path:
+                    continue
+                if module is main or not os.path.isabs(path):
+                    paths.add(os.path.realpath(path))
+                    continue
+                known = module, _real_path(path, self._folders)
+            files[id(module)] = known
+            paths.add(known[1])
+        self._files = files
+        return paths
 
 
-@cache
-def _real_module(path: str) -> str:
-    """Return the real path of the file of a module, which stays where it was imported."""
-    return _real_path(path, _MODULE_FOLDERS)
+_MODULES = ModuleFiles()
 
 
 def is_foreign(name: str) -> bool:
     """Return True for a path of an installed package, or with a name that starts with a dot."""
-    return any(part in _FOREIGN or part.startswith(".") for part in Path(name).parts)
+    return _FOREIGN.search(name) is not None
 
 
 def are_unchanged(root: Path, digests: Mapping[str, str], excluded: Sequence[Path] = ()) -> bool:

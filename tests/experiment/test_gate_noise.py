@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import types
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from ragbench.experiment.gate_noise import (
     unchanged_systems,
 )
 from ragbench.experiment.unseen_files import UsedNames
+from ragbench.experiment.used_files import UsedFiles, is_foreign
 from ragbench.experiment.watched_files import watch_files
 
 
@@ -128,6 +130,46 @@ def test_a_linked_module_stands_where_its_file_does_and_is_looked_up_once(tmp_pa
     # of some thousand modules; files that the latest config opened may be among them
     assert len(looked_up) <= len(used.paths)
     del sys.modules["seen_module"]
+
+
+def test_the_files_of_modules_are_those_of_now(tmp_path, monkeypatch):
+    def write_module(name, path):
+        (tmp_path / path).write_text("")
+        module = types.ModuleType(name)
+        module.__file__ = str(tmp_path / path)
+        monkeypatch.setitem(sys.modules, name, module)
+
+    def names():
+        return list(UsedFiles().below(tmp_path))
+
+    assert names() == []
+    write_module("one", "one.py")
+    write_module("__main__", "main.py")
+    assert names() == ["main.py", "one.py"]
+    write_module("one", "other.py")
+    sys.modules["__main__"].__file__ = "script.py"
+    monkeypatch.chdir(tmp_path)
+    assert names() == ["other.py", "script.py"]
+    sys.modules["__main__"].__file__ = str(tmp_path / "run.py")
+    del sys.modules["one"]
+    assert names() == ["run.py"]
+
+
+@pytest.mark.parametrize(
+    ("path", "foreign"),
+    [
+        ("app/prompt.txt", False),
+        ("my.site-packages/a.py", False),
+        ("lib/site-packages", True),
+        ("node_modules/a/b.js", True),
+        ("a/__pycache__/b.pyc", True),
+        (".venv/lib/a.py", True),
+        ("a/.hidden", True),
+        (".", False),
+    ],
+)
+def test_installed_packages_and_names_with_a_dot_are_foreign(path, foreign):
+    assert is_foreign(path) == foreign
 
 
 def test_another_program_hides_its_files():

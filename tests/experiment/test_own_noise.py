@@ -167,8 +167,8 @@ def test_files_that_are_read_are_noted_and_written_ones_are_not(tmp_path):
         (tmp_path / "runs" / "old.txt").read_text()
     (tmp_path / "written.txt").read_text()
 
-    assert [*watch.digests(tmp_path, [tmp_path / "runs"])] == ["read.txt"]
-    assert not watch.calls_others(tmp_path)
+    assert [*watch.in_project(tmp_path).digests([tmp_path / "runs"])] == ["read.txt"]
+    assert not watch.in_project(tmp_path).calls_others()
 
 
 # the second call for each question is wrong; the file stands outside of the project
