@@ -25,7 +25,7 @@ from ragbench.records.gate import Decision
 from ragbench.records.summary import Summary
 from ragbench.report.junit import render_junit
 from ragbench.report.page import html
-from ragbench.report.pictures import pictures
+from ragbench.report.pictures import pictures, score_pictures
 from ragbench.report.query_pictures import differences_by_query, query_pictures
 from ragbench.report.results import render_markdown
 from ragbench.report.runs import lay_out_changes
@@ -149,7 +149,9 @@ def write_figures(run: Path, folder: Path) -> list[Path]:
     counts = Counter[str]()
     by_measure = differences_by_query(experiment.compared, experiment.per_query)
     bars = query_pictures(experiment.compared, by_measure).values()
-    for picture in (*pictures(experiment.record, experiment.compared), *bars):
+    scores = score_pictures(experiment.record, experiment.compared)
+    drawn = pictures(experiment.record, experiment.compared, scores)
+    for picture in (*drawn, *bars):
         counts[picture.name] += 1
         # fields such as `a_b` and `a-b` give one name
         end = f"-{counts[picture.name]}" if counts[picture.name] > 1 else ""

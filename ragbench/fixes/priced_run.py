@@ -183,10 +183,23 @@ class PricedRun:
 
     def gain(self, differences: FloatArray) -> Gain:
         """Return the gain of the queries that count; see `gain_of`."""
-        clusters = self.clusters
-        if clusters is not None:
-            clusters = take_items(clusters, np.flatnonzero(self.counts).tolist())
-        return gain_of(differences[self.counts], self.confidence, clusters)
+        counted = differences[self.counts]
+        # many changes of a small run move the same questions, or none
+        key = counted.tobytes()
+        if key not in self._gains:
+            self._gains[key] = gain_of(counted, self.confidence, self._counted_clusters)
+        return self._gains[key]
+
+    @cached_property
+    def _gains(self) -> dict[bytes, Gain]:
+        """Gains that `gain` has returned, by the differences of the queries that count."""
+        return {}
+
+    @cached_property
+    def _counted_clusters(self) -> Sequence[str] | None:
+        """Cluster of each query that counts; None if queries are units."""
+        rows = np.flatnonzero(self.counts).tolist()
+        return None if self.clusters is None else take_items(self.clusters, rows)
 
     def _ids(self, rows: BoolArray) -> tuple[str, ...]:
         """Return the ids of the queries whose row is True, in their order."""

@@ -7,7 +7,8 @@ once and scales with the page.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from ragbench.errors import OptionError
 from ragbench.pictures import svg
@@ -47,31 +48,33 @@ _SHADES: Mapping[str, str] = {
 }
 
 
-def pictures(summary: Summary, comparisons: Comparisons) -> list[svg.Picture]:
+def pictures(
+    summary: Summary, comparisons: Comparisons, scores: Mapping[str, Sequence[svg.Picture]]
+) -> list[svg.Picture]:
     """Return all pictures that the results of a run have data for: causes, trends, scores, slices.
 
-    The differences of a measure stand beside its scores.
+    `scores` are those of `score_pictures`.
     """
     causes = causes_picture(summary)
     return [
         *([causes] if causes is not None else ()),
         *(trend_pictures(comparisons) if isinstance(comparisons, ComparedRuns) else ()),
-        *score_pictures(summary, comparisons),
+        *chain.from_iterable(scores.values()),
         *slice_pictures(comparisons),
     ]
 
 
-def score_pictures(summary: Summary, comparisons: Comparisons) -> Iterator[svg.Picture]:
-    """Yield a picture of the means and one of the paired differences, measure by measure.
+def score_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, list[svg.Picture]]:
+    """Return measure -> its pictures: of the means, and of the paired differences.
 
     A measure without any mean has no picture of the means. A measure without differences, as with
     a single system, has no picture of the differences.
     """
     means, differences = mean_pictures(summary, comparisons), difference_pictures(comparisons)
+    pictures = {}
     for measure in summary.score_names():
-        for of in (means, differences):
-            if measure in of:
-                yield of[measure]
+        pictures[measure] = [of[measure] for of in (means, differences) if measure in of]
+    return pictures
 
 
 def mean_pictures(summary: Summary, comparisons: Comparisons) -> dict[str, svg.Picture]:

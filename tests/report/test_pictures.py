@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from unicodedata import east_asian_width
 from xml.etree import ElementTree
 
@@ -27,6 +28,10 @@ from tests.report.pages import records
 from tests.report.strategies import HOSTILE
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn_scores(summary, comparisons):
+    return [*chain.from_iterable(score_pictures(summary, comparisons).values())]
 
 
 def parsed(picture):
@@ -69,7 +74,7 @@ def test_a_scale_keeps_every_value_on_it(values):
 
 def test_an_interval_and_a_difference_are_where_they_should_be(assert_message):
     summary, comparisons = records(example.summary(), example.comparisons())
-    drawn = {p.title: p for p in score_pictures(summary, comparisons)}
+    drawn = {p.title: p for p in drawn_scores(summary, comparisons)}
 
     assert "ter (lower is better)" in drawn
     root = parsed(drawn["ndcg@10"])
@@ -133,7 +138,7 @@ def test_wide_names_have_room(name):
     summary, comparisons = records(summary, comparisons)
     systems = tuple(structs.replace(s, causes={"right": 2, "failed": 1}) for s in summary.systems)
     caused = structs.replace(summary, systems=systems)
-    drawn = [*score_pictures(summary, comparisons), causes_picture(caused)]
+    drawn = [*drawn_scores(summary, comparisons), causes_picture(caused)]
     for picture in drawn:
         for text in parsed(picture).iter(f"{SVG}text"):
             columns = sum(1 + (east_asian_width(ch) in "WF") for ch in text.text)
@@ -149,7 +154,7 @@ def test_hostile_names_stay_texts(name):
     summary, comparisons = example.summary(), example.comparisons()
     summary["systems"][0]["name"] = name
     summary, comparisons = records(summary, comparisons)
-    for picture in score_pictures(summary, comparisons):
+    for picture in drawn_scores(summary, comparisons):
         root = parsed(picture)
         assert {element.tag for element in root.iter()} <= {
             f"{SVG}{tag}" for tag in ("svg", "style", "text", "path", "rect", "title")
@@ -157,7 +162,7 @@ def test_hostile_names_stay_texts(name):
 
 
 def test_all_pictures_have_names_of_their_own():
-    drawn = pictures(*results())
+    drawn = pictures(*results(), score_pictures(*results()))
 
     assert "intervals-00-ndcg-10" in {p.name for p in drawn}
     assert len({p.name for p in drawn}) == len(drawn)

@@ -286,10 +286,11 @@ def _numbers(
     page: Layout, summary: Summary, comparisons: Comparisons, leading: Sequence[SystemSummary]
 ) -> NumberTable | None:
     """Return the two main measures of at most five systems; None without scores."""
-    whole = main_table(page, summary, _WIDE)
+    whole = table = main_table(page, summary, _WIDE)
     systems = _choose_systems(leading, summary, comparisons)
-    short_run = structs.replace(summary, systems=tuple(systems))
-    table = main_table(lay_out(short_run, comparisons), short_run, _WIDE)
+    if len(systems) < len(summary.systems):
+        short_run = structs.replace(summary, systems=tuple(systems))
+        table = main_table(lay_out(short_run, comparisons), short_run, _WIDE)
     if whole is None or table is None:
         return None
     # the column of a measure may have its differences behind it

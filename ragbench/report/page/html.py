@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -25,7 +25,7 @@ from ragbench.report.lowest import lowest_chapter
 from ragbench.report.noise import answer_texts, noise_chapter
 from ragbench.report.page.data import PageData, pack_queries
 from ragbench.report.page.front import Front, build_front
-from ragbench.report.pictures import difference_pictures, mean_pictures, pictures
+from ragbench.report.pictures import pictures, score_pictures
 from ragbench.report.table import SIGNS
 from ragbench.types.display import printable
 
@@ -55,8 +55,9 @@ def render_html(
     is_one = page.runs is None
     front = build_front(summary, comparisons, page, views, fixes) if is_one else None
     data = None if views is None else pack_queries(views, _named_queries(page, front), **limits)
-    drawn = pictures(summary, comparisons)
-    firsts = _first_pictures(page, summary, comparisons)
+    of_scores = score_pictures(summary, comparisons)
+    drawn = pictures(summary, comparisons, of_scores)
+    firsts = _first_pictures(page, of_scores)
     return _render(page, drawn, data, front=front, groups=groups, views=views, firsts=firsts)
 
 
@@ -198,15 +199,14 @@ def _with_questions(
     return group.title, questions
 
 
-def _first_pictures(page: Layout, summary: Summary, comparisons: Comparisons) -> set[str]:
+def _first_pictures(page: Layout, of_scores: Mapping[str, Sequence[Picture]]) -> set[str]:
     """Return the names of at most three pictures: the scores and differences of main measures."""
     if page.runs is not None:  # its trends come first
         return set()
     names = []
-    for measure in (section.main for section in page.sections):
-        for drawn in (mean_pictures(summary, comparisons), difference_pictures(comparisons)):
-            if measure in drawn:
-                names.append(drawn[measure].name)
+    for section in page.sections:
+        for picture in of_scores.get(section.main, ()):
+            names.append(picture.name)
     return set(names[:_FIRST_PICTURES])
 
 
