@@ -146,17 +146,17 @@ class ModuleFiles:
         paths, files = set[str](), {}
         for module in [*sys.modules.values()]:
             # kept with its id, which so stays its own
-            known = self._files.get(id(module))
-            if known is None:
+            entry = self._files.get(id(module))
+            if entry is None:
                 path = getattr(module, "__file__", None)
                 if not path:
                     continue
                 if module is main or not os.path.isabs(path):
                     paths.add(os.path.realpath(path))
                     continue
-                known = module, _real_path(path, self._folders)
-            files[id(module)] = known
-            paths.add(known[1])
+                entry = module, _real_path(path, self._folders)
+            files[id(module)] = entry
+            paths.add(entry[1])
         self._files = files
         return paths
 
