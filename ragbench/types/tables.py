@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
+from functools import lru_cache
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -176,6 +178,7 @@ def _read_names() -> Iterator[tuple[str, Names]]:
 PARTS: Mapping[str, Names] = dict(_read_names())
 
 
+@lru_cache(maxsize=4096)  # a table is asked for hundreds of names, most of them in `columns.txt`
 def folded(name: str) -> str:
     """Return a column name in the form in which names are compared, such as `doc_id`.
 
@@ -191,9 +194,13 @@ def columns_named(free: Sequence[str], names: Iterable[str]) -> list[str]:
 
     Names are equal if `folded` gives the same text for both.
     """
+    by_name = defaultdict[str, list[str]](list)
+    for column in free:
+        by_name[folded(column)].append(column)
     columns = dict[str, None]()
     for name in map(folded, names):
-        columns |= dict.fromkeys(column for column in free if folded(column) == name)
+        if name in by_name:
+            columns |= dict.fromkeys(by_name[name])
     return list(columns)
 
 
