@@ -15,7 +15,7 @@ from tests.commands import run_command
 
 # Command -> the arguments of one call, where a quickstart has run: one of each kind.
 LINES = {
-    "run": "CONFIG --only bm25 --quiet",
+    "run": "CONFIG --only bm25 --limit 12 --quiet",
     "validate": "CONFIG",
     "score": "QRELS runs/quickstart/latest/rankings/bm25.trec -m ndcg@10",
     "show": "runs/quickstart q01",
@@ -56,7 +56,7 @@ def run_process(warm, command, words, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_a_process_exits_and_prints_as_the_call_does(
-    finished_quickstart, repository, example_data, tmp_path, warm, command
+    judged_quickstart, repository, example_data, tmp_path, warm, command
 ):
     places = {
         "CONFIG": str(repository / "configs" / "quickstart.yaml"),
@@ -66,7 +66,7 @@ def test_a_process_exits_and_prints_as_the_call_does(
     results = []
     for name in ("process", "call"):
         folder = tmp_path / name
-        finished_quickstart.copy_to(folder)
+        judged_quickstart.copy_to(folder)
         env = {**os.environ, "RAGBENCH_CACHE": str(folder / "cache")}
         if name == "process":
             code, stdout, stderr = run_process(warm, command, words, cwd=folder, env=env)
