@@ -72,10 +72,10 @@ models:
 
 
 def priced_config(address, **judges):
-    """Return a config of two systems with 30 answers each, of which they share 20."""
+    """Return a config of two systems with 12 answers each, of which they share 8."""
     rows = []
-    for n in range(30):
-        for system, end in (("old", "moons"), ("new", "moons" if n < 20 else "stars")):
+    for n in range(12):
+        for system, end in (("old", "moons"), ("new", "moons" if n < 8 else "stars")):
             answer = f"It is {n} {end}."
             rows.append({"question": f"What is {n}?", "system": system, "answer": answer})
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
@@ -105,8 +105,8 @@ def test_equal_prompts_count_once_and_the_bill_is_within_its_range(quickstart, m
         assert quickstart("run", "exp.yaml", "--quiet")[0] == 0
         sent = server.counters.requests
 
-    # 40 different answers: two rubrics of `single`, and `n` of the jury; `m` has its replies
-    assert sent == 40 * 3
+    # 16 different answers: two rubrics of `single`, and `n` of the jury; `m` has its replies
+    assert sent == 16 * 3
     assert [0.9 * sent <= calls <= 1.1 * sent for calls in plan["calls"]] == [True, True]
     cost = last_cost("exp")
     assert plan["usd"][0] <= cost["usd"] <= plan["usd"][1]
@@ -126,9 +126,9 @@ def test_replies_of_another_judge_are_counted_as_stored(quickstart, monkeypatch)
         plan = json.loads(quickstart("plan", "jury.yaml", "--json")[1])["cost"]
         quickstart("run", "jury.yaml", "--quiet")
 
-    # 40 different answers, by the model `n` alone
-    assert server.counters.requests - before == 40
-    assert plan["calls"] == [40, 40]
+    # 16 different answers, by the model `n` alone
+    assert server.counters.requests - before == 16
+    assert plan["calls"] == [16, 16]
     assert plan["usd"][0] <= last_cost("jury")["usd"] <= plan["usd"][1]
 
 
@@ -143,8 +143,8 @@ def test_the_sum_that_a_run_paid_is_printed(quickstart, monkeypatch, assert_mess
             lines += lines_with(quickstart("run", "exp.yaml")[1], "cost:")
             paid.append(last_cost("exp")["usd"])
 
-    # 40 different answers, each with 400 tokens at 2.5 and 18 at 10 per million
-    assert paid == [pytest.approx(40 * (400 * 2.5 + 18 * 10) / 1e6), 0.0]
+    # 16 different answers, each with 400 tokens at 2.5 and 18 at 10 per million
+    assert paid == [pytest.approx(16 * (400 * 2.5 + 18 * 10) / 1e6), 0.0]
     assert_message(lines)
 
 

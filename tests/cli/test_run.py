@@ -96,7 +96,10 @@ def test_an_index_that_takes_long_says_how_far_it_is(repository, tmp_path, warm)
 
 
 # What makes a run of the quickstart quick, where its numbers are not looked at.
-FEW = ("--limit", "4", "--set", "statistics.resamples=100")
+FEW = (
+    *("--limit", "4", "--set", "statistics.resamples=100"),
+    *("--set", "metrics.retrieval.measures=[ndcg@10]", "--set", "metrics.generation=[rouge1]"),
+)
 
 
 def test_quiet_leaves_only_the_result(repository, tmp_path):
