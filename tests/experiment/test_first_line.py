@@ -133,7 +133,7 @@ def test_all_formats_begin_with_the_same_sentence(moons_with_apps, tmp_path, ass
     max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    st.permutations(["bm25", "exact", "mine", "rm3"]),
+    st.permutations(["bm25", "exact", "mine"]),
     st.permutations(["io", "others", "third"]),
     st.permutations(["extractive", "longer"]),
 )
@@ -144,7 +144,6 @@ def test_the_order_of_the_yaml_changes_no_first_line(
     (tmp_path / "mine.py").write_text(MODULE, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     parts = {
-        "rm3": {"type": "rm3", "retriever": "bm25"},
         "exact": {"type": "bm25", "stemmer": "none"},
         **BM25,
         **MINE,

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,10 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
+from ragbench.experiment.stages.graph import stages_of
+from ragbench.experiment.stages.retrieval import BuildRanking, Retrieve
+from ragbench.files import cache_folder
 from ragbench.records.manifest import Choices
 from ragbench.rerank.base import with_tail
+from ragbench.store.items import StageStore
 from ragbench.types import ScoredDocument
 from tests.commands import run_command
+from tests.experiment.test_engine import engine_of, plan_of
 
 CALLS = []
 
@@ -83,6 +89,11 @@ def test_floats_of_32_bits_tell_the_scores_of_a_tail_apart(last, n_hits):
 
 def experiment(folder, run, entries, top_k=100, qrels=None, measures=("recall@5",)):
     """Run rerankers over the rankings of a run file, named `source`."""
+    return rb.run_experiment(config_of(folder, run, entries, top_k, qrels, measures))
+
+
+def config_of(folder, run, entries, top_k=100, qrels=None, measures=("recall@5",)):
+    """Return the config of rerankers over the rankings of a run file, named `source`."""
     judgements = qrels or {query: {next(iter(hits)): 1} for query, hits in run.items()}
     lines = (f"{q} 0 {d} {g}\n" for q, docs in judgements.items() for d, g in docs.items())
     (folder / "qrels").write_text("".join(lines))
@@ -91,22 +102,36 @@ def experiment(folder, run, entries, top_k=100, qrels=None, measures=("recall@5"
     (folder / "topics").write_text("".join(f"{query}\tabout {query}\n" for query in run))
     data = {"type": "trec", "qrels": str(folder / "qrels"), "topics": str(folder / "topics")}
     source = {"type": "run_file", "path": str(folder / "source.run")}
-    return rb.run_experiment(
-        {
-            "dataset": data,
-            "retrievers": {"source": source, **entries},
-            "metrics": {"retrieval": {"top_k": top_k, "measures": list(measures)}},
-            "statistics": {"resamples": 100},
-            "output": str(folder / "runs"),
-            "cache": str(folder / "cache"),
-        }
-    )
+    return {
+        "dataset": data,
+        "retrievers": {"source": source, **entries},
+        "metrics": {"retrieval": {"top_k": top_k, "measures": list(measures)}},
+        "statistics": {"resamples": 100},
+        "output": str(folder / "runs"),
+        "cache": str(folder / "cache"),
+    }
+
+
+def ranked(config):
+    """Return system -> query -> documents, as the stages of a run rank them."""
+    plan = plan_of(config)
+    with closing(StageStore(cache_folder(plan.config.cache))) as store:
+        resources, engine = engine_of(plan, store)
+        stages = stages_of(resources).stages
+        ranks = [stage for stage in stages if isinstance(stage, BuildRanking)]
+        outputs = engine.run([*(s for s in stages if isinstance(s, Retrieve)), *ranks])
+    runs = {stage.name: outputs[stage].run for stage in ranks}
+    return {name: documents_of(run) for name, run in runs.items()}
+
+
+def documents_of(run):
+    """Return query -> documents of a run, in the order of their ranks."""
+    return {query: [document for document, _ in run.ranking(query)] for query in run.query_ids}
 
 
 def rankings(result, name):
     """Query -> documents of a system in the run file of a run, which trec_eval would read."""
-    run = rb.read_run(result.path / "rankings" / f"{name}.trec")
-    return {query: [document for document, _ in run.ranking(query)] for query in run.query_ids}
+    return documents_of(rb.read_run(result.path / "rankings" / f"{name}.trec"))
 
 
 def entry(function, depth, **more):
@@ -127,26 +152,24 @@ generated_runs = st.dictionaries(
 
 
 @pytest.mark.costly
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     generated_runs,
     st.integers(1, 6),
     st.integers(1, 14),
     st.sampled_from(["backwards", "scored_backwards"]),
 )
-def test_a_run_keeps_the_tail_of_any_run_file(run, depth, top_k, function):
+def test_the_stages_of_a_run_keep_the_tail_of_any_run_file(run, depth, top_k, function):
     with tempfile.TemporaryDirectory() as folder:
         entries = {
             "reranked": entry(function, depth),
             "cascade": {**entry("backwards", 2), "retriever": "reranked"},
             "short": entry(function, depth, tail="drop"),
         }
-        result = experiment(Path(folder), run, entries, top_k, measures=["recall@1"])
-        source, reranked, cascade, short = (
-            rankings(result, name) for name in ("source", "reranked", "cascade", "short")
-        )
+        systems = ranked(config_of(Path(folder), run, entries, top_k, measures=["recall@1"]))
 
-    for query, documents in source.items():
+    reranked, cascade, short = (systems[name] for name in ("reranked", "cascade", "short"))
+    for query, documents in systems["source"].items():
         head = documents[:depth][::-1]
         if depth > top_k:  # then the reranker sees hits below top_k, too
             order = sorted(run[query], key=lambda d: (run[query][d], d), reverse=True)

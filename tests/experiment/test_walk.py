@@ -1,6 +1,7 @@
 """The files that a query and a judged answer pass, as the page on architecture lists them."""
 
 import functools
+import importlib
 import json
 import re
 import sys
@@ -18,7 +19,7 @@ from ragbench.types import Collection, Document, Query, Run
 from ragbench.types.rows import Mapped
 from tests.chat_server import ChatServer
 from tests.commands import run_command
-from tests.experiment.moons import QUERIES
+from tests.experiment.moons import FEW_SCORES, QUERIES
 from tests.score.judge.scripted import Script
 
 PACKAGE = f"{Path(ragbench.__file__).parent}/"
@@ -141,28 +142,33 @@ def listed_files(repository):
     return [[line.split()[0] for line in block.splitlines()] for block in blocks], [*numbers]
 
 
-def without_judge(config):
-    metrics = {name: scores for name, scores in config["metrics"].items() if name != "judge"}
-    return {**config, "metrics": metrics}
+@pytest.fixture
+def small(config, moons_run):
+    """The config with few systems and scores, after a run that imported what it needs.
+
+    Each call of a function is looked at, and imports make most of the calls.
+    """
+    importlib.import_module("openai")
+    return {**config, "retrievers": {"bm25": {"type": "bm25"}}, "metrics": {**FEW_SCORES}}
 
 
 @pytest.mark.slow
-def test_the_page_lists_the_files_of_a_query(config, tmp_path, listed_files):
+def test_the_page_lists_the_files_of_a_query(small, tmp_path, listed_files):
     (of_query, _), (number, _) = listed_files
 
-    assert traced_run(without_judge(config), tmp_path) == sorted(of_query)
+    assert traced_run(small, tmp_path) == sorted(of_query)
     assert len(of_query) == number
 
 
 @pytest.mark.slow
-def test_the_page_lists_the_files_of_a_judged_answer(config, tmp_path, listed_files, monkeypatch):
+def test_the_page_lists_the_files_of_a_judged_answer(small, tmp_path, listed_files, monkeypatch):
     (of_query, of_judge), (_, number) = listed_files
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     with ChatServer(Script()) as server:
         judge = {"type": "openai", "model": "m", "base_url": server.url}
         judge["rubrics"] = ["faithfulness", "answer_relevancy"]
-        config["metrics"]["judge"] = judge
-        files = traced_run(config, tmp_path)
+        small["metrics"]["judge"] = judge
+        files = traced_run(small, tmp_path)
 
     assert files == sorted(of_query + of_judge)
     assert len(files) == number

@@ -3,6 +3,7 @@
 import shutil
 import ssl
 import subprocess
+from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -128,9 +129,19 @@ def clients(url):
     }
 
 
-@pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-@pytest.mark.parametrize("kind", ["address", "client", "synchronous client"])
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(
+    ("variable", "kind", "host"),
+    [
+        # each variable by its address and by name, each client by one of them
+        *product(
+            ["HTTP_PROXY", "http_proxy", "ALL_PROXY"], ["address"], ["127.0.0.1", "localhost"]
+        ),
+        ("HTTP_PROXY", "client", "127.0.0.1"),
+        ("ALL_PROXY", "client", "localhost"),
+        ("HTTP_PROXY", "synchronous client", "localhost"),
+        ("ALL_PROXY", "synchronous client", "127.0.0.1"),
+    ],
+)
 def test_no_text_for_this_machine_reaches_a_proxy(monkeypatch, variable, kind, host):
     with Proxy() as proxy, ChatServer('{"reasoning": "ok", "level": 4}') as server:
         monkeypatch.setenv(variable, f"http://{proxy.address}")

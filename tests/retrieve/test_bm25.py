@@ -136,17 +136,11 @@ def test_unknown_stop_words_say_what_there_is():
         BM25(stopwords="klingon")
 
 
-@pytest.mark.parametrize(
-    ("name", "published"),
-    [
-        pytest.param("scifact", 0.6713, id="scifact, k1 0.9, b 0.4, porter"),
-        pytest.param("cranfield", 0.3679, id="cranfield, k1 0.9, b 0.4, porter"),
-    ],
-)
-def test_reaches_the_known_figure(collection, indexed, name, published):
-    # nDCG@10 on a real collection, measured by trec_eval's own code
-    data = collection(name)
-    hits = indexed(name).retrieve(data.queries, 10)
+def test_reaches_the_known_figure(collection, indexed):
+    # nDCG@10 on Cranfield with k1 0.9, b 0.4 and Porter's stemmer, measured by trec_eval's own
+    # code; more collections are on docs/published.md, whose commands its own tests run
+    data = collection("cranfield")
+    hits = indexed("cranfield").retrieve(data.queries, 10)
     run = {
         q.id: {h.id: h.score for h in query_hits}
         for q, query_hits in zip(data.queries, hits, strict=True)
@@ -156,7 +150,7 @@ def test_reaches_the_known_figure(collection, indexed, name, published):
     scores = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10"}).evaluate(run)
 
     mean = sum(score["ndcg_cut_10"] for score in scores.values()) / len(qrels)
-    assert mean == pytest.approx(published, abs=0.01)
+    assert mean == pytest.approx(0.3679, abs=0.01)
 
 
 def large(n, seed=5):
