@@ -1,5 +1,6 @@
 """`rb.compare` on what is not a run folder: run files beside baselines, corpus scores, verdicts."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -313,6 +314,44 @@ def test_intersect_leaves_out_what_one_run_lacks(tmp_path, form):
         assert (row["n"], row["difference"]) == (40, (20 * 0.5 + 10 * 1.0) / 40)
 
 
+PROJECT = {
+    "qa.csv": "id,question,reference,relevant,site\n1,a?,one,a.txt,north\n2,b?,two,b.txt,north\n",
+    "docs/a.txt": "one thing",
+    "docs/b.txt": "two things",
+    "hits.run": "1 Q0 a.txt 1 2 r\n2 Q0 a.txt 1 2 r\n2 Q0 b.txt 2 1 r\n",
+    "answers.jsonl": '{"query_id": "1", "answer": "one"}\n'
+    '{"query_id": "2", "answer": "two things"}\n',
+    "rates.csv": "x,y\n1,2\n",
+    "reads_rates.py": "from pathlib import Path\n\n\n"
+    "def answer(question):\n    return Path('rates.csv').read_text()\n",
+    "exp.yaml": "# a comment\n"
+    "dataset: {type: records, path: qa.csv, corpus: docs}\n"
+    "retrievers: {saved: {type: run_file, path: hits.run}}\n"
+    "generators: {p: {type: predictions, path: answers.jsonl}}\n"
+    'apps: {mine: {type: "python:reads_rates:answer"}}\n',
+}
+
+
+def run_project(folder):
+    """Run the config of a folder inside it, with its own cache and module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("RAGBENCH_CACHE", str(folder / "cache"))
+        patch.syspath_prepend(folder)
+        return run_experiment("exp.yaml")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder with files that a config names, and a run of it; tests work on copies."""
+    folder = tmp_path_factory.mktemp("project")
+    for name, text in PROJECT.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    run_project(folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "changes"),
     [
@@ -325,38 +364,18 @@ def test_intersect_leaves_out_what_one_run_lacks(tmp_path, form):
     ],
 )
 def test_a_changed_file_that_the_config_names_is_a_change(
-    tmp_path, monkeypatch, file, old, new, changes
+    project, tmp_path, file, old, new, changes
 ):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    files = {
-        "qa.csv": "id,question,reference,relevant,site\n"
-        "1,a?,one,a.txt,north\n2,b?,two,b.txt,north\n",
-        "docs/a.txt": "one thing",
-        "docs/b.txt": "two things",
-        "hits.run": "1 Q0 a.txt 1 2 r\n2 Q0 a.txt 1 2 r\n2 Q0 b.txt 2 1 r\n",
-        "answers.jsonl": '{"query_id": "1", "answer": "one"}\n'
-        '{"query_id": "2", "answer": "two things"}\n',
-        "rates.csv": "x,y\n1,2\n",
-        "reads_rates.py": "from pathlib import Path\n\n\n"
-        "def answer(question):\n    return Path('rates.csv').read_text()\n",
-        "exp.yaml": "# a comment\n"
-        "dataset: {type: records, path: qa.csv, corpus: docs}\n"
-        "retrievers: {saved: {type: run_file, path: hits.run}}\n"
-        "generators: {p: {type: predictions, path: answers.jsonl}}\n"
-        'apps: {mine: {type: "python:reads_rates:answer"}}\n',
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    base = run_experiment("exp.yaml")
-    path = tmp_path / file
+    folder = tmp_path / "project"
+    shutil.copytree(project, folder, symlinks=True)
+    path = folder / file
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
 
-    run = run_experiment("exp.yaml")
+    run = folder / run_project(folder).path
 
-    assert list(facts_changes(read_facts(base.path), read_facts(run.path))) == changes
+    [base] = [other for other in run.parent.glob("2*") if other.name != run.name]
+    assert list(facts_changes(read_facts(base), read_facts(run))) == changes
     if not old.startswith(","):  # other gold answers are not compared
         record = compare(base, run).record
         assert (record.runs[1].changed, record.runs[1].has_unseen) == (tuple(changes), False)

@@ -2,7 +2,9 @@
 
 import ast
 import json
+import os
 from contextlib import closing, suppress
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -97,17 +99,47 @@ def attributes_of(holder, depth=2):
                 attributes_of(value, depth - 1)
 
 
-@pytest.fixture
-def chat(monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    monkeypatch.setattr(f"{__name__}.CALLS", [])
+@pytest.fixture(scope="module")
+def chat():
+    """A model that answers questions and judges."""
     judge = Script()
 
     def reply(body, times_asked):
         return judge(body, times_asked) if "response_format" in body else "Io"
 
-    with ChatServer(reply) as server:
+    with pytest.MonkeyPatch.context() as patch, ChatServer(reply) as server:
+        patch.setenv("OPENAI_API_KEY", "k")
         yield server
+
+
+class WholeRun(NamedTuple):
+    """A run with a stage of every class, and its plan before; nobody changes its cache."""
+
+    config: dict[str, Any]
+    cache: str
+    before: dict[str, Any]
+    """Step of the plan before the run, by name."""
+    work: dict[str, Any]
+    """What the manifest says of each stage."""
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory, chat):
+    folder = tmp_path_factory.mktemp("whole")
+    with moons_place(folder) as moons:
+        config = with_all_stages({**moons, "output": str(folder / "runs")}, chat.url)
+        before = steps_of(config)
+        run = run_experiment(config)
+        assert chat.received
+        assert CALLS
+        cache = os.environ["RAGBENCH_CACHE"]
+    work = json.loads((run.path / "manifest.json").read_text())["work"]
+    return WholeRun(config, cache, before, work)
+
+
+def steps_of(config):
+    """Return the steps of a plan by name."""
+    return {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
 
 
 def flat(nodes):
@@ -116,15 +148,13 @@ def flat(nodes):
 
 
 @pytest.mark.costly
-def test_the_plan_of_a_run_counts_what_it_makes(config, chat):
+def test_the_plan_of_a_run_counts_what_it_makes(whole_run, monkeypatch):
     # Upper limits are those of items that depend on hits or answers which are not there yet.
-    config = with_all_stages(config, chat.url)
-    steps = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
+    monkeypatch.setenv("RAGBENCH_CACHE", whole_run.cache)
+    steps, work = whole_run.before, whole_run.work
 
-    run = run_experiment(config)
+    after = steps_of(whole_run.config)
 
-    work = json.loads((run.path / "manifest.json").read_text())["work"]
-    after = {step.name: step for step in flat(plan_run(plan_of(config)).nodes)}
     assert steps.keys() == after.keys() <= work.keys()
     for name, step in steps.items():
         items = work[name]["items"]
@@ -138,15 +168,14 @@ def test_the_plan_of_a_run_counts_what_it_makes(config, chat):
 
 @pytest.mark.costly
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_attributes_of_a_planned_run_write_and_call_nothing(config, chat, is_stored):
-    config = with_all_stages(config, chat.url)
+def test_attributes_of_a_planned_run_write_and_call_nothing(
+    whole_run, chat, is_stored, monkeypatch
+):
     if is_stored:
-        run_experiment(config)
-        assert chat.received
-        assert CALLS
+        monkeypatch.setenv("RAGBENCH_CACHE", whole_run.cache)
     chat.received.clear()
     CALLS.clear()
-    plan = plan_of(config)
+    plan = plan_of(whole_run.config)
 
     with closing(ReadOnlyStore(cache_folder())) as store:
         resources, engine = engine_of(plan, store)

@@ -1,5 +1,7 @@
 """Chunkers that read unlike amounts of text are compared within the text of the baseline."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,29 +57,29 @@ def ranker(n_words, noise_of, signal):
 def run_world(tmp_path, monkeypatch):
     """Run retrievers over documents of 25 words, each question with one gold word as its quote."""
     monkeypatch.chdir(tmp_path)
+    return run_in_folder
 
-    def run(
-        retrievers, n_questions, n_documents, quotes=True, answers=False, generators=None, **config
-    ):
-        rows = []
-        for query in range(n_questions):
-            document = query % n_documents
-            row = {"question": f"question {query}", "relevant": f"d{document}"}
-            if quotes:
-                row["quote"] = word(document, query % WORDS)
-            if answers:
-                row["reference"] = word(document, query % WORDS)
-            rows.append(row)
-        documents = {f"d{document}": document_text(document) for document in range(n_documents)}
-        return rb.run_experiment(
-            {"name": "chunks", **config},
-            dataset=rows,
-            documents=documents,
-            retrievers=retrievers,
-            generators=generators,
-        )
 
-    return run
+def run_in_folder(
+    retrievers, n_questions, n_documents, quotes=True, answers=False, generators=None, **config
+):
+    rows = []
+    for query in range(n_questions):
+        document = query % n_documents
+        row = {"question": f"question {query}", "relevant": f"d{document}"}
+        if quotes:
+            row["quote"] = word(document, query % WORDS)
+        if answers:
+            row["reference"] = word(document, query % WORDS)
+        rows.append(row)
+    documents = {f"d{document}": document_text(document) for document in range(n_documents)}
+    return rb.run_experiment(
+        {"name": "chunks", **config},
+        dataset=rows,
+        documents=documents,
+        retrievers=retrievers,
+        generators=generators,
+    )
 
 
 def noise(seed, n_documents):
@@ -113,14 +115,19 @@ def hits_in_turn(ranks, n_words):
     return search
 
 
-def test_the_same_text_counts_by_hand(run_world):
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    """A finished run of small and large chunks, worked below by hand; no test changes it."""
+    small, large = hits_in_turn([1, 6, None, 3], 1), hits_in_turn([1, 2, 1, 6], LARGE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("by hand"))
+        experiment = run_in_folder({"small": small, "large": large}, 4, 12)
+        return replace(experiment, path=experiment.path.resolve())
+
+
+def test_the_same_text_counts_by_hand(by_hand):
     # 5 words of 9 characters are 45; a chunk of five words with its spaces has 49, five have 245
-    small = hits_in_turn([1, 6, None, 3], 1)
-    large = hits_in_turn([1, 2, 1, 6], LARGE)
-
-    experiment = run_world({"small": small, "large": large}, 4, 12)
-
-    summary, comparisons = records_of(experiment)
+    summary, comparisons = records_of(by_hand)
     readings = {system.name: system.reading for system in summary.systems}
     assert {name: reading.characters for name, reading in readings.items()} == {
         "small": 45,
@@ -243,19 +250,16 @@ def test_the_answers_of_a_system_that_reads_more_have_the_ratio_of_texts(run_wor
     assert_message(lead(summary, comparisons))
 
 
-def test_the_screen_has_equal_text_hits_and_characters(run_world, assert_message):
-    small, large = hits_in_turn([1, 6, None, 3], 1), hits_in_turn([1, 2, 1, 6], LARGE)
-
-    summary, comparisons = records_of(run_world({"small": small, "large": large}, 4, 12))
+def test_the_screen_has_equal_text_hits_and_characters(by_hand, assert_message):
+    summary, comparisons = records_of(by_hand)
 
     assert_message(render_terminal(summary, comparisons, verbose=False, run="runs/chunks"))
     [section] = [s for s in lay_out(summary, comparisons).sections if s.kind == "retrieval"]
     assert [measure.name for measure in section.measures][:2] == [EQUAL_TEXT, "found@5"]
 
 
-def test_fixes_and_causes_have_the_text_that_is_read(run_world):
-    small, large = hits_in_turn([1, 6, None, 3], 1), hits_in_turn([1, 2, 1, 6], LARGE)
-    path = run_world({"small": small, "large": large}, 4, 12).path
+def test_fixes_and_causes_have_the_text_that_is_read(by_hand):
+    path = by_hand.path
 
     fixes = list_fixes(RunReader(path))
     ratios = {change.text: change.text_ratio for change in fixes.changes if change.text_ratio}
@@ -267,9 +271,8 @@ def test_fixes_and_causes_have_the_text_that_is_read(run_world):
     assert (first.split()[-1], second.split()[-1]) == ("45", "245")
 
 
-def test_the_brief_page_names_equal_text(run_world):
-    small, large = hits_in_turn([1, 6, None, 3], 1), hits_in_turn([1, 2, 1, 6], LARGE)
-    summary, comparisons = records_of(run_world({"small": small, "large": large}, 4, 12))
+def test_the_brief_page_names_equal_text(by_hand):
+    summary, comparisons = records_of(by_hand)
 
     front = build_front(summary, comparisons, lay_out(summary, comparisons))
 
