@@ -158,7 +158,10 @@ class World:
         config = {
             "name": "gold",
             "dataset": {"type": "records", "path": str(folder / "qa.jsonl"), "corpus": str(docs)},
-            "metrics": {"retrieval": {"top_k": TOP_K}, "generation": ["contains"]},
+            "metrics": {
+                "retrieval": {"top_k": TOP_K, "measures": ["recall@5"]},
+                "generation": ["contains"],
+            },
             "causes": {"read": self.read, "need": self.need},
             "generators": {"quotes": {"type": "extractive", "passages": self.read}},
             "statistics": {"resamples": 200},
