@@ -59,7 +59,9 @@ def cluster_codes(owner: str, clusters: ArrayLike | None, n: int) -> tuple[NDArr
     Without labels each query is its own cluster. Raises OptionError unless there is a label per
     query. Numbers follow the sorted labels.
     """
-    labels: NDArray[Any] = np.arange(n) if clusters is None else np.asarray(clusters)
+    if clusters is None:
+        return np.arange(n), n
+    labels: NDArray[Any] = np.asarray(clusters)
     if labels.ndim != 1 or len(labels) != n:
         shape = Phrase(f"shape {labels.shape}")
         raise OptionError(owner, "clusters", shape, f"{n} labels, one per query")

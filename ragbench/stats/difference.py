@@ -303,8 +303,9 @@ def paired_units(
     largest = (math.inf, math.inf)
     if bounded and n:
         # without a score of the baseline, a query could lose and gain all
-        losses = np.maximum(np.nan_to_num((scores - low) / width, nan=1.0), -d)
-        gains = np.maximum(np.nan_to_num((high - scores) / width, nan=1.0), d)
+        is_missing = np.isnan(scores)
+        losses = np.maximum(np.where(is_missing, 1.0, (scores - low) / width), -d)
+        gains = np.maximum(np.where(is_missing, 1.0, (high - scores) / width), d)
         largest = (_largest(-d, losses, codes, n_units), _largest(d, gains, codes, n_units))
         # the values of clusters have rounding errors
         largest = max(largest[0], -float(values.min())), max(largest[1], float(values.max()))
@@ -316,7 +317,7 @@ def paired_units(
         n_changed=int(np.count_nonzero(d)),
         n_units_changed=n_units_changed,
         largest=largest,
-        may_be_hits=n == 0 or int(np.bincount(codes).max()) * n_units == n,
+        may_be_hits=n_units == n or int(np.bincount(codes).max()) * n_units == n,
     )
 
 
@@ -353,9 +354,14 @@ _UNSEEN_QUERIES = 20
 def _largest(d: FloatArray, bounds: FloatArray, codes: NDArray[np.intp], n_units: int) -> float:
     """Return the largest rise of a unit that is allowed for, in units of the largest difference."""
     scale, mean = n_units / len(d), float(d.mean())
-    sizes = scale * np.bincount(codes, minlength=n_units)
+    # without clusters a query is a unit of its own
+    sizes: NDArray[Any] = np.ones(1)
+    sums: NDArray[Any] = bounds
+    if n_units < len(d):
+        sizes = scale * np.bincount(codes, minlength=n_units)
+        sums = scale * np.bincount(codes, weights=bounds, minlength=n_units)
     # the value of a cluster whose queries all rise as far as they can, as `cluster_units` has it
-    rises = mean + scale * np.bincount(codes, weights=bounds, minlength=n_units) - mean * sizes
+    rises = mean + sums - mean * sizes
     # the largest cluster, if each of its queries could rise by the whole range
     end = float(sizes.max()) + (float(sizes.max()) - 1) * abs(mean)
     weight = _UNSEEN_QUERIES / (n_units + _UNSEEN_QUERIES)
@@ -414,7 +420,7 @@ def _careful_sd(d: FloatArray, loss: float, gain: float, confidence: float) -> f
     added = NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / 2
     values = np.append(d, (-loss, gain))
     weights = np.append(np.ones(len(d)), (added, added))
-    centre = float(np.average(values, weights=weights))
+    centre = float((values * weights).sum() / weights.sum())
     return math.sqrt(float(weights @ (values - centre) ** 2) / (len(d) + 2 * added - 1))
 
 

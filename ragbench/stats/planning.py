@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ragbench.errors import OptionError
 from ragbench.stats import arguments, score_intervals
 from ragbench.stats.difference import paired_units
+from ragbench.stats.memory import remember
 from ragbench.stats.power import smallest
 from ragbench.types import FloatArray
 
@@ -156,9 +157,15 @@ def detectable_difference(
         d = np.concatenate((d, -d))
     point = abs(beyond or 0.0) / units.unit
     plan = _Plan(loss=loss, point=point, alpha=alpha, power=_POWER, level=level)
-    smallest_shown = plan.smallest_shown(_Spread.of_sample(d), n)
+    smallest_shown = _smallest_shown(d, plan, n)
     # the value of a large cluster may exceed the range, a mean never does
     return units.unit * smallest_shown if smallest_shown <= 1 else math.nan
+
+
+@remember
+def _smallest_shown(d: FloatArray, plan: _Plan, n: int) -> float:
+    """Return the smallest mean that n queries show, whose differences vary as these do."""
+    return plan.smallest_shown(_Spread.of_sample(d), n)
 
 
 def typical_detectable(n: int, *, hits: bool = False) -> tuple[float, float]:
@@ -355,9 +362,10 @@ def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> tuple[flo
 
     The second number is the variance of the signed sizes at this slope.
     """
-    slope, first = 0.0, shares * sizes
+    first = shares * sizes
     second = first * sizes
     total = float(second.sum())
+    slope = mean / total  # the first step from 0
     for _ in range(_FLIP_STEPS):
         tanh = np.tanh(slope * sizes)
         missing = mean - float(first @ tanh)

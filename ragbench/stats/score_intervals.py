@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ragbench.errors import OptionError
 from ragbench.stats import arguments
+from ragbench.stats.memory import remember
 from ragbench.types import FloatArray
 
 # How much of the observed counts' own probability a limit counts that lies as far as 0 or beyond,
@@ -424,6 +425,7 @@ def _with_zero(values: FloatArray) -> FloatArray:
     return np.concatenate((_ZERO, values))
 
 
+@remember
 def _limit_with_unseen(d: FloatArray, loss: float, alpha: float) -> float:
     """Return the lower limit of the mean of differences, if unseen ones may be as low as -loss."""
     n, width = len(d), 1 + loss
