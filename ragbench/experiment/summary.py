@@ -128,7 +128,7 @@ def _timing(plan: Plan, results: Results, name: str) -> records.SystemTiming:
     if not latencies:
         return records.SystemTiming(latency_ms=records.Latency())
     total_ms, n = math.fsum(latencies), len(latencies)
-    p50, p95 = (round(float(np.percentile(latencies, p)), 3) for p in (50, 95))
+    p50, p95 = (round(ms, 3) for ms in np.percentile(latencies, (50, 95)).tolist())
     # calls of the component that answers run side by side, as many as its config allows
     alone: Noun = "app" if system.type == "app" else "retriever"
     noun: Noun = "generator" if system.generator else alone

@@ -24,6 +24,7 @@ _ITEM = f"{_ENTRY} AND item = ?"
 _REPLACE = f"""INSERT INTO rows ({sqlite_file.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (kind, key, item) DO UPDATE SET
     blob = excluded.blob, checksum = excluded.checksum, stored_at = excluded.stored_at"""
+_NOTE_USE = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
 _ITEMS_PER_QUERY = 500  # SQLite before 3.32 takes 999 variables
 _STRUCTURE = ("", "")  # kind and key of damage outside rows
 
@@ -154,6 +155,7 @@ class Store:
         *,
         since: float = math.inf,
         durable: bool = True,
+        label: str | None = None,
     ) -> dict[str, bytes]:
         """Store the blobs of some items, all or none.
 
@@ -166,6 +168,7 @@ class Store:
             since: Rows stored at this time or later are not replaced; inf replaces all rows.
             durable: True to return only when the rows are on disk; else a power cut may lose them,
                 but no kill.
+            label: Label of the entry, recorded as `note_use` does; None records nothing.
 
         Returns:
             Blobs of the rows that were not replaced, by item; empty if all were stored.
@@ -186,6 +189,8 @@ class Store:
                         continue
                 row_checksum = sqlite_file.checksum(kind, item, blob)
                 file.execute(_REPLACE, (kind, key, item, blob, row_checksum, stored_at))
+            if label is not None:
+                file.execute(_NOTE_USE, (kind, key, label, stored_at))
             return unchanged
 
         return self._file.write(write, durable=durable)
@@ -224,8 +229,8 @@ class Store:
 
         An earlier label is replaced. It raises a DataError if the file cannot be written.
         """
-        query, values = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (kind, key, label)
-        self._file.write(lambda file: file.execute(query, (*values, time.time())), durable=False)
+        values = (kind, key, label, time.time())
+        self._file.write(lambda file: file.execute(_NOTE_USE, values), durable=False)
 
     def entries(self) -> list[CacheEntry]:
         """Return the entries of the first file; entries without a label have `?`.

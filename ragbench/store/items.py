@@ -63,10 +63,11 @@ class StageItems:
         """
         time_s = time.monotonic()
         durable = time_s - self._synced >= _SYNC_S
-        self._store.put(self.stage, self.key, {item: line}, durable=durable)
+        label = None if self._has_label else self._label
+        self._store.put(self.stage, self.key, {item: line}, durable=durable, label=label)
+        self._has_label = True
         if durable:
             self._synced = time_s
-        self._note_use()
 
     def refuse(self, item: str) -> None:
         """Remove an item whose value its stage cannot read, so that it is computed again; warn.

@@ -137,6 +137,7 @@ class SQLiteFile:
         self.lock = threading.RLock()
         self._connection: Connection | None = None
         self._opened: tuple[int, int] | None = None
+        self._is_durable: bool | None = None  # what the connection was told last
         _files.add(self)
 
     def read(self, work: Work[Result]) -> Result:
@@ -171,7 +172,9 @@ class SQLiteFile:
             raise DataError(problem, file=self.path)
 
         def transaction(connection: Connection) -> Result:
-            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            if durable != self._is_durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._is_durable = durable
             connection.execute("BEGIN IMMEDIATE")
             try:
                 result = work(connection)
@@ -217,7 +220,7 @@ class SQLiteFile:
         with self.lock:
             if self._connection is not None:
                 self._connection.close()
-            self._connection = self._opened = None
+            self._connection = self._opened = self._is_durable = None
 
     def _use(self, work: Work[Result], *, write: bool) -> Result:
         """Return the result of `work`; a writable file that is damaged is replaced first."""

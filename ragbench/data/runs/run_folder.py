@@ -159,6 +159,8 @@ def csv_lines(header: Sequence[str], rows: Iterable[Sequence[str | float | None]
 
 
 _ROWS = 4096
+# Rows with so few numbers that to format each of them is faster than to find the distinct ones.
+_FEW = 128
 _BLOCK_BYTES = 1 << 20
 # One cell for all rows, a text per row, a number per row (NaN: empty), or None: all empty.
 Column = str | Sequence[str] | FloatArray | None
@@ -204,11 +206,17 @@ def _cells(column: Column, rows: slice) -> Sequence[str]:
         return [_cell(column)] * (rows.stop - rows.start)
     if not isinstance(column, np.ndarray):
         return [*map(_text, column[rows])]
+    if rows.stop - rows.start < _FEW:
+        return _number_texts(column[rows])
     # formatting a float takes as long as all else: equal scores are formatted once
     numbers, which = distinct(column[rows])
-    cells = [repr(x) if math.isfinite(x) else "" for x in numbers.tolist()]
-    texts: list[str] = np.array(cells, np.object_)[which].tolist()
+    texts: list[str] = np.array(_number_texts(numbers), np.object_)[which].tolist()
     return texts
+
+
+def _number_texts(values: FloatArray) -> list[str]:
+    """Return the text of each number; empty for NaN and infinities."""
+    return [repr(x) if math.isfinite(x) else "" for x in values.astype(np.float64).tolist()]
 
 
 def _cell(cell: str | float | None) -> str:
