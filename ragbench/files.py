@@ -379,13 +379,14 @@ def network_file_system(path: Path) -> str | None:
         mounts = [line.split(" ")[1:3] for line in MOUNTS.read_text("utf-8").splitlines()]
     except OSError:
         return None
-    place, kind, longest = path.absolute().resolve(), "", -1
+    place, kind, longest = f"{path.absolute().resolve()}/", "", -1
     for mount_point, file_system in mounts:
         # the file writes blanks as \040
-        folder = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount_point))
+        folder = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount_point)
+        folder = f"{folder.rstrip('/')}/"
         # the later of two mounts on one folder hides the first
-        if place.is_relative_to(folder) and len(folder.parts) >= longest:
-            kind, longest = file_system, len(folder.parts)
+        if place.startswith(folder) and len(folder) >= longest:
+            kind, longest = file_system, len(folder)
     return kind if _NETWORK.fullmatch(kind.removeprefix("fuse.")) else None
 
 

@@ -72,7 +72,8 @@ from ragbench.records.manifest import (
 )
 from ragbench.records.summary import Summary
 from ragbench.report.junit import render_junit
-from ragbench.report.page.html import write_page, write_text
+from ragbench.report.layout import lay_out
+from ragbench.report.page.html import page_bytes, render_html
 from ragbench.report.results import render_markdown
 from ragbench.secrets import redactor
 from ragbench.types import Cause, Document, FloatArray, Query, ScoreColumn, ScoredDocument
@@ -203,9 +204,12 @@ def write_run(
                 views.keep_run(name, run)
         views.keep_columns(_stored_columns(plan.ids, results.systems))
         fixes = list_fixes_of_page(views)
-        write_page(folder / "report.html", summary, results.comparisons, views, fixes)
-        text = render_markdown(summary, results.comparisons, views.question)
-        write_text(folder / "report.md", text)
+        page = lay_out(summary, results.comparisons)
+        html = render_html(summary, results.comparisons, views, fixes, page)
+        text = render_markdown(summary, results.comparisons, views.question, page)
+        # the folder gets its name when all its files are on disk
+        (folder / "report.html").write_bytes(page_bytes(html))
+        (folder / "report.md").write_bytes(page_bytes(text))
 
     folder = write_run_folder(home, run_id, contents, finish=finish, is_latest=repetition is None)
     return Experiment(folder, summary, results.comparisons)

@@ -108,7 +108,10 @@ def score_rows(summary: Summary, comparisons: Comparisons) -> Table:
 
 
 def render_markdown(
-    summary: Summary, comparisons: Comparisons, question_of: Callable[[str], str] | None = None
+    summary: Summary,
+    comparisons: Comparisons,
+    question_of: Callable[[str], str] | None = None,
+    page: Layout | None = None,
 ) -> str:
     """Return report.md: the main result first, then gates, tables and folded details.
 
@@ -116,15 +119,19 @@ def render_markdown(
         summary: The run.
         comparisons: The tests of the run, or of several runs.
         question_of: Function that returns the text of a query; None leaves the texts out.
+        page: Result of `lay_out`, or None.
     """
-    return render(page_report(summary, comparisons, question_of), "markdown")
+    return render(page_report(summary, comparisons, question_of, page), "markdown")
 
 
 def page_report(
-    summary: Summary, comparisons: Comparisons, question_of: Callable[[str], str] | None = None
+    summary: Summary,
+    comparisons: Comparisons,
+    question_of: Callable[[str], str] | None = None,
+    page: Layout | None = None,
 ) -> TableReport:
     """Return the whole report of a run, as report.md has it; arguments as `render_markdown`."""
-    page = lay_out(summary, comparisons)
+    page = page or lay_out(summary, comparisons)
     # a reviewer of a pull request looks for the gates first
     place = 1 if page.gates else 0
     noise = page.noise_sentence, page.purchase_sentence

@@ -363,10 +363,10 @@ def _note_keys(slots: Iterable[Slot]) -> set[str]:
     return keys
 
 
+# Fields of `Totals` that are numbers.
+_COUNTS = tuple(entry.name for entry in fields(Totals) if entry.name != "models")
+
+
 def _add(totals: Totals, other: Totals, sign: int = 1) -> Totals:
     """Return the sum of two totals without their models; with a sign of -1 the difference."""
-    names = []
-    for entry in fields(Totals):
-        if entry.name != "models":
-            names.append(entry.name)
-    return Totals(**{n: getattr(totals, n) + sign * getattr(other, n) for n in names})
+    return Totals(**{n: getattr(totals, n) + sign * getattr(other, n) for n in _COUNTS})

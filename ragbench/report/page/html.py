@@ -38,13 +38,14 @@ def render_html(
     comparisons: Comparisons,
     views: QueryViews | None = None,
     fixes: FixList | None = None,
+    page: Layout | None = None,
     **limits: int,
 ) -> str:
-    """Return the page of a run as HTML; the arguments are those of `write_page`.
+    """Return the page of a run as HTML; the other arguments are those of `write_page`.
 
-    The page is the same for equal arguments.
+    `page` is the result of `lay_out`, or None. The page is the same for equal arguments.
     """
-    page = lay_out(summary, comparisons)
+    page = page or lay_out(summary, comparisons)
     if views is not None:
         noise = noise_chapter(summary, comparisons, answer_texts(views))
         page = replace(page, lowest=lowest_chapter(views), noise=noise)
@@ -124,8 +125,12 @@ def write_text(path: Path, page: str) -> None:
 
     Missing folders are created. Raises OSError if it cannot be written.
     """
-    # half surrogate pairs, which a model may send, become escapes: UTF-8 has none
-    write_atomically(path, page.encode("utf-8", "backslashreplace"))
+    write_atomically(path, page_bytes(page))
+
+
+def page_bytes(page: str) -> bytes:
+    """Return a page in UTF-8; half surrogate pairs, which a model may send, become escapes."""
+    return page.encode("utf-8", "backslashreplace")
 
 
 def _render(
