@@ -78,13 +78,13 @@ def read_options(
         >>> read_options("rouge1", ["stemmer=true"], declared_options(rouge))
         {'stemmer': True}
     """
-    allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
     values: dict[str, Any] = {}
     for part in parts:
         key, equals, text = (piece.strip() for piece in part.partition("="))
         if respell is not None:
             key, text = respell(key, text)
         if not equals or key not in declared:
+            allowed = ", ".join(f"{name}={option.allowed}" for name, option in declared.items())
             form = f"options in the form name=value: {allowed}" if allowed else "no options"
             raise OptionError(owner, "options", part, form, nearest(key, declared))
         if key in values:
