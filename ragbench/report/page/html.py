@@ -107,7 +107,7 @@ def write_page(
         DataError: A file of the run folder is damaged.
         OSError: The page cannot be written.
     """
-    write_text(path, render_html(summary, comparisons, views, fixes, **limits))
+    write_text(path, render_html(summary, comparisons, views, fixes, page=None, **limits))
 
 
 def write_runs_page(path: Path, page: Layout) -> None:
