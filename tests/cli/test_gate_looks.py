@@ -120,7 +120,10 @@ def test_a_judge_whose_function_changed_is_named(gate, assert_message):
 
 
 def test_questions_without_an_id_are_named_by_their_rows_in_all_lines(gate):
-    _, lines, err = gate({0: [0]}, {0: [1, 2, 3], 1: [1, 2, 3]}, has_ids=False)
+    # the second question is lost in both looks, so that there is no third
+    _, lines, err = gate({}, {1: []}, has_ids=False)
+
+    assert lines_with(lines, "1 changed question ran once more ")
 
     assert any(line.startswith("row 2 When did bridge 1 ") for line in lines), err
     assert lines_with(lines, "right -> refused: row 2 'When did bridge 1'")
