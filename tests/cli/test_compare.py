@@ -58,7 +58,7 @@ def test_a_baseline_is_the_same_whatever_run_of_the_same_scores_it_is_made_of(
     runs, repository, assert_message
 ):
     config = repository / "configs" / "quickstart.yaml"
-    ragbench("run", config, "--quiet", *QUICK, "--set", "output=again", cwd=runs)
+    ragbench("run", config, "--quiet", "--set", "output=again", cwd=runs)
 
     out, _ = ragbench("baseline", "again/quickstart", "-o", "again.json", cwd=runs)
 
