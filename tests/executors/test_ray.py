@@ -62,7 +62,8 @@ def cluster(alone):
             "RAY_worker_niceness": "0",
         }.items():
             patch.setenv(name, value)
-        with closing(ray_executor.Ray(workers=2)) as starter:
+        # one actor with both CPUs, as each of them is a process
+        with closing(ray_executor.Ray(workers=1, cpus=2)) as starter:
             yield start_cluster(starter)
         wait_until(lambda: sessions() == running)
     assert sessions() == running, "a cluster ends with the executor that started it"
@@ -115,10 +116,13 @@ def test_blocks_in_order_and_the_deadly_one_alone(executor, tmp_path):
 
 
 @pytest.mark.slow
-def test_another_version_is_refused(executor, monkeypatch):
+def test_another_version_is_refused(cluster, monkeypatch):
     monkeypatch.setattr(base, "_version", lambda: "0")
 
-    with pytest.raises(AdapterError, match="the run has 0"):
+    with (
+        closing(ray_executor.Ray(workers=1)) as executor,
+        pytest.raises(AdapterError, match="the run has 0"),
+    ):
         mapped(executor, tasks.doubles(), [1])
 
 

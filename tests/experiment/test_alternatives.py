@@ -29,7 +29,7 @@ def questions(draw):
     return draw(st.permutations(IDS))[: draw(st.integers(1, 8))], groups
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(questions(), min_size=1, max_size=3))
 def test_groups_score_as_one_document_each(pairs):
     # The oracle scores groups as documents: the first hit of each, at its rank.

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 from contextlib import closing, suppress
 from typing import Any, NamedTuple
 
@@ -217,14 +218,17 @@ def own_calls(tree):
 
 def test_the_engine_alone_decides_when_items_are_made(repository):
     experiment = repository / "ragbench" / "experiment"
-    files = {path.relative_to(experiment): path for path in experiment.rglob("*.py")}
-    trees = {str(name): ast.parse(path.read_text("utf-8")) for name, path in files.items()}
-    engine = trees.pop("stages/engine.py")
+    texts = {path: path.read_text("utf-8") for path in experiment.rglob("*.py")}
+    engine = ast.parse(texts.pop(experiment / "stages/engine.py"))
     assert {"items", "make"} <= {*names_in(engine)}
-    assert len(trees) > 40
+    assert len(texts) > 40
 
-    assert [name for name, tree in trees.items() if DECISIONS & {*names_in(tree)}] == []
-    assert [name for name, tree in trees.items() if {"items", "make"} & {*own_calls(tree)}] == []
+    # most modules have none of the words, also not in their texts and comments
+    own_call = r"(?:self|super\(\))\s*\.\s*(?:items|make)"
+    words = re.compile(rf"\b(?:{'|'.join([*DECISIONS, own_call])})\b")
+    trees = {path: ast.parse(text) for path, text in texts.items() if words.search(text)}
+    assert [path for path, tree in trees.items() if DECISIONS & {*names_in(tree)}] == []
+    assert [path for path, tree in trees.items() if {"items", "make"} & {*own_calls(tree)}] == []
 
 
 def test_a_stage_reads_its_inputs_alone(config):

@@ -1,10 +1,12 @@
 """Real collections, read and indexed once for all tests of retrievers."""
 
+from contextlib import closing
 from functools import cache
 
 import pytest
 
 from ragbench.data.loaders.beir import Beir
+from ragbench.executors.local import Local
 from ragbench.retrieve.bm25 import BM25
 
 
@@ -25,3 +27,10 @@ def indexed(collection):
         return retriever
 
     return index
+
+
+@pytest.fixture(scope="session")
+def worker():
+    """An executor of one process, for all tests: to start a process takes a third of a second."""
+    with closing(Local(workers=1)) as executor:
+        yield executor

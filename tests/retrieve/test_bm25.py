@@ -2,7 +2,6 @@
 
 import math
 import random
-from contextlib import closing
 
 import pytest
 import pytrec_eval
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from ragbench import run_experiment
 from ragbench.errors import DataError, OptionError
-from ragbench.executors.local import Local
 from ragbench.registry import declared_options, options_of
 from ragbench.retrieve.bm25 import BM25
 from ragbench.retrieve.chunks import with_chunks
@@ -236,7 +234,9 @@ def test_chunks_are_indexed_once(tmp_path, small_indexes):
 
 
 @pytest.mark.costly
-def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(tmp_path, monkeypatch):
+def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(
+    worker, tmp_path, monkeypatch
+):
     # The subclass declares one option, in its constructor, and nothing else names it
     monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
     corpus = [Document("d1", "a red fox"), Document("d2", "a hen")]
@@ -253,10 +253,9 @@ def test_an_option_is_declared_once_and_reaches_workers_and_stored_indexes(tmp_p
     assert declared_options(Boosted).keys() == {"boost"}
     assert options_of(twice) == {"boost": 2.0}
     assert len(stored_in(tmp_path)) == 2, "another option, another index"
-    with closing(Local(workers=1)) as executor:
-        worker_hits = [
-            search_by_worker(executor, bm25.index_search(1), query, []) for bm25 in (plain, twice)
-        ]
+    worker_hits = [
+        search_by_worker(worker, bm25.index_search(1), query, []) for bm25 in (plain, twice)
+    ]
     own_hits = [bm25.retrieve([query], 1)[0] for bm25 in (plain, twice)]
     assert [bm25.documents for bm25 in worker_hits] == own_hits
     assert own_hits[0][0].score != own_hits[1][0].score

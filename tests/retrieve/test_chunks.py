@@ -1,13 +1,10 @@
 """Retrievers over chunks: what is ranked, how deep, and what a hit says."""
 
-from contextlib import closing
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import OptionError
-from ragbench.executors.local import Local
 from ragbench.retrieve.bm25 import BM25
 from ragbench.retrieve.chunks import with_chunks
 from ragbench.retrieve.run_file import RunFile
@@ -160,12 +157,6 @@ def test_progress_counts_documents_not_chunks():
     assert len(progress) == 12, "bm25 tells of each chunk"
 
 
-@pytest.fixture(scope="module")
-def executor():
-    with closing(Local(workers=1)) as pool:
-        yield pool
-
-
 @pytest.mark.costly
 @settings(deadline=None, max_examples=15)
 @given(
@@ -176,24 +167,24 @@ def executor():
     st.sampled_from(["lucene", "bm25+"]),
 )
 def test_a_worker_finds_the_same_chunks(
-    executor, tmp_path_factory, texts, question, top_k, size, variant
+    worker, tmp_path_factory, texts, question, top_k, size, variant
 ):
     chunked = with_chunks(BM25(variant=variant), Chunking(by="words", size=size))
-    chunked.cache_folder, chunked.executor = tmp_path_factory.mktemp("cache"), executor
+    chunked.cache_folder, chunked.executor = tmp_path_factory.mktemp("cache"), worker
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
         chunked.load()
         chunked.index([Document(id, text) for id, text in texts.items()])
 
     query = Query("q", question)
-    query_hits = search_by_worker(executor, chunked.index_search(top_k), query, [])
+    query_hits = search_by_worker(worker, chunked.index_search(top_k), query, [])
 
     assert [query_hits] == chunked.retrieve([query], top_k)
 
 
-def test_what_no_file_holds_is_searched_here(tmp_path, executor):
+def test_what_no_file_holds_is_searched_here(tmp_path, worker):
     chunked = with_chunks(bm25(), Chunking(by="words", size=1))
-    chunked.cache_folder, chunked.executor = tmp_path, executor
+    chunked.cache_folder, chunked.executor = tmp_path, worker
     chunked.load()
     chunked.index([Document("d1", "io is hot")])
 

@@ -1,14 +1,12 @@
 """Random pools against brute force: the ranking of the whole corpus, then its hits in the pool."""
 
 import random
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from ragbench.comparison.hit_documents import PoolFilter
 from ragbench.errors import DataError
-from ragbench.executors.local import Local
 from ragbench.experiment.calls import Calls
 from ragbench.experiment.stages.retrieval import retrieve
 from ragbench.rerank.mmr import MMR
@@ -213,7 +211,7 @@ def with_texts(rankings, texts):
 
 
 @pytest.mark.parametrize("kind", ["whole", "chunks", "feedback"])
-def test_workers_find_the_same_hits_in_a_pool(tmp_path, monkeypatch, kind):
+def test_workers_find_the_same_hits_in_a_pool(worker, tmp_path, monkeypatch, kind):
     monkeypatch.setattr("ragbench.retrieve.bm25.WORTH_KEEPING", 0)
     rng = random.Random(7)
     corpus = draw_corpus(rng)
@@ -223,21 +221,20 @@ def test_workers_find_the_same_hits_in_a_pool(tmp_path, monkeypatch, kind):
     if kind == "chunks":
         retriever = with_chunks(bm25, Chunking(by="words", size=3, overlap=0))
     retriever.cache_folder = tmp_path
-    with closing(Local(workers=1)) as executor:
-        retriever.executor = executor
-        retriever.load()
-        retriever.index(corpus)
-        rankings = []
-        if kind == "feedback":
-            rankings = [hits_of(bm25, queries, 4)]
-            retriever = RM3(retriever="bm25", terms=3, documents=4)
-            retriever.borrow([bm25])
-        here = hits_of(retriever, queries, 4, rankings)
-        search = retriever.index_search(4)
-        for row, query in enumerate(queries):
-            hits = [ranking[row] for ranking in rankings]
-            retrieved = search_by_worker(executor, search, query, hits)
-            assert retrieved.documents == here[row]
+    retriever.executor = worker
+    retriever.load()
+    retriever.index(corpus)
+    rankings = []
+    if kind == "feedback":
+        rankings = [hits_of(bm25, queries, 4)]
+        retriever = RM3(retriever="bm25", terms=3, documents=4)
+        retriever.borrow([bm25])
+    here = hits_of(retriever, queries, 4, rankings)
+    search = retriever.index_search(4)
+    for row, query in enumerate(queries):
+        hits = [ranking[row] for ranking in rankings]
+        retrieved = search_by_worker(worker, search, query, hits)
+        assert retrieved.documents == here[row]
 
 
 @pytest.mark.parametrize("statistics", ["corpus", "pool"])

@@ -1,7 +1,6 @@
 """RM3 against a query worked by hand, against its parts, and on real collections."""
 
 import math
-from contextlib import closing
 
 import pytest
 import pytrec_eval
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError, OptionError
-from ragbench.executors.local import Local
 from ragbench.retrieve.bm25 import BM25, RM3, relevance_model
 from ragbench.retrieve.run_file import RunFile
 from ragbench.types import Document, Query
@@ -149,19 +147,13 @@ def test_keeps_its_figure(collection, indexed):
     assert mean == pytest.approx(0.409, abs=0.005)
 
 
-@pytest.fixture(scope="module")
-def executor():
-    with closing(Local(workers=1)) as pool:
-        yield pool
-
-
 words = st.lists(st.sampled_from(["fox", "den", "hen", "sea", "of"]), max_size=6).map(" ".join)
 
 
 @pytest.mark.costly
 @settings(deadline=None, max_examples=15)
 @given(st.lists(words, min_size=1, max_size=5), words, st.sampled_from(["lucene", "bm25l"]))
-def test_a_worker_finds_the_same(executor, tmp_path_factory, texts, question, variant):
+def test_a_worker_finds_the_same(worker, tmp_path_factory, texts, question, variant):
     bm25, query = BM25(variant=variant), Query("q", question)
     bm25.cache_folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
@@ -172,6 +164,6 @@ def test_a_worker_finds_the_same(executor, tmp_path_factory, texts, question, va
     rm3.borrow([bm25])
     first = bm25.retrieve([query], 2)
 
-    query_hits = search_by_worker(executor, rm3.index_search(3), query, first)
+    query_hits = search_by_worker(worker, rm3.index_search(3), query, first)
 
     assert [query_hits] == rm3.combine([query], [first], 3)

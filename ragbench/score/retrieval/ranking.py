@@ -328,7 +328,8 @@ def ranked_documents(
     # with every document judged, so that the ranking keeps all of them
     every = Qrels(run.query_ids, run.starts, run.documents, np.zeros(len(run), np.int64))
     ranked = rank(every, run, ties=ties, trec_eval=trec_eval)
-    documents = take_items(run.documents, ranked.rows.tolist())
+    # packed ids are decoded together: one by one takes ten times as long
+    documents = take_items(run.documents[:], ranked.rows.tolist())
     spans_of = zip(run.query_ids, ranked.starts.tolist(), ranked.starts[1:].tolist(), strict=False)
     return {query: documents[start:end] for query, start, end in spans_of}
 
