@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -117,6 +118,15 @@ def _text(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
+def _set_variables(variables: Mapping[str, str]) -> None:
+    """Change `os.environ` to these variables; to set each of them anew takes long."""
+    for name in os.environ.keys() - variables.keys():
+        del os.environ[name]
+    for name, value in variables.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
 @contextmanager
 def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """A working directory, an environment, and a path for modules, which end with the call.
@@ -130,22 +140,21 @@ def _place(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
         for name in (file.stem for file in folder.glob("*.py"))
         if name in sys.modules
     }
-    modules = {*sys.modules}
+    last_module = next(reversed(sys.modules))
     folder_before = Path.cwd()
     changed = dict(environment)
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(changed)
+    _set_variables(changed)
     sys.path.insert(0, str(folder))
     try:
         yield
     finally:
         os.chdir(folder_before)
-        os.environ.clear()
-        os.environ.update(variables)
+        _set_variables(variables)
         sys.path[:] = path
         # the root of this project has no modules of a test, but those of the package and of .venv
-        for name in () if folder == _ROOT else {*sys.modules} - modules:
+        imported = [*takewhile(lambda name: name != last_module, reversed(sys.modules))]
+        for name in () if folder == _ROOT else imported:
             origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).resolve().is_relative_to(folder):
                 del sys.modules[name]

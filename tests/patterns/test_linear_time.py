@@ -20,7 +20,6 @@ from ragbench.experiment.stages import retrieval
 from ragbench.llm import completions
 from ragbench.questions import checks
 from ragbench.score.judge import markers
-from ragbench.score.judge.methods import templates
 from ragbench.text import chunk, tokenize
 from ragbench.text.refusals import is_refusal
 from ragbench.types import Cause
@@ -48,9 +47,6 @@ EXAMPLES = {
     "ragbench.llm.completions:_name_pattern": lambda: completions._name_pattern.__wrapped__("seed"),
     "ragbench.questions.checks:_pointers": checks._pointers.__wrapped__,
     "ragbench.score.judge.markers:_pattern": lambda: markers._pattern.__wrapped__("all"),
-    "ragbench.score.judge.methods.templates:split_user_text": lambda: templates.split_user_text(
-        "Fence word: 93d5\n"
-    ),
     "ragbench.secrets:_base64_pattern": lambda: secrets._base64_pattern.__wrapped__("aB+/"),
     "ragbench.secrets:_pattern": lambda: secrets._pattern.__wrapped__("a b/\u00e9"),
     "ragbench.secrets:_place_pattern": lambda: secrets._place_pattern.__wrapped__("me:pw@"),

@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.data.files.collection import read_corpus
 from ragbench.data.files.formulas import inert
 from ragbench.data.loaders.trec import read_trec_corpus
+from ragbench.score.judge.methods.templates import split_user_text
 
 FORMULA = re.compile(r"""(?:^|(?<=[;\t]))(?=[\s'"\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
 
@@ -49,6 +50,27 @@ def test_parts_of_a_trec_document_are_those_of_its_tags(tmp_path_factory, pieces
     assert document.id == "d"
     assert document.title == " ".join(titles.split())
     assert document.text.split() == plain(texts).split()
+
+
+BLOCK = re.compile(r"<([^<>\n]+)-93>\n((?:(?!-93>).)*?)\n</\1-93>", re.DOTALL)
+FENCED = st.sampled_from(
+    ["<a-93>\nx\n</a-93>", "<b-93>\n\n</b-93>", "<a-93>", "</a-93>", "-93>", "<", "\n<", "</", "a",
+     "a-93>\n", "\n</a-93>", "\n", "93", ">"]
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@example(["<a-93>", "\n</a-93>"])
+@given(st.lists(FENCED, max_size=8))
+def test_judged_texts_are_those_between_two_tags_of_the_fence(pieces):
+    user = "Fence word: 93\n" + "".join(pieces)
+
+    template, token, texts = split_user_text(user)
+
+    assert (token, texts) == ("93", [match[2] for match in BLOCK.finditer(user)])
+    for number, text in enumerate(texts, 1):
+        template = template.replace(f"\n[[{number}]]\n", f"\n{text}\n", 1)
+    assert template.replace("[[fence]]", "93") == user
 
 
 @pytest.mark.parametrize(
