@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import json
@@ -78,6 +79,8 @@ providers._get_local_constants = lambda: providers._local_constants
 # Hypothesis seeds the global generators for each example, which takes a fifth of a millisecond.
 # Nothing here draws from them: an example that did would fail, or be called flaky.
 hypothesis.core.deterministic_PRNG = nullcontext
+# For each parameter of a property, Hypothesis reads and hashes its source anew: some milliseconds.
+hypothesis.core.function_digest = functools.cache(hypothesis.core.function_digest)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"

@@ -239,25 +239,20 @@ def edits_of(name, rows):
     yield "no row", []
 
 
-def damaged_sets():
-    for name, rows in sets.SETS.items():
-        for label, edited in edits_of(name, rows):
-            yield pytest.param(edited, id=f"{name}: {label}")
-
-
-@pytest.mark.parametrize("rows", [*damaged_sets()])
-def test_an_edited_set_is_read_or_gives_one_clear_line(tmp_path, rows):
-    try:
-        table = read(tmp_path, rows)
-    except DataError as error:
-        text = str(error).replace(str(tmp_path), "")
-        assert "\n" not in text
-        assert len(text) <= LONGEST
-        assert "0.jsonl" in text
-    else:
-        # what is read has an answer and, without a pair, a label
-        assert all(row.answer is not None for row in table.rows)
-        assert table.are_pairs or table.label_columns
+@pytest.mark.parametrize("name", sets.SETS)
+def test_an_edited_set_is_read_or_gives_one_clear_line(tmp_path, name):
+    for edit, rows in edits_of(name, sets.SETS[name]):
+        try:
+            table = read(tmp_path, rows)
+        except DataError as error:
+            text = str(error).replace(str(tmp_path), "")
+            assert "\n" not in text, edit
+            assert len(text) <= LONGEST, edit
+            assert "0.jsonl" in text, edit
+        else:
+            # what is read has an answer and, without a pair, a label
+            assert all(row.answer is not None for row in table.rows), edit
+            assert table.are_pairs or table.label_columns, edit
 
 
 @pytest.mark.parametrize(

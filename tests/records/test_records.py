@@ -100,9 +100,12 @@ def keys_of(kind, field):
     return [part.key for part in record_fields(flat)]
 
 
+declared_fields = functools.cache(structs.fields)  # to read annotations takes milliseconds
+
+
 def default_of(kind, field):
     """Return the value of a field that a file lacks."""
-    [declared] = [f for f in structs.fields(kind) if f.name == field.name]
+    [declared] = [f for f in declared_fields(kind) if f.name == field.name]
     return declared.default if declared.default_factory is NODEFAULT else declared.default_factory()
 
 
