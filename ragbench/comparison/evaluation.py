@@ -310,7 +310,8 @@ class Evaluation:
         index = self.table.index
         if index is None:
             index = pd.Index(self.query_ids, name="query_id")
-        return pd.DataFrame(self._frame_columns(texts=texts), index=index)
+        frame: pandas.DataFrame = pd.DataFrame(self._frame_columns(texts=texts), index=index)
+        return frame
 
     def worst(self, n: int = 5, score: str | None = None) -> pandas.DataFrame:
         """Return the rows of `to_pandas(texts=True)` with the worst values of a score, worst first.

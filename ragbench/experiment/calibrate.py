@@ -102,7 +102,9 @@ class JudgeCalibration:
         """
         pd = load_pandas("JudgeCalibration.to_pandas")
         answers = mark_flips(self.disagreements, self.flipped)
-        return pd.DataFrame(disagreement_rows(answers), columns=list(COLUMNS))
+        rows = disagreement_rows(answers)
+        frame: pandas.DataFrame = pd.DataFrame(rows, columns=list(COLUMNS))
+        return frame
 
     def save(self, path: str | Path) -> None:
         """Write the certificate, which gates and `ragbench calibrate` read.

@@ -143,7 +143,8 @@ class Comparison:
         """
         pd = load_pandas("Comparison.to_pandas")
 
-        return pd.DataFrame(self.differences)
+        frame: pandas.DataFrame = pd.DataFrame(self.differences)
+        return frame
 
     def plot(
         self,

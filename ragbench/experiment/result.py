@@ -181,7 +181,7 @@ class Experiment:
         columns = ["system", "query_id", "cause", *scores]
         if texts:
             columns = self._add_texts(rows, columns)
-        frame = pd.DataFrame(rows, columns=columns)
+        frame: pandas.DataFrame = pd.DataFrame(rows, columns=columns)
         if self.frame_index is None:
             return frame.set_index(["system", "query_id"])
         place_of = index_positions(self.frame_queries)
