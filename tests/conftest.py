@@ -472,6 +472,16 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
 
 
 @pytest.fixture
+def warm_base(
+    warm: Warm, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let `ragbench gate` start the process of its base with everything imported."""
+    program = tmp_path_factory.mktemp("python") / "python"
+    warm.write_python(program)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+@pytest.fixture
 def signals_as_usual() -> Iterator[None]:
     """Let processes that a test starts obey signals, which `nohup` and `&` have them ignore."""
     ignored = [

@@ -218,6 +218,7 @@ def test_a_page_on_the_quickstart_shows_what_its_commands_print(
                 printed += done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("warm_base")
 def test_the_gate_of_a_pull_request_prints_what_the_page_shows(repository, tmp_path):
     write_files("ci.md", tmp_path)
     shutil.copytree(repository / "datasets/example", tmp_path / "datasets/example")

@@ -9,14 +9,14 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 from tests.commands import run_command
 
-pytestmark = pytest.mark.slow  # real runs of base and head
+# real runs of base and head
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_base")]
 
 N_RUNS = int(os.environ.get("RAGBENCH_GATES", "1"))
 N = 80
@@ -50,14 +50,6 @@ PARTS = {
     "app": "apps: {mine: {type: 'python:app:answer'}}\nmetrics: {generation: [contains]}\n",
     "retriever": "retrievers: {mine: {type: 'python:retriever:search'}}\n",
 }
-
-
-@pytest.fixture(autouse=True)
-def quick_base(warm, tmp_path_factory, monkeypatch):
-    """Start the process of the base with everything imported."""
-    program = tmp_path_factory.mktemp("python") / "python"
-    warm.write_python(program)
-    monkeypatch.setattr(sys, "executable", str(program))
 
 
 @pytest.fixture(params=PARTS)

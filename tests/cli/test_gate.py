@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -61,16 +60,10 @@ def git(repository, *arguments):
 
 
 @pytest.fixture(autouse=True)
-def quick_base(request, warm, tmp_path_factory):
+def quick_base(request):
     """Start the process of the base with everything imported; one test starts it as users do."""
-    if request.function is test_a_typo_changes_nothing:
-        yield
-        return
-    program = tmp_path_factory.mktemp("python") / "python"
-    warm.write_python(program)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "executable", str(program))
-        yield
+    if request.function is not test_a_typo_changes_nothing:
+        request.getfixturevalue("warm_base")
 
 
 @pytest.fixture(scope="module")

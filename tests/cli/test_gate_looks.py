@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 
 import pytest
 
@@ -10,7 +9,8 @@ from tests.cli.test_gate import git
 from tests.commands import run_command
 from tests.messages import lines_with
 
-pytestmark = pytest.mark.slow  # real runs of base and head
+# real runs of base and head
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_base")]
 
 N = 20
 CONFIG = """\
@@ -39,14 +39,6 @@ def answer(question):
     is_right = look in RIGHT.get(number, range(9))
     return {"answer": "It opened in 1932." if is_right else "I do not know."}
 """
-
-
-@pytest.fixture(autouse=True)
-def quick_base(warm, tmp_path_factory, monkeypatch):
-    """Start the process of the base with everything imported."""
-    program = tmp_path_factory.mktemp("python") / "python"
-    warm.write_python(program)
-    monkeypatch.setattr(sys, "executable", str(program))
 
 
 def write_app(folder, side, right):
