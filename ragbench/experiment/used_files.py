@@ -130,32 +130,30 @@ def _real_path(path: str, folders: dict[str, str]) -> str:
 
 
 class ModuleFiles:
-    """Files of the imported modules, by the module itself: a name may get another module.
+    """Files of the imported modules, which stay as long as a name has the same module.
 
     A process has thousands of modules, and to look into each takes longer than a short stage.
     """
 
     def __init__(self) -> None:
-        self._files: dict[int, tuple[object, str]] = {}
+        self._files: dict[str, tuple[object, str]] = {}
         self._folders: dict[str, str] = {}
 
     def real_paths(self) -> set[str]:
         """Return the real paths of the files of all modules that are imported now."""
         # `runfile` of an editor changes the file of the main module, and others keep theirs
-        main = sys.modules.get("__main__")
         paths, files = set[str](), {}
-        for module in [*sys.modules.values()]:
-            # kept with its id, which so stays its own
-            entry = self._files.get(id(module))
-            if entry is None:
+        for name, module in sys.modules.copy().items():
+            entry = self._files.get(name)
+            if entry is None or entry[0] is not module:
                 path = getattr(module, "__file__", None)
                 if not path:
                     continue
-                if module is main or not os.path.isabs(path):
+                if name == "__main__" or not os.path.isabs(path):
                     paths.add(os.path.realpath(path))
                     continue
                 entry = module, _real_path(path, self._folders)
-            files[id(module)] = entry
+            files[name] = entry
             paths.add(entry[1])
         self._files = files
         return paths
