@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +116,16 @@ def _binomial(n: int, rate: float) -> tuple[NDArray[np.intp], FloatArray]:
     spread = _REACH * (math.sqrt(n * rate * (1 - rate)) + 1)
     first, last = max(math.floor(n * rate - spread), 0), min(math.ceil(n * rate + spread), n)
     hits = np.arange(float(first), last + 1)
-    logs = log_factorial(np.array(float(n))) - log_factorial(hits) - log_factorial(n - hits)
+    logs = _log_coefficients(n)[first : last + 1]
     chances = np.exp(logs + hits * math.log(rate) + (n - hits) * math.log1p(-rate))
     return hits.astype(np.intp), chances
+
+
+@lru_cache(maxsize=16)
+def _log_coefficients(n: int) -> FloatArray:
+    """Return the logarithms of the binomial coefficients of n over 0 to n."""
+    hits = np.arange(n + 1.0)
+    return log_factorial(np.array(float(n))) - log_factorial(hits) - log_factorial(n - hits)
 
 
 def _rates(hits: int, n: int) -> list[float]:

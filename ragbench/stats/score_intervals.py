@@ -160,18 +160,20 @@ def _tail(lost: int, gained: int, n: int, difference: float, tie: float) -> floa
     )
     p_lost = float(chance)
     p_gained = max(p_lost + difference, 0.0)
-    b = _reached(n, p_lost, lost)[:, np.newaxis]
-    c = _reached(n, p_gained, gained)[np.newaxis, :]
-    z = score_statistic(b, c, n, np.array(difference))[0]
-    unchanged = n - b - c
+    b, c = _reached(n, p_lost, lost), _reached(n, p_gained, gained)
+    z = score_statistic(b[:, np.newaxis], c, n, np.array(difference))[0]
+    # all sums of both counts, and the place of each pair's sum among them
+    places = np.arange(len(b))[:, np.newaxis] + np.arange(len(c))
+    unchanged = n - b[0] - c[0] - np.arange(len(b) + len(c) - 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
+        unchanged_logs = _log_power(np.maximum(unchanged, 0.0), max(1 - p_lost - p_gained, 0.0))
         logs = (
             float(log_factorial(np.array([float(n)]))[0])
-            + _log_power(b, p_lost)
+            + _log_power(b, p_lost)[:, np.newaxis]
             + _log_power(c, p_gained)
-            + _log_power(np.maximum(unchanged, 0.0), max(1 - p_lost - p_gained, 0.0))
+            + unchanged_logs[places]
         )
-    probability = np.where(unchanged >= 0, np.exp(logs), 0.0)
+    probability = np.where(unchanged[places] >= 0, np.exp(logs), 0.0)
     tied = np.abs(z - observed) <= _TIED * np.maximum(np.abs(observed), 1.0)
     weight = np.where(tied, tie, z > observed)
     return float((weight * probability).sum())
