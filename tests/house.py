@@ -40,6 +40,11 @@ class SourceFile:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes, parents first."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def statements(self) -> list[ast.AST]:
         """The module, and every statement and `except` or `case` branch in it, parents first."""
         statements: list[ast.AST] = [self.tree]
@@ -82,6 +87,7 @@ class SourceFile:
             f"{self.path}:{node.lineno} {node.name}"
             for node in self.statements
             if isinstance(node, _FUNCTIONS)
+            and node.end_lineno - node.lineno >= LONG_FUNCTION
             and len(_lines_of([node]) - self.docstring_lines) > LONG_FUNCTION
         ]
 
@@ -95,7 +101,7 @@ class SourceFile:
 
     @cached_property
     def comprehensions(self) -> list[ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, _COMPREHENSIONS)]
+        return [node for node in self.nodes if isinstance(node, _COMPREHENSIONS)]
 
     def dense_expressions(self) -> list[str]:
         """Comprehensions that should be loops, and conditional expressions inside others."""
@@ -105,7 +111,7 @@ class SourceFile:
                 places.append(f"{self.path}:{node.lineno} long comprehension")
             if len(node.generators) > 1 and any(part.ifs for part in node.generators):
                 places.append(f"{self.path}:{node.lineno} two `for` and a condition")
-        for outer in ast.walk(self.tree):
+        for outer in self.nodes:
             if isinstance(outer, ast.IfExp):
                 inner = [node for node in ast.walk(outer) if isinstance(node, ast.IfExp)]
                 if len(inner) > 1:

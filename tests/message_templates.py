@@ -152,7 +152,7 @@ class Package:
         for file in self.files:
             module = _read_module(file)
             self.modules[file.path.as_posix()] = module
-            for node in ast.walk(file.tree):
+            for node in file.nodes:
                 if isinstance(node, _FUNCTIONS) and _makes_error(node):
                     self.makers[node.name].append((module, node))
 
@@ -387,7 +387,7 @@ def _read_module(file: SourceFile) -> _Module:
             module.constants[node.target.id] = node.value
         elif isinstance(node, _FUNCTIONS):
             module.functions[node.name] = node
-    for node in ast.walk(file.tree):
+    for node in file.nodes:
         source = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if isinstance(node, ast.ImportFrom) and source.startswith("ragbench."):
             path = f"{source.removeprefix('ragbench.').replace('.', '/')}.py"

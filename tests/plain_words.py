@@ -97,7 +97,7 @@ def find_offenders(files: Iterable[SourceFile]) -> Iterator[Offender]:
     classes: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     for file in files:
         path = file.path.as_posix()
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             for name, line in _names(node):
                 if _VAGUE.fullmatch(name.strip("_")):
                     yield Offender("name", path, line, name, name)
