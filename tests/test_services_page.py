@@ -1,4 +1,7 @@
-"""Programs of docs/services.md: output and sent scores, where the tool is installed."""
+"""Programs of docs/services.md: output and sent scores, where the tool is installed.
+
+That for MLflow runs in `tests/report/test_exports.py`, beside the others that load it.
+"""
 
 import importlib.util
 import json
@@ -15,12 +18,18 @@ from tests.notebook import programs
 from tests.test_integrations import output_lines
 
 
-@pytest.fixture
-def run_program(repository, tmp_path):
-    """Return a function that runs a program of the page beside `quality.py`, as a process."""
+def programs_by_name(repository):
+    """Return file name -> program of the page."""
     by_name = {}
     for program in programs(repository / "docs/services.md"):
         by_name[program.split("\n", 1)[0].removeprefix("# ")] = program
+    return by_name
+
+
+@pytest.fixture
+def run_program(repository, tmp_path):
+    """Return a function that runs a program of the page beside `quality.py`, as a process."""
+    by_name = programs_by_name(repository)
 
     def run(name, package, **environment):
         if importlib.util.find_spec(package) is None:
@@ -65,14 +74,10 @@ def langfuse_server(scores):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "package"),
-    [("otel_scores.py", "opentelemetry.sdk"), ("mlflow_feedback.py", "mlflow")],
-)
-def test_the_program_prints_what_the_page_says(run_program, name, package):
-    pytest.importorskip(package.partition(".")[0])
+def test_the_program_prints_what_the_page_says(run_program):
+    pytest.importorskip("opentelemetry")
 
-    program, lines = run_program(name, package)
+    program, lines = run_program("otel_scores.py", "opentelemetry.sdk")
 
     expected = output_lines(program)
     assert [line for line in lines if line in expected] == expected

@@ -24,6 +24,7 @@ from ragbench.report.results import score_report
 from tests.commands import run_command
 from tests.messages import lines_with
 from tests.test_integrations import files, output_lines
+from tests.test_services_page import programs_by_name
 
 # the ids of OpenTelemetry: 16 bytes in hexadecimal digits
 TRACES = {
@@ -480,19 +481,26 @@ def store(mlflow_folder, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the packages of MLflow
-def test_the_program_of_the_page_on_mlflow_prints_what_the_page_says(
-    repository, mlflow_folder, store, monkeypatch, capsys
+@pytest.mark.parametrize(
+    ("read_programs", "imported", "name"),
+    [
+        pytest.param(files, "bridge.py", "mlflow_scores.py", id="integrations.md"),
+        pytest.param(programs_by_name, "quality.py", "mlflow_feedback.py", id="services.md"),
+    ],
+)
+def test_the_program_of_a_page_on_mlflow_prints_what_the_page_says(
+    repository, mlflow_folder, store, monkeypatch, capsys, read_programs, imported, name
 ):
     import mlflow
 
-    texts = files(repository)
-    for name in ("bridge.py", "mlflow_scores.py"):
-        (mlflow_folder / name).write_text(texts[name], encoding="utf-8")
+    texts = read_programs(repository)
+    for file in (imported, name):
+        (mlflow_folder / file).write_text(texts[file], encoding="utf-8")
     monkeypatch.syspath_prepend(mlflow_folder)
-    runpy.run_path("mlflow_scores.py", run_name="__main__")
+    runpy.run_path(name, run_name="__main__")
     mlflow.set_tracking_uri(None)
 
-    expected = output_lines(texts["mlflow_scores.py"])
+    expected = output_lines(texts[name])
     printed = capsys.readouterr().out
     assert [line for line in printed.splitlines() if line in expected] == expected, printed
 
