@@ -1,10 +1,11 @@
-"""What the workers of pytest-xdist report of a test."""
+"""What the workers of pytest-xdist report of a test, and how they end."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
 
-from tests.conftest import select_reports
+from tests.conftest import leave_at_once, select_reports
 
 PHASES = ("setup", "call", "teardown")
 
@@ -37,3 +38,13 @@ def test_the_call_of_a_test_that_passes_is_reported():
 )
 def test_all_phases_are_reported_where_an_option_shows_them(option):
     assert phases_sent(["passed"] * 3, **option) == [*PHASES]
+
+
+def test_a_worker_ends_at_once_and_its_forks_do_not(monkeypatch):
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+
+    leave_at_once(os.getppid())
+    assert codes == []
+    leave_at_once(os.getpid())
+    assert codes == [0]
