@@ -12,6 +12,7 @@ from ragbench.types import Usage
 from ragbench.types.records import add_usage
 from tests.chat_server import Answer, ChatServer
 from tests.commands import run_command
+from tests.experiment.moons import write_moons
 from tests.llm.conftest import ask_many, asking, engine_before
 
 
@@ -38,7 +39,7 @@ def test_a_sum_beyond_what_a_file_holds_is_unknown():
 
 
 @pytest.mark.costly
-def test_a_run_ends_although_a_reply_claims_absurd_tokens(tmp_path, example_data):
+def test_a_run_ends_although_a_reply_claims_absurd_tokens(tmp_path):
     # Bug: the run ended with `'input' is out of range`, and each further run read the stored reply
     # again
 
@@ -46,9 +47,10 @@ def test_a_run_ends_although_a_reply_claims_absurd_tokens(tmp_path, example_data
         n_tokens = 10**30 if server.counters.requests == 1 else 10
         return reply("an answer", usage={"prompt_tokens": n_tokens, "completion_tokens": 2})
 
+    write_moons(tmp_path / "moons")
     with ChatServer(script) as server:
         (tmp_path / "c.yaml").write_text(
-            f"dataset: {{type: beir, path: '{example_data}'}}\n"
+            "dataset: {type: beir, path: moons}\n"
             "retrievers: {b: {type: bm25}}\nstatistics: {resamples: 200}\n"
             f"generators: {{g: {{type: openai, model: m, base_url: '{server.url}'}}}}\n"
         )

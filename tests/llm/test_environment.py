@@ -16,6 +16,7 @@ from ragbench.llm.environment import is_loopback
 from tests.adapters.test_proxy import Proxy
 from tests.chat_server import ChatServer
 from tests.commands import run_command
+from tests.experiment.moons import write_moons
 from tests.llm.conftest import GOOD, asking, engine_before
 from tests.repeats import RepeatingServer
 
@@ -85,10 +86,11 @@ def test_a_blank_key_is_a_missing_key(monkeypatch):
 
 
 @pytest.mark.costly
-def test_a_run_stops_before_the_first_request(tmp_path, example_data):
+def test_a_run_stops_before_the_first_request(tmp_path):
+    write_moons(tmp_path / "moons")
     with ChatServer() as server:
         (tmp_path / "c.yaml").write_text(
-            f"dataset: {{type: beir, path: '{example_data}'}}\nretrievers: {{b: {{type: bm25}}}}\n"
+            "dataset: {type: beir, path: moons}\nretrievers: {b: {type: bm25}}\n"
             f"generators: {{g: {{type: openai, model: m, base_url: {server.url}}}}}\n"
         )
         environment = {"OPENAI_API_KEY": f"\u201c{KEY}\u201d"}

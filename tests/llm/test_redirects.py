@@ -9,6 +9,7 @@ import pytest
 import ragbench as rb
 from tests.chat_server import ChatServer
 from tests.commands import run_command
+from tests.experiment.moons import write_moons
 
 GENERATOR, JUDGE = "generators: {g: {", "metrics: {judge: {rubrics: [fluency], "
 
@@ -71,12 +72,11 @@ def test_nothing_reaches_the_other_host(redirecting, base_url, assert_message):
         ("http://h/#x", JUDGE, "validate"),
     ],
 )
-def test_an_address_that_a_run_refuses_is_refused_before(
-    tmp_path, example_data, block, address, command
-):
+def test_an_address_that_a_run_refuses_is_refused_before(tmp_path, block, address, command):
+    write_moons(tmp_path / "moons")
     entry = f"type: openai, model: m, base_url: {json.dumps(address)}"
     (tmp_path / "c.yaml").write_text(
-        f"dataset: {{type: beir, path: '{example_data}'}}\nretrievers: {{b: {{type: bm25}}}}\n"
+        "dataset: {type: beir, path: moons}\nretrievers: {b: {type: bm25}}\n"
         + ("generators: {e: {type: extractive}}\n" if "judge" in block else "")
         + f"{block}{entry}}}}}\n"
     )
