@@ -521,18 +521,18 @@ def _saddlepoint(x: FloatArray, weights: FloatArray) -> float:
     beyond = x - x[-1]  # from the largest, so that no power overflows
     first = weights * x
     second = first * x
-    n_below = int(np.searchsorted(x, 0.0))
-    below, above = slice(n_below), slice(n_below, None)
+    n_below = int(x.searchsorted(0.0))
+    losses, gains = first[:n_below], first[n_below:]
+    losses_rise, gains_rise = second[:n_below], second[n_below:]
     for _ in range(_TILTING_STEPS):
         tilt = np.exp(slope * beyond)
-        loss = -float(first[below] @ tilt[below])
-        gain = float(first[above] @ tilt[above])
+        of_losses, of_gains = tilt[:n_below], tilt[n_below:]
+        loss, gain = -float(losses @ of_losses), float(gains @ of_gains)
         low, high = (slope, high) if gain < loss else (low, slope)
         following = math.inf
         if loss > 0 and gain > 0:
             # the logarithm of gain / loss is nearly straight, of two values it is
-            rise = float(second[below] @ tilt[below]) / loss
-            rise += float(second[above] @ tilt[above]) / gain
+            rise = float(losses_rise @ of_losses) / loss + float(gains_rise @ of_gains) / gain
             following = slope + math.log(loss / gain) / rise
         if not low <= following <= high or math.isinf(following):
             following = 2 * low + 1.0 if math.isinf(high) else (low + high) / 2
