@@ -36,7 +36,7 @@ class _Values(dict):
         return type(found)(value=value, interval=found.interval, n=found.n)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 2)), min_size=4))
 def test_a_certificate_and_its_groups_agree_with_scikit_learn(drawn):
     keys = [("one", f"q{n}") for n in range(len(drawn))]
