@@ -8,15 +8,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from ragbench.experiment.used_files import UsedFiles
 
-# Events of Python that start another program, whose files are not seen.
-_PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn")
-# Events of Python that list a folder; `glob` and `Path.glob` cause them, too.
-_LISTINGS = ("os.listdir", "os.scandir")
 _MODULE_SEARCH = ("importlib", "_frozen_importlib", "pkg_resources")
 _OWN_PROGRAM = "git"  # ragbench asks it for the commit
 # A hook cannot be removed: one serves all records of the process, and does nothing without any.
@@ -56,18 +52,9 @@ def watch_files() -> Iterator[UsedFiles]:
 
 def _note_event(event: str, arguments: tuple[object, ...]) -> None:
     """Add the file, folder or program of an event of Python to all records."""
-    if not _RECORDS:
-        return
-    if event == "open":
-        _note_opened(*arguments)
-    elif event in _LISTINGS:
-        _note_listed(arguments[0], sys._getframe(1).f_globals.get("__name__"))
-    elif event in _PROGRAMS:
-        program = os.path.basename(os.fsdecode(str(arguments[0])))
-        if program != _OWN_PROGRAM:
-            _hide("a subprocess")
-    elif event == "socket.connect" and _is_local(arguments[1]):
-        _hide("a server on this machine")
+    # Python reports thousands of other events, such as each `id`
+    if _RECORDS and event in _NOTES:
+        _NOTES[event](*arguments)
 
 
 def _note_opened(path: object, mode: object, flags: object) -> None:
@@ -81,8 +68,9 @@ def _note_opened(path: object, mode: object, flags: object) -> None:
             record.paths.add(name)
 
 
-def _note_listed(path: object, module: object) -> None:
+def _note_listed(path: object) -> None:
     # the search of modules and packages lists all folders of `sys.path`
+    module = sys._getframe(2).f_globals.get("__name__")
     if str(module).startswith(_MODULE_SEARCH):
         return
     # None is the working folder; a descriptor comes from removing a tree
@@ -93,6 +81,16 @@ def _note_listed(path: object, module: object) -> None:
         name = os.path.abspath(os.fsdecode(path))
         for record in _RECORDS:
             record.listed.add(name)
+
+
+def _note_program(program: object, *_: object) -> None:
+    if os.path.basename(os.fsdecode(str(program))) != _OWN_PROGRAM:
+        _hide("a subprocess")
+
+
+def _note_connected(_: object, address: object) -> None:
+    if _is_local(address):
+        _hide("a server on this machine")
 
 
 def _hide(reason: str) -> None:
@@ -110,3 +108,14 @@ def _is_local(address: object) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+# Event of Python -> function of its arguments; `glob` and `Path.glob` list folders, too. The files
+# of another program are not seen.
+_NOTES: Mapping[str, Callable[..., None]] = {
+    "open": _note_opened,
+    **dict.fromkeys(("os.listdir", "os.scandir"), _note_listed),
+    **dict.fromkeys(("subprocess.Popen", "os.system", "os.exec"), _note_program),
+    **dict.fromkeys(("os.posix_spawn", "os.spawn"), _note_program),
+    "socket.connect": _note_connected,
+}
