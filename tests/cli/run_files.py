@@ -56,7 +56,7 @@ def made_up(seed):
 JUDGE = "{type: python:tests.words:Words, rubrics: [faithfulness]}"
 # The options of `run` that give a small judged run of the quickstart, with two scores of a kind.
 JUDGED_RUN = (
-    *("--quiet", "--limit", "12", "--set", f"metrics.judge={JUDGE}"),
+    *("--quiet", "--limit", "12", "--only", "bm25,exact", "--set", f"metrics.judge={JUDGE}"),
     *("--set", "metrics.retrieval.measures=[ndcg@10, answer_hit@5]"),
     *("--set", "metrics.generation=[rouge1, token_f1]", "--set", "statistics.resamples=200"),
 )

@@ -73,7 +73,8 @@ def experiment(tmp_path_factory, example_data, process):
     (folder / "exp.yaml").write_text(K1)
     names = []
     for k1 in ("0.1", "3"):
-        done = process(folder, "run", "exp.yaml", "--verbose", K1=k1, DS=str(example_data))
+        words = ("run", "exp.yaml", "--verbose", "--limit", "12")
+        done = process(folder, *words, K1=k1, DS=str(example_data))
         assert done.returncode == 0, done.stderr
         assert f"{example_data.name}/test, " in done.stdout, "the data set by its name"
         names.append((folder / "runs" / "exp" / "latest").resolve().name)
