@@ -25,7 +25,9 @@ name: search
 dataset: {type: records, path: qa.jsonl, corpus: corpus.jsonl}
 retrievers: {bm25: {type: bm25}}
 generators: {extractive: {type: extractive}}
-metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}
+metrics:
+  retrieval: {measures: [ndcg@10, mrr]}
+  judge: {type: openai, model: m, rubrics: [faithfulness]}
 gates:
   - {measure: ndcg@10}
   - {measure: faithfulness, undecided: fail}

@@ -24,8 +24,10 @@ dataset: {type: records, path: qa.jsonl, corpus: data/corpus.jsonl}
 retrievers:
   bm25: {type: bm25}
   ours: {type: "python:search:Search"}
+metrics: {retrieval: {measures: [ndcg@10, mrr]}}
 statistics: {resamples: 200}
 """
+JUDGE = "judge: {type: openai, model: m, rubrics: [faithfulness]}"
 # the gold document m<n> has its word five times; with k1: 0 all documents with the word tie
 SEARCH = """\
 class Search:
@@ -426,12 +428,12 @@ def test_a_base_and_a_head_that_fail_alike_are_incomplete(repository, assert_mes
 def test_code_of_the_base_comes_from_the_base_and_a_judge_without_a_key_is_skipped(
     repository, assert_message
 ):
-    judge = "metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}\n"
-    judge += "generators: {extractive: {type: extractive}}\n"
+    generators = "generators: {extractive: {type: extractive}}\n"
     gates = "gates:\n  - {measure: ndcg@10, system: ours, max_drop: 0.1}\n"
     gates += "  - {measure: faithfulness, max_drop: 0.1, undecided: fail}\n"
+    edit(repository / "search.yaml", "metrics: {", f"metrics: {{{JUDGE}, ")
     with (repository / "search.yaml").open("a") as stream:
-        stream.write(judge + gates)
+        stream.write(generators + gates)
     git(repository, "commit", "-qam", "with a judge")
     # from here on the head alone changes, without a commit
     edit(repository / "search.py", "[:top_k]", "[top_k::-1]")
@@ -449,8 +451,8 @@ def test_code_of_the_base_comes_from_the_base_and_a_judge_without_a_key_is_skipp
 def test_a_skipped_judge_is_undecided_and_the_default_decision_takes_its_place(
     repository, options, exit_code, assert_message
 ):
+    edit(repository / "search.yaml", "metrics: {", f"metrics: {{{JUDGE}, ")
     with (repository / "search.yaml").open("a") as stream:
-        stream.write("metrics: {judge: {type: openai, model: m, rubrics: [faithfulness]}}\n")
         stream.write("generators: {extractive: {type: extractive}}\n")
         stream.write("gates: [{measure: faithfulness, min: 0.8}]\n")
     git(repository, "commit", "-qam", "with a judge")
@@ -469,7 +471,7 @@ def test_a_skipped_judge_is_undecided_and_the_default_decision_takes_its_place(
 
 
 def test_a_gate_on_a_new_system_is_undecided(run_repository, assert_message):
-    edit(run_repository / "search.yaml", "statistics:", "  twin: {type: bm25, k1: 0}\nstatistics:")
+    edit(run_repository / "search.yaml", "metrics:", "  twin: {type: bm25, k1: 0}\nmetrics:")
     with (run_repository / "search.yaml").open("a") as stream:
         stream.write("gates: [{measure: ndcg@10, system: [ours, twin], max_drop: 0.1}]\n")
 
