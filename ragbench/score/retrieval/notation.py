@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -292,7 +292,7 @@ def _spelt(name: str) -> str:
     )
 
 
-# Canonical names of built-in measures whose options fit together: each stage parses the same few.
+# Canonical names of built-in measures whose options fit together.
 _FITTING: set[str] = set()
 
 
@@ -313,10 +313,41 @@ def _measure(
     """Return the measure of a name that is split into its parts."""
     name, _, spelt = spelling.rstrip(")").partition("(")
     kernel = _load(name, text)
+    parts = (*split_options(spelt), *split_options(options))
+    if name not in MEASURES.table:  # code of the user's is not called before a run
+        return _create_measure(text, name, kernel, parts, k, implied)
+    if implied:
+        return _fitting(_create_measure(text, name, kernel, parts, k, implied))
+    return _built_in_measure(text, name, kernel, parts, k)
+
+
+@functools.lru_cache(maxsize=1024)  # each stage parses the same few
+def _built_in_measure(
+    text: str, name: str, kernel: Callable[..., FloatArray], parts: tuple[str, ...], k: str | None
+) -> Measure:
+    return _fitting(_create_measure(text, name, kernel, parts, k, {}))
+
+
+def _fitting(measure: Measure) -> Measure:
+    """Return a built-in measure; check that its options fit together, once for each name."""
+    if measure.name not in _FITTING:
+        measure.check()
+        _FITTING.add(measure.name)
+    return measure
+
+
+def _create_measure(
+    text: str,
+    name: str,
+    kernel: Callable[..., FloatArray],
+    parts: Sequence[str],
+    k: str | None,
+    implied: Mapping[str, Any],
+) -> Measure:
+    """Create a measure from its kernel, its options as texts and its cut-off."""
     if (spec := base.spec_of(kernel)) is None:
         kernel = base.plain_measure(name, kernel)
         spec = kernel.__dict__["measure_spec"]
-    parts = [*split_options(spelt), *split_options(options)]
     declared = declared_options(kernel)
     declared.pop(spec.at, None)
     # those at their default are left out, the others come in their order
@@ -328,12 +359,7 @@ def _measure(
         canonical += f"@{cutoff}"
     if cutoff is not None and spec.at != "k":
         values, cutoff = values | {spec.at: cutoff}, None
-    measure = Measure(canonical, text, spec, kernel, values, cutoff)
-    # code of the user's is not called before a run
-    if name in MEASURES.table and canonical not in _FITTING:
-        measure.check()
-        _FITTING.add(canonical)
-    return measure
+    return Measure(canonical, text, spec, kernel, values, cutoff)
 
 
 def _load(name: str, text: str) -> Callable[..., FloatArray]:

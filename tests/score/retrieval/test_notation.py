@@ -354,3 +354,13 @@ def test_a_cutoff_in_any_writing_is_read_or_suggested(spelling, measure):
 )
 def test_the_nearest_measure_is_what_was_meant(text, measure):
     assert nearest_measure(text) == measure
+
+
+def test_a_name_is_read_once_and_anew_with_implied_options():
+    assert parse_measure("map") is parse_measure(" map")
+    assert parse_measure("MAP").label == "MAP"  # another text of the same measure
+
+    for rel in (2, 3):
+        [measure] = parse_measures("map", implied={"rel": rel})
+        assert measure.options == {"rel": rel}
+    assert parse_measure("map").options == {}
