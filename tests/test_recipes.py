@@ -70,10 +70,7 @@ READING_TABLES = (
 # The cases of them that belong to one measure, metric or rubric: to another they are blind.
 OF_OTHERS = "(score or conformance) and ["
 # What the commands import of other packages: imported once for all of them.
-PACKAGES = (
-    "numpy, yaml, click, jinja2.sandbox, bm25s, pytest, hypothesis, jsonschema, scipy.stats, "
-    "sklearn.metrics, nltk, rouge_score"
-)
+PACKAGES = "numpy, yaml, click, jinja2.sandbox, bm25s, pytest, hypothesis, jsonschema, scipy.stats"
 FOLLOWED = [
     Recipe(
         "measure",
