@@ -129,7 +129,7 @@ def test_a_judged_run_over_10_000_records_takes_less_than_300_mb(peak_bytes):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_100_000_questions_by_3_run_files_of_10_hits_take_less_than_1_5_gb(peak_bytes):
     # below some thousand questions memory grows faster than later
-    assert extrapolated(peak_bytes, RUN_FILES, (2_000, 4_500), 100_000) < 1.5e9
+    assert extrapolated(peak_bytes, RUN_FILES, (1_500, 3_000), 100_000) < 1.5e9
 
 
 def extrapolated(peak_bytes, program, counts, total):

@@ -203,7 +203,12 @@ def prefers(text):
 
 
 @pytest.mark.slow  # runs with a server
-@pytest.mark.parametrize("order", [*itertools.permutations(RUNS)], ids="-".join)
+@pytest.mark.parametrize(
+    "order",
+    # each run at each place, and every two of them in both orders
+    [("good", "fair", "poor"), ("poor", "good", "fair"), ("fair", "poor", "good")],
+    ids="-".join,
+)
 def test_battles_in_swapped_order_give_the_same_ranking(order):
     with ChatServer(Script(outcome=prefers)) as server:
         experiment = with_judge(server, *order)
