@@ -69,6 +69,8 @@ READING_TABLES = (
 )
 # The cases of them that belong to one measure, metric or rubric: to another they are blind.
 OF_OTHERS = "(score or conformance) and ["
+# The slow case of them that a new format could break.
+ORDER_OF_FORMATS = "one_line_of_the_registry and runs"
 # What the commands import of other packages: imported once for all of them.
 PACKAGES = "numpy, yaml, click, jinja2.sandbox, bm25s, pytest, hypothesis, jsonschema, scipy.stats"
 FOLLOWED = [
@@ -358,11 +360,10 @@ def test_a_recipe_touches_what_contributing_names(copy, repository, call):
     ignored = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
     options = ("-rp", "-p", "no:cacheprovider", "--hypothesis-profile=fast", *ignored)
     names = " or ".join(followed.name for followed in FOLLOWED)
-    quick = ("-m", "not slow and not costly", "-k", f"not ({OF_OTHERS}) or {names}")
-    output = call("module", "pytest", "-q", *options, *quick, *READING_TABLES, *new)
+    quick = f"not slow and not costly and (not ({OF_OTHERS}) or {names})"
     # the order of the formats does not matter
-    slow = ("-m", "slow", "-k", "one_line_of_the_registry and runs")
-    call("module", "pytest", "-q", *options, *slow, "tests/report/test_formats.py")
+    selected = ("-k", f"{quick} or {ORDER_OF_FORMATS}")
+    output = call("module", "pytest", "-q", *options, *selected, *READING_TABLES, *new)
     passed = re.findall("^PASSED (.*)$", output, re.MULTILINE)
     assert re.search(r"^\d{3,4} passed", output.splitlines()[-1]), output
     for recipe in FOLLOWED:
