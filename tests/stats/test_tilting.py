@@ -1,6 +1,7 @@
 """The tilting interval: its distributions against a solver, its tails against drawing them."""
 
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -54,6 +55,19 @@ def test_no_distribution_with_that_mean_fits_better(scipy_optimize, d):
 
     assert weights @ values == pytest.approx(limit, abs=1e-9)
     assert unlikely(weights) <= optimum.fun + 1e-6
+
+
+@pytest.mark.parametrize("d", [FEW, MANY], ids=["few changed", "all changed"])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_a_limit_has_the_tail_of_its_confidence(d, confidence):
+    # No loss is larger than the largest of the sample, so that none is unseen
+    limit = tilting_interval(d, largest=(-d.min(), 1.0), confidence=confidence)[0]
+    values, counts = np.unique((d - d.min()).round(10), return_counts=True)
+    shares = counts / len(d)
+    at_limit = tilt_to_mean(values, shares, limit - d.min())
+
+    distance = tail_distance(at_limit, float(values @ shares), len(d))
+    assert distance == pytest.approx(NormalDist().inv_cdf((1 + confidence) / 2), abs=1e-6)
 
 
 @pytest.mark.slow
