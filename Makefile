@@ -95,7 +95,8 @@ quickstart:  ## run the example experiment
 
 bench:  ## measure against the peers, print ratios, and pass or FAIL of each benchmark
 	failed=; for file in $(filter-out benchmarks/peer% benchmarks/local_judges.py,$(shell grep -l __main__ benchmarks/*.py)); do \
-	  if $(BIN)/python $$file; then echo "$$file: pass"; else echo "$$file: FAIL"; failed="$$failed $$file"; fi; done; \
+	  start=$$(date +%s); if $(BIN)/python $$file; then verdict=pass; else verdict=FAIL; failed="$$failed $$file"; fi; \
+	  echo "$$file: $$verdict, $$(($$(date +%s) - start)) s"; done; \
 	  test -z "$$failed" || { echo "failed, or missed a bar:$$failed"; exit 1; }
 
 peers:  ## measure the peers, each in an environment of its own, and write the tables of docs/against.md

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bars import Bars
+
 BARS = {"a call per system": 4.0, "one call": 2.0}
 SYSTEMS, TURNS, SAMPLE = 4, 3, 40
 
@@ -94,19 +96,18 @@ def main() -> None:
     def ours_at_once() -> None:
         BERTScorer(model, **options).score(*pairs)
 
-    holds = True
+    bars = Bars()
     for name, ours, peer in (
         ("a call per system", ours_kept, theirs_kept),
         ("one call", ours_at_once, lambda: theirs.score(*pairs)),
     ):
         turns = ratios(ours, peer)
         reached = turns[TURNS // 2]
-        holds &= reached >= BARS[name]
         ratios_text = ", ".join(f"{ratio:.2f}" for ratio in turns)
-        print(
+        bars.check(
             f"{name}: {len(pairs[0])} pairs, {n} references: {reached:.2f} times bert-score "
-            f"({ratios_text}), bar {BARS[name]}: {'holds' if reached >= BARS[name] else 'MISSED'}",
-            flush=True,
+            f"({ratios_text}), at least {BARS[name]}",
+            reached >= BARS[name],
         )
     largest = 0.0
     for prediction, reference, score in list(zip(*pairs, own_scorer.score(*pairs), strict=True))[
@@ -115,9 +116,9 @@ def main() -> None:
         with contextlib.redirect_stderr(io.StringIO()):
             alone = theirs.score([prediction], [reference])
         largest = max(largest, *(abs(a - b.item()) for a, b in zip(score, alone, strict=True)))
-    print(f"largest difference to bert-score of the pair alone: {largest:.1e}; bar 1e-05")
-    holds &= largest <= 1e-5
-    sys.exit(not holds)
+    sentence = f"largest difference to bert-score of the pair alone: {largest:.1e}, at most 1e-05"
+    bars.check(sentence, largest <= 1e-5)
+    bars.exit()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import tempfile
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
 
+from bars import Bars
 from bertscore import TURNS, packaged_model, ratios, texts
 
 BAR = 1.0
@@ -44,7 +45,7 @@ def main() -> None:
     pairs = [(" ".join(documents[0].split()[:8]), document) for document in documents]
     embedder = SentenceTransformerEmbedder(packaged_model(), device="cpu")
     peer = SentenceTransformer(packaged_model(), device="cpu")
-    holds = True
+    bars = Bars()
     with tempfile.TemporaryDirectory() as folder:
         build_cross_encoder(folder)
         scorer = PairScorer(find_checkpoint("cross_encoder", folder), "cpu")
@@ -63,14 +64,13 @@ def main() -> None:
         ):
             turns = ratios(ours, theirs)
             reached = turns[TURNS // 2]
-            holds &= reached >= BAR
             text = ", ".join(f"{ratio:.2f}" for ratio in turns)
-            print(
+            bars.check(
                 f"{name} of {n} texts: {reached:.2f} times sentence-transformers ({text}), "
-                f"bar {BAR}: {'holds' if reached >= BAR else 'MISSED'}",
-                flush=True,
+                f"at least {BAR}",
+                reached >= BAR,
             )
-    sys.exit(not holds)
+    bars.exit()
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ Imported by `statistics.py`, which says what the bars are.
 
 from __future__ import annotations
 
-import math
 import time
 
 import numpy as np
+from bars import Bars
+from trials import percent, share_error
 
 from ragbench.comparison.method import Method, adjust_family
 from ragbench.stats import randomization_p_values
@@ -19,33 +20,30 @@ FLIPS = 999
 QUERIES, SYSTEMS = 1_000, 10
 PERMUTATIONS = 100_000
 BAR = 200
+MOST_WRONG = 0.05
 
 
-def families(replicates: int) -> int:
-    """Print the family-wise error of both corrections; return how many bars were missed."""
-    # every family costs two sets of flips; 2,000 families are exact to half a point
-    replicates, missed = min(replicates, 2_000), 0
-    print(f"family-wise error, {replicates} families of 5 systems against one, 60 queries")
+def families(trials: int, bars: Bars) -> None:
+    """Check the family-wise error of both corrections."""
+    print(f"family-wise error, {trials} families of 5 systems against one, 60 queries")
+    # two standard errors of the simulation
+    most = MOST_WRONG + 2 * share_error(MOST_WRONG, trials)
     for name, draw in (("normal", _normal), ("hits", _hits), ("mixed scales", _mixed)):
         rng = np.random.default_rng([SEED, *name.encode()])
         wrong = dict.fromkeys(("holm", "max_t"), 0)
-        for seed in range(replicates):
+        for seed in range(trials):
             d = draw(rng)
             for correction in ("holm", "max_t"):
                 family = adjust_family(d, Method(correction=correction, resamples=FLIPS, seed=seed))
                 wrong[correction] += bool((family.adjusted <= 0.05).any())
         for correction, count in wrong.items():
-            share = count / replicates
-            # 5 %, and two standard errors of a share of .05
-            within_bar = share <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / replicates)
-            mark = "" if within_bar else "  MISSED"
-            print(f"  {name:13s} {correction:6s} {100 * share:.1f} %{mark}")
-            missed += not within_bar
-    return missed
+            share = count / trials
+            figure = percent(share, share_error(share, trials))
+            bars.check(f"{name}, {correction}: {figure} err, at most 5 % + 2 errors", share <= most)
 
 
-def permutations() -> int:
-    """Print the speed against scipy by CPU time; return 1 if the bar was missed."""
+def permutations(bars: Bars) -> None:
+    """Check the speed against scipy by CPU time."""
     from scipy import stats
 
     scores = np.random.default_rng(SEED).random((QUERIES, SYSTEMS))
@@ -70,12 +68,12 @@ def permutations() -> int:
         times["scipy, one pair"].append(time.process_time() - start)
     ours, theirs = min(times["ours"]), min(times["scipy, one pair"]) * table.shape[1]
     within_bar = theirs / ours >= BAR and abs(p_values["ours"] - p_values["scipy"]) < 0.01
-    print(
+    bars.check(
         f"{PERMUTATIONS} permutations, {QUERIES} queries, {table.shape[1]} pairs: {ours:.2f} s, "
-        f"scipy {theirs:.0f} s (a pair's time for each): {theirs / ours:.0f}x, bar {BAR}x; "
-        f"p {p_values['ours']:.4f} and {p_values['scipy']:.4f}{'' if within_bar else '  MISSED'}"
+        f"scipy {theirs:.0f} s (a pair's time for each): {theirs / ours:.0f}x, at least {BAR}x; "
+        f"p {p_values['ours']:.4f} and {p_values['scipy']:.4f}",
+        within_bar,
     )
-    return int(not within_bar)
 
 
 def _normal(rng: np.random.Generator) -> FloatArray:

@@ -1,11 +1,11 @@
 """Compare draws of labels on RAGTruth: width, coverage and wrong orders of intervals.
 
-    python benchmarks/few_labels.py --repetitions 1000
+    python benchmarks/few_labels.py [--trials 500]
 
-A repetition draws questions with the human labels of two systems from the lent sample, simulates a
+A trial draws questions with the human labels of two systems from the lent sample, simulates a
 judge, draws a sheet with `calibrate --draw N --where unsure`, and corrects the difference. The same
 number of labels, drawn at random in pairs, goes to PPI (`ppi_difference`). The true difference is
-that of the sample. Exit code 1 if a bar fails, 2 without the data.
+that of the sample. The exit code is 2 without the data.
 
 Bars, each with two standard errors of the simulation: intervals at most .7 times as wide for the
 sure judge and not wider for the weak ones, coverage 93 %, at most 5 % wrong orders. With 300
@@ -20,10 +20,14 @@ import argparse
 import gzip
 import json
 import sys
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from bars import Bars
 from scipy import stats
+from trials import add_trials, run_jobs, share_error
 
 from ragbench.calibration.draw import draw
 from ragbench.calibration.judged_run import JudgedRun, JudgedScore
@@ -39,6 +43,7 @@ PAIRS = (
 RUBRIC = load_rubric("faithfulness")
 
 
+@cache
 def human_labels(data, pair):
     """Return shape (questions, 2): 1 for an answer without a marked span, for both systems."""
     by_system = {name: {} for name in pair}
@@ -105,16 +110,46 @@ def random_difference(labels, scores, n, rng):
     )
 
 
-def simulate(human, judge, n, questions, repetitions, seed):
-    """Return the means over the repetitions: ratio, its error, coverages, wrong orders, AUC."""
+class Simulation(NamedTuple):
+    """Means over the trials of a cell.
+
+    Attributes:
+        ratio: Width of the intervals from the drawn labels over that from random labels.
+        error: Standard error of the ratio.
+        coverage: Share of the intervals that hold the truth.
+        random_coverage: The same of intervals from random labels.
+        wrong: Share of the trials that claim a wrong order.
+        auc: AUC of the judge in the last trial.
+    """
+
+    ratio: float
+    error: float
+    coverage: float
+    random_coverage: float
+    wrong: float
+    auc: float
+
+
+class Setting(NamedTuple):
+    """Judge, labels and systems of a cell."""
+
+    judge: str
+    n: int
+    pair: tuple[str, str]
+
+
+def simulate(job):
+    """Return the means over the trials of a cell."""
+    cell, options = job
+    human, judge = human_labels(options.data, cell.pair), JUDGES[cell.judge][0]
     truth = float(human[:, 0].mean() - human[:, 1].mean())
     rows = []
-    for repetition in range(repetitions):
-        rng = np.random.default_rng([seed, repetition])
-        labels = human[rng.integers(len(human), size=questions)]
+    for trial in range(options.trials):
+        rng = np.random.default_rng([options.seed, trial])
+        labels = human[rng.integers(len(human), size=options.questions)]
         scores = judge(labels, rng)
-        designed = designed_difference(labels, scores, n, repetition)
-        random = random_difference(labels, scores, n, rng)
+        designed = designed_difference(labels, scores, cell.n, trial)
+        random = random_difference(labels, scores, cell.n, rng)
         # without a true difference, every claim of an order is a wrong one
         is_wrong = designed.upper < 0 if truth > 0 else designed.lower > 0
         if truth == 0:
@@ -131,47 +166,44 @@ def simulate(human, judge, n, questions, repetitions, seed):
     table = np.array(rows, dtype=float)
     width, other, coverage, random_coverage, wrong = table.mean(axis=0)
     ratios = table[:, 0] - width / other * table[:, 1]
-    error = ratios.std(ddof=1) / other / np.sqrt(repetitions)
+    error = ratios.std(ddof=1) / other / np.sqrt(options.trials)
     auc = roc_auc(np.column_stack((scores.ravel(), labels.ravel()))).value
-    return width / other, error, coverage, random_coverage, wrong, auc
+    return Simulation(width / other, error, coverage, random_coverage, wrong, auc)
 
 
 JUDGES = {"sure on 3/4": (sure_judge, 0.7), "weak": (weak_judge, 1), "verdicts": (verdict_judge, 1)}
+COVERAGE, WRONG = 0.93, 0.05
 
 
-def main() -> int:
+def main() -> None:
+    """Print a cell a line, check its bars, and end the process."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repetitions", type=int, default=500)
+    add_trials(parser, 500, 5_000, "trials of a cell")
     parser.add_argument("--questions", type=int, default=1000)
     parser.add_argument("--labels", type=int, nargs="+", default=[100, 200])
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args()
-    if not (chosen.data / "ragtruth-qa").is_dir():
-        print(f"skipped: no lent data in {chosen.data}/ragtruth-qa")
-        return 2
-    print("judge        AUC   labels  width ratio    coverage  random  wrong order  systems")
-    failures = 0
-    for name, (judge, most) in JUDGES.items():
-        for n in chosen.labels:
-            for pair in PAIRS:
-                human = human_labels(chosen.data, pair)
-                ratio, error, coverage, random_coverage, wrong, auc = simulate(
-                    human, judge, n, chosen.questions, chosen.repetitions, chosen.seed
-                )
-                # two standard errors of the simulation
-                slack = 2 * np.sqrt(0.93 * 0.07 / chosen.repetitions)
-                is_met = ratio - 2 * error <= most and coverage + slack >= 0.93
-                is_met = is_met and wrong - slack <= 0.05
-                failures += not is_met
-                print(
-                    f"{name:12} {auc:.3f} {n:6}  {ratio:.3f} ± {error:.3f}  {coverage:8.3f}"
-                    f" {random_coverage:7.3f}  {wrong:11.3f}  {' - '.join(pair)}"
-                    f"{'' if is_met else '  FAILS'}",
-                    flush=True,
-                )
-    return int(failures > 0)
+    options = parser.parse_args()
+    if not (options.data / "ragtruth-qa").is_dir():
+        print(f"skipped: no lent data in {options.data}/ragtruth-qa")
+        sys.exit(2)
+    print("width: beside random labels; coverage; coverage of random labels; wrong orders")
+    cells = [Setting(judge, n, pair) for judge in JUDGES for n in options.labels for pair in PAIRS]
+    results = run_jobs(simulate, [(cell, options) for cell in cells])
+    slack, bars = 2 * share_error(COVERAGE, options.trials), Bars()
+    for cell, result in zip(cells, results, strict=True):
+        most = JUDGES[cell.judge][1]
+        is_met = result.ratio - 2 * result.error <= most and result.coverage + slack >= COVERAGE
+        bars.check(
+            f"{cell.judge}, AUC {result.auc:.2f}, {cell.n} labels, {' - '.join(cell.pair)}: width "
+            f"{result.ratio:.3f} ± {result.error:.3f}, at most {most}; {result.coverage:.1%} "
+            f"({result.random_coverage:.1%}), at least {COVERAGE:.0%}; wrong {result.wrong:.1%}, "
+            f"at most {WRONG:.0%}",
+            is_met and result.wrong - slack <= WRONG,
+        )
+    print(f"all bars with 2 errors, of coverage and wrong orders {slack:.1%}")
+    bars.exit()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

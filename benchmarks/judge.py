@@ -9,11 +9,11 @@ by openai's client, 3.5 times where a fifth of the requests meets a fault; memor
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from bars import Bars
 from llm import LATENCY_S, LIMITS, compare, resident_mb
 
 from ragbench.llm.replies import Replies
@@ -59,6 +59,6 @@ def ask_judge(url: str, n: int, store: Path) -> tuple[Counter[str], list[float]]
 
 
 if __name__ == "__main__":
-    is_met = compare(ask_judge, '{"reasoning": "It reads well.", "level": 4}', CPU_BARS)
-    print("all bars met" if is_met else "a bar is missed")
-    sys.exit(not is_met)
+    bars = Bars()
+    compare(ask_judge, '{"reasoning": "It reads well.", "level": 4}', CPU_BARS, bars)
+    bars.exit()

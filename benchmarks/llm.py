@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+from bars import Bars
 
 from ragbench.llm.base import CallFailure, ChatRequest, Message
 from ragbench.llm.calls import ask_structured
@@ -145,17 +146,15 @@ def resident_mb() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def compare(ask: Ask, text: str, bars: Mapping[float, float]) -> bool:
-    """Measure CPU times, by share of faults; return True if the bars are met."""
+def compare(ask: Ask, text: str, most: Mapping[float, float], bars: Bars) -> None:
+    """Check CPU times, by share of faults."""
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-    are_met = True
-    for faults, bar in bars.items():
-        are_met &= measure(ask, text, n, faults, bar)
-    return are_met
+    for faults, most_times in most.items():
+        measure(ask, text, n, faults, most_times, bars)
 
 
-def measure(ask: Ask, text: str, n: int, faults: float, bar: float) -> bool:
-    """Print CPU times of n calls beside openai's client, which takes turns, and the memory."""
+def measure(ask: Ask, text: str, n: int, faults: float, most: float, bars: Bars) -> None:
+    """Check CPU times of n calls beside openai's client, which takes turns, and the memory."""
     times: dict[str, list[float]] = {"ragbench": [], "openai": []}
     growth_mb = []
     for _ in range(TURNS):
@@ -169,29 +168,29 @@ def measure(ask: Ask, text: str, n: int, faults: float, bar: float) -> bool:
             asyncio.run(ask_openai(url, n))
             times["openai"].append(time.process_time() - start)
     ours, theirs = (min(times[name]) / n * 1000 for name in ("ragbench", "openai"))
-    print(
+    bars.check(
         f"{n} items, {faults:.0%} faults: {ours:.1f} ms of CPU time a call, {theirs:.1f} ms by "
-        f"openai's client: {ours / theirs:.2f} times (bar {bar:g}); {growth_mb[-1]:.1f} MB more at "
-        f"the end than after a fifth (bar {GROWTH_MB:g}); {dict(ended)}",
-        flush=True,
+        f"openai's client: {ours / theirs:.2f} times, at most {most:g}; {dict(ended)}",
+        ours / theirs <= most,
     )
-    return ours / theirs <= bar and growth_mb[-1] <= GROWTH_MB
+    bars.check(
+        f"{growth_mb[-1]:.1f} MB more at the end than after a fifth, at most {GROWTH_MB:g}",
+        growth_mb[-1] <= GROWTH_MB,
+    )
 
 
-def limits(n: int = 4_000, rate: float = 100.0) -> bool:
-    """Ask a simulated server with a rate limit, by a simulated clock; whether it is used up."""
-    are_met = True
+def limits(bars: Bars, n: int = 4_000, rate: float = 100.0) -> None:
+    """Check that a rate limit is used up, by a simulated server and clock."""
     for faults, bar in SHARE_BARS.items():
         server = LimitedServer(rate=rate, burst=rate / 10, stray=faults, complaint=500)
         seconds, _ = ask_all(server, n, LIMITS.concurrency)
         # failed requests count in the limit, too
         share = n / (1 - faults) / seconds / rate
-        print(f"{faults:.0%} faults: {share:.1%} of a rate limit is used (bar {bar:.0%})")
-        are_met &= share >= bar
-    return are_met
+        sentence = f"{faults:.0%} faults: {share:.1%} of a rate limit is used, at least {bar:.0%}"
+        bars.check(sentence, share >= bar)
 
 
-def strays(n: int = 2_000, share: float = 0.12) -> bool:
+def strays(bars: Bars, n: int = 1_000, share: float = 0.12) -> None:
     """Ask four at once a server without a limit that says 429 by chance, then one that says 500."""
     seconds = {}
     limits = Limits(concurrency=4, retries=20)
@@ -200,15 +199,15 @@ def strays(n: int = 2_000, share: float = 0.12) -> bool:
             ended, seconds[status] = timed(url, n, limits)
         assert ended == {"scored": n}, ended
     ratio = seconds[500] / seconds[429]
-    print(
+    bars.check(
         f"{share:.0%} stray 429s with Retry-After 1, {n} items, four at once: "
         f"{seconds[429]:.1f} s, {seconds[500]:.1f} s with as many 500s: "
-        f"{ratio:.2f} of the throughput (bar 0.8)"
+        f"{ratio:.2f} of the throughput, at least 0.8",
+        ratio >= 0.8,
     )
-    return ratio >= 0.8
 
 
-def hangs(n: int = 3_000, share: float = 0.4, hanging: float = 0.05) -> bool:
+def hangs(bars: Bars, n: int = 3_000, share: float = 0.4, hanging: float = 0.05) -> None:
     """Ask sixteen at once a server where replies fail, then one where some never come as well."""
     call_limits, seconds, ended = Limits(concurrency=16, timeout=20.0, retries=20), [], []
     for share_hanging in (0.0, hanging):
@@ -218,28 +217,26 @@ def hangs(n: int = 3_000, share: float = 0.4, hanging: float = 0.05) -> bool:
         ended.append(words)
     in_turn = n * hanging * 20.0 / 16
     cost_s = seconds[1] - seconds[0]
-    print(
+    bars.check(
         f"{share:.0%} faults, of which {hanging / share:.0%} hang for 20 s, {n} items, sixteen at "
         f"once: {seconds[1]:.1f} s, {seconds[0]:.1f} s without those: {cost_s:.1f} s more "
-        f"(bar {in_turn / 2:.0f} s, half of what they take in turn); {dict(ended[1])}"
+        f"less than {in_turn / 2:.0f} s, half of what they take in turn; {dict(ended[1])}",
+        cost_s < in_turn / 2 and sum(ended[1].values()) == n,
     )
-    return cost_s < in_turn / 2 and sum(ended[1].values()) == n
 
 
-def repeats(n: int = 2_000, share: float = 0.3) -> bool:
-    """Ask servers that send replies twice; whether every answer belongs to its question."""
+def repeats(bars: Bars, n: int = 2_000, share: float = 0.3) -> None:
+    """Check that every answer belongs to its question, by servers that send replies twice."""
     arrivals: tuple[Arrival, ...] = ("together", "then", "cut")
-    total = 0
     for kind in KINDS:
         for arrival in arrivals:
             with RepeatingServer(share, arrival) as server:
                 wrong = count_wrong(kind, server, n, threads=1 if arrival == "then" else 4)
-            total += wrong
-            print(
-                f"{kind}, copies {arrival}: {wrong} of {n} answers wrong, {server.repeated} copies"
+            bars.check(
+                f"{kind}, {server.repeated} copies {arrival}: {wrong} of {n} answers wrong, "
+                "at most 0",
+                wrong == 0,
             )
-    print(f"{total} wrong answers (bar 0)")
-    return not total
 
 
 def timed(url: str, n: int, limits: Limits) -> tuple[Counter[str], float]:
@@ -276,12 +273,10 @@ def serve(status: int, share: float, hanging: float) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4]))
-    bars_met = [
-        compare(ask_engine, '{"score": 4}', CPU_BARS),
-        limits(),
-        strays(),
-        hangs(),
-        repeats(),
-    ]
-    print("all bars met" if all(bars_met) else "a bar is missed")
-    sys.exit(not all(bars_met))
+    bars = Bars()
+    compare(ask_engine, '{"score": 4}', CPU_BARS, bars)
+    limits(bars)
+    strays(bars)
+    hangs(bars)
+    repeats(bars)
+    bars.exit()

@@ -18,6 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bars import Bars
+
 QUESTIONS, SESSIONS, TURNS, WORDS = 500, 50, 40, 10
 MOST_CPU_S, MOST_GB = 20.0, 1.0
 # As in English, few words make most of a text: 20,000 words by Zipf's law.
@@ -82,9 +84,11 @@ def main() -> None:
         scores = json.loads(summary.read_text())["systems"][0]["scores"]
     cpu_s, gb = used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
     print(f"{n_questions} questions x {SESSIONS} sessions x {TURNS} turns of {WORDS} words")
-    print(f"{cpu_s:.1f} CPU s (at most {MOST_CPU_S:g}), {gb:.2f} GB (at most {MOST_GB:g})")
     print(f"hit_rate@1 {scores['hit_rate@1']['mean']:.3f}")
-    sys.exit(cpu_s > MOST_CPU_S or gb > MOST_GB)
+    bars = Bars()
+    bars.check(f"{cpu_s:.1f} CPU s, at most {MOST_CPU_S:g}", cpu_s <= MOST_CPU_S)
+    bars.check(f"{gb:.2f} GB, at most {MOST_GB:g}", gb <= MOST_GB)
+    bars.exit()
 
 
 if __name__ == "__main__":

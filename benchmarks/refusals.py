@@ -101,30 +101,32 @@ def table(replies: list[Reply]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def check_bars(replies: list[Reply]) -> list[str]:
-    """Return a sentence for each bar that `measure` or `fresh` misses; none if they meet all."""
-    problems = []
+def list_bars(replies: list[Reply]) -> Iterator[tuple[str, bool]]:
+    """Yield a sentence for each bar of `measure` and `fresh`, and True if it is met."""
     for name in SETS[1:]:
-        problems += _check_set(name, [reply for reply in replies if reply.set == name])
-    return problems
-
-
-def _check_set(name: str, replies: list[Reply]) -> list[str]:
-    """Return a sentence for each bar that the replies of a set miss."""
-    total, problems = rate(replies), []
-    if total.recalled < LEAST_RECALL * total.refusals:
-        problems.append(f"{name}: recall is below {LEAST_RECALL}")
-    for language in dict.fromkeys(reply.language for reply in replies):
-        rates = rate([reply for reply in replies if reply.language == language])
-        if rates.recalled < LEAST_IN_LANGUAGE * rates.refusals:
-            problems.append(f"{name}: recall in {language} is below {LEAST_IN_LANGUAGE}")
-    if total.false > MOST_FALSE * total.answers:
-        problems.append(f"{name}: more than {MOST_FALSE} of the answers are taken for refusals")
-    return problems
+        of_set = [reply for reply in replies if reply.set == name]
+        total = rate(of_set)
+        recall = total.recalled / total.refusals
+        yield f"{name}: recall {recall:.3f}, at least {LEAST_RECALL}", recall >= LEAST_RECALL
+        by_language = {}
+        for language in dict.fromkeys(reply.language for reply in of_set):
+            rates = rate([reply for reply in of_set if reply.language == language])
+            by_language[language] = rates.recalled / rates.refusals
+        worst = min(by_language, key=by_language.__getitem__)
+        least = by_language[worst]
+        sentence = (
+            f"{name}: recall {least:.3f} in {worst}, the lowest, at least {LEAST_IN_LANGUAGE}"
+        )
+        yield sentence, least >= LEAST_IN_LANGUAGE
+        false = total.false / total.answers
+        sentence = (
+            f"{name}: {false:.3f} of the answers are taken for refusals, at most {MOST_FALSE}"
+        )
+        yield sentence, false <= MOST_FALSE
 
 
 def main() -> None:
-    """Print the table, the time per reply and the missed bars."""
+    """Print the table, the time per reply and the bars; end the process."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--misses", action="store_true", help="misses of the set build")
     parser.add_argument("--write", type=Path, help="page whose table is replaced")
@@ -145,8 +147,12 @@ def main() -> None:
         from gates import write  # beside this file, which tests load alone
 
         write(arguments.write, "\n".join(lines) + "\n\n", "refusals.py")
-    if problems := check_bars(replies):
-        raise SystemExit("; ".join(problems))
+    from bars import Bars
+
+    bars = Bars()
+    for sentence, is_met in list_bars(replies):
+        bars.check(sentence, is_met)
+    bars.exit()
 
 
 if __name__ == "__main__":

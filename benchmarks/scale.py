@@ -32,6 +32,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from bars import Bars
+
 from ragbench.experiment.plan.scores import DEFAULT_MEASURES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -142,7 +144,7 @@ def main() -> None:
             f"{sum((folder / run).stat().st_size for run in runs) / 1e6:.0f} MB; the cache takes "
             f"{size_mb(folder / 'cache'):.0f} MB, a run folder {size_mb(folder / 'runs') / 2:.0f}"
         )
-    is_missed = False
+    bars = Bars()
     for label, base, bar in (
         ("compare", least["compare"], BAR),
         (
@@ -155,14 +157,12 @@ def main() -> None:
         for name in ("run", "run again"):
             of_run = least[name]
             ratios = of_run.cpu_s / base.cpu_s, of_run.peak_mb / base.peak_mb
-            print(
-                f"  {name:<18} {of_run.cpu_s:6.1f} CPU s {of_run.peak_mb:6.0f} MB: "
-                f"{ratios[0]:.2f} and {ratios[1]:.2f} times (bar {bar:g})"
+            bars.check(
+                f"{name:<9} {of_run.cpu_s:6.1f} CPU s {of_run.peak_mb:6.0f} MB: "
+                f"{ratios[0]:.2f} and {ratios[1]:.2f} times, at most {bar:g}",
+                max(ratios) <= bar,
             )
-            is_missed |= max(ratios) > bar
-    if is_missed:
-        sys.exit("beyond a bar")
-    print("all bars met")
+    bars.exit()
 
 
 if __name__ == "__main__":

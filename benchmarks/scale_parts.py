@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
 import resource
@@ -17,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from bars import Bars
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).with_name("scale.jsonl")
@@ -400,17 +401,20 @@ def main(arguments: Sequence[str]) -> None:
             [(chosen.questions, 3), *([(1_000_000, 1)] if chosen.million else [])]
         ),
     }
-    missed = 0
+    # the lines of JSON are alone on stdout
+    bars = Bars(sys.stderr)
     for part in parts if chosen.part == "all" else [chosen.part]:
         for line in parts[part]():
             text = json.dumps(line)
             print(text, flush=True)
-            missed += float(line.get("bar_mb", math.inf)) < float(line["peak_mb"])
+            if "bar_mb" in line:
+                name = " ".join(str(line[key]) for key in ("part", "command") if key in line)
+                sentence = f"{name}: {line['peak_mb']} MB, at most {line['bar_mb']}"
+                bars.check(sentence, float(line["peak_mb"]) <= float(line["bar_mb"]))
             if chosen.keep:
                 with RESULTS.open("a", encoding="utf-8") as stream:
                     stream.write(f"{text}\n")
-    if missed:
-        sys.exit(f"{missed} lines are beyond their bar_mb")
+    bars.exit()
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from bars import Bars
+from scipy.special import stdtrit
+from trials import largest, run_jobs, share_cell, share_error
 
-from ragbench.stats import unpaired_interval
+from ragbench.stats import UnpairedInterval, unpaired_interval
 from ragbench.types import FloatArray
 
 Rng = np.random.Generator
@@ -48,31 +52,59 @@ WORLDS: dict[str, tuple[Draw, Draw, float]] = {
 }
 
 
-def unpaired(replicates: int) -> int:
-    """Print the misses of 95 % intervals and of false verdicts; return how many bars were missed.
+class Misses(NamedTuple):
+    """Shares of 95 % intervals that miss the truth: ours, and Welch's."""
 
-    Samples of all sizes of `SIZES` are drawn from both, and scipy's Welch interval stands beside.
-    """
-    from scipy.stats import ttest_ind
+    ours: float
+    welch: float
 
-    missed = 0
-    print(f"two samples of different queries, 95 % intervals, {replicates} replicates: misses in %")
-    for name, (draw, other, truth) in WORLDS.items():
+
+def unpaired(trials: int, bars: Bars) -> None:
+    """Check the misses of 95 % intervals; scipy's Welch interval stands beside."""
+    print(f"95 % intervals of two samples of different queries, {trials} trials: misses in %")
+    jobs = [(name, size, trials) for name in WORLDS for size in SIZES]
+    misses = dict(zip(jobs, run_jobs(count_misses, jobs), strict=True))
+    for name in WORLDS:
         cells = []
-        for n, m in SIZES:
-            rng, wrong, welch = np.random.default_rng([SEED, n, m, *name.encode()]), 0, 0
-            for _ in range(replicates):
-                x, y = draw(rng, n), other(rng, m)
-                interval = unpaired_interval(x, y)
-                wrong += not interval.lower <= truth <= interval.upper
-                if x.std() + y.std() > 0:  # Welch's interval has no width without any spread
-                    low, high = ttest_ind(x, y, equal_var=False).confidence_interval()
-                    welch += not low <= truth <= high
-                else:
-                    welch += x.mean() - y.mean() != truth
-            within_bar = wrong / replicates <= BAR + 2 * math.sqrt(BAR * (1 - BAR) / replicates)
-            missed += not within_bar
-            shares = f"{100 * wrong / replicates:.1f} ({100 * welch / replicates:.1f})"
-            cells.append(f"{n}, {m}: {shares}{'' if within_bar else ' MISSED'}")
+        for size in SIZES:
+            row = misses[name, size, trials]
+            cells.append(f"{size[0]}, {size[1]}: {100 * row.ours:.1f} ({100 * row.welch:.1f})")
         print(f"  {name:15s} {'; '.join(cells)}  (in brackets: Welch)")
-    return missed
+    # two standard errors of the simulation
+    most = BAR + 2 * share_error(BAR, trials)
+    cells = [share_cell(f"{job[0]}; {job[1]}", row.ours, trials) for job, row in misses.items()]
+    worst = largest(cells)
+    bars.check(
+        f"misses: {worst} in the worst cell, at most {100 * BAR:g} % + 2 errors",
+        worst.value <= most,
+    )
+
+
+def count_misses(job: tuple[str, tuple[int, int], int]) -> Misses:
+    """Draw pairs of samples of a world in both sizes."""
+    name, (n, m), trials = job
+    draw, other, truth = WORLDS[name]
+    rng = np.random.default_rng([SEED, n, m, *name.encode()])
+    # the interval is the same for any order of the scores, and hits are often drawn again
+    intervals: dict[bytes, UnpairedInterval] = {}
+    wrong = welch = 0
+    for _ in range(trials):
+        x, y = np.sort(draw(rng, n)), np.sort(other(rng, m))
+        key = x.tobytes() + y.tobytes()
+        if key not in intervals:
+            intervals[key] = unpaired_interval(x, y)
+        wrong += not intervals[key].lower <= truth <= intervals[key].upper
+        low, high = welch_interval(x, y)
+        welch += not low <= truth <= high
+    return Misses(wrong / trials, welch / trials)
+
+
+def welch_interval(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Return Welch's 95 % interval; it has no width where neither sample has any spread."""
+    mean = float(x.mean() - y.mean())
+    squares = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    if sum(squares) == 0:
+        return mean, mean
+    parts = squares[0] ** 2 / (len(x) - 1) + squares[1] ** 2 / (len(y) - 1)
+    half = float(stdtrit(sum(squares) ** 2 / parts, 0.975) * math.sqrt(sum(squares)))
+    return mean - half, mean + half

@@ -1,11 +1,12 @@
 """`executor: {type: local, workers: N}`: two workers against one, one against none, memory.
 
-    python benchmarks/workers.py --rounds 2   # more than five minutes on two cores of their own
+    python benchmarks/workers.py [--size 0.2] [--rounds 1]
 
 Wall time says little on a machine that others use. Beside it stands what the CPU times allow: work
 that is split is done when the busiest process is, and each process has a core. Start-up is left
 out, and so is making the texts; each figure is the median of several rounds in turn. Models are as
-large as small ones are, and have random weights: what they say does not matter here.
+large as small ones are, and have random weights: what they say does not matter here. The page
+docs/scale.md has the figures of `--size 1 --rounds 5`, which take a quarter of an hour. No bar.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ Making = Callable[[], Work]
 def main() -> None:
     """Print a table."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--size", type=float, default=1.0, help="times as much work")
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--size", type=float, default=0.2, help="times as much work")
     options.add_argument("--only", default="", help="works whose name has this")
     chosen = options.parse_args()
     print(f"load of the machine before: {_load()}, cores: {os.cpu_count()}")
@@ -75,9 +76,10 @@ def _works(folder: Path, size: float) -> dict[str, Making]:
     few = round(300 * size)
     words = "python:tests.words:Words"
     works[f"judge of words, {10 * few} answers"] = _judging(words, {}, 10 * few)
-    chunked = with_chunks(BM25(), Chunking(by="words", size=20))
-    works[f"BM25 over chunks, {5 * few} queries"] = _searching(chunked, 5 * few)
-    works[f"BM25 and RM3, {5 * few} queries"] = _searching(BM25(), 5 * few, RM3(retriever="bm25"))
+    chunked, documents = with_chunks(BM25(), Chunking(by="words", size=20)), round(50_000 * size)
+    works[f"BM25 over chunks, {5 * few} queries"] = _searching(chunked, documents, 5 * few)
+    feedback = _searching(BM25(), documents, 5 * few, RM3(retriever="bm25"))
+    works[f"BM25 and RM3, {5 * few} queries"] = feedback
     try:
         import torch  # noqa: F401
         import transformers  # noqa: F401
@@ -133,15 +135,15 @@ def _judging(type_name: str, options: dict[str, str], rows: int) -> Making:
     return make
 
 
-def _searching(first: Retriever, queries: int, second: RM3 | None = None) -> Making:
-    """Queries of six words over 50,000 documents of sixty; with RM3, its second search alone."""
+def _searching(first: Retriever, documents: int, queries: int, second: RM3 | None = None) -> Making:
+    """Queries of six words over documents of sixty; with RM3, its second search alone."""
     indexed: list[tempfile.TemporaryDirectory[str]] = []
 
     def index() -> None:
         indexed.append(tempfile.TemporaryDirectory())
         first.cache_folder, first.executor = Path(indexed[0].name), Local(workers=1)
         first.load()
-        first.index([Document(f"d{n}", text) for n, text in enumerate(_texts(50_000, 60))])
+        first.index([Document(f"d{n}", text) for n, text in enumerate(_texts(documents, 60))])
         if second is not None:
             second.borrow([first])
 

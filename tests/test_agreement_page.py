@@ -1,6 +1,6 @@
 """docs/agreement.md is what benchmarks/agreement.py writes: its parts, and two columns computed."""
 
-import importlib.util
+import importlib
 import re
 
 import numpy as np
@@ -11,15 +11,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def benchmark(repository):
-    spec = importlib.util.spec_from_file_location(
-        "agreement_benchmark", repository / "benchmarks/agreement.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(repository / "benchmarks")
+        yield importlib.import_module("agreement")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +33,8 @@ def test_every_set_and_every_metric_has_its_rows(benchmark, page):
 
 def test_two_metrics_and_people_are_what_the_command_writes(benchmark, page, lent_data):
     rated = benchmark.llmbar(lent_data)
-    lines = benchmark.section(rated, ["token_f1", "chrf"], report=lambda _: None)
+    scores = [benchmark.score(("llmbar", name, lent_data)) for name in ("token_f1", "chrf")]
+    lines = benchmark.section(rated, scores)
 
     rows = [line for line in lines if line.startswith(("| token_f1", "| chrf"))]
     assert len(rows) == 2
@@ -60,3 +55,37 @@ def test_what_the_command_counts(benchmark):
 
     assert row.startswith("| own | 0.500 [")
     assert row.endswith("] | 1 | 3 |")
+
+
+def test_rows_that_are_not_checked(benchmark):
+    lines = [
+        "## Set",
+        "",
+        "| ter | 0.5 | 9 |",
+        "| terse | 0.4 | 9 |",
+        "- meteor: not computed: why",
+    ]
+
+    assert benchmark.absent_metrics(lines) == ["meteor"]
+    assert benchmark.known_rows(lines, {"ter", "meteor"}) == ["## Set", "| terse | 0.4 | 9 |"]
+
+
+@pytest.mark.parametrize(("figure", "code"), [("0.590", 0), ("0.591", 1)])
+def test_a_figure_that_is_not_that_of_the_page_fails(benchmark, monkeypatch, figure, code):
+    heading = "## LLMBar"
+    page = f"# Page\n\n{heading}\n\n| token_f1 | 0.590 |\n| meteor | 0.600 |\n\n## People\n\nthree"
+    computed = [
+        heading,
+        "",
+        f"| token_f1 | {figure} |",
+        "",
+        "- meteor: not computed: no WordNet",
+        "",
+    ]
+    monkeypatch.setattr(benchmark, "sections", lambda data, jobs: {"llmbar": computed})
+    monkeypatch.setattr(benchmark, "people", lambda data: ["## People", "", "three", ""])
+
+    with pytest.raises(SystemExit) as ended:
+        benchmark.check(page, None, [])
+
+    assert ended.value.code == code

@@ -1,6 +1,8 @@
-"""`docs/benchmarks.md`: each script of benchmarks/ has a row, with the bar that it holds."""
+"""Scripts of benchmarks/: a row of docs/benchmarks.md each, and bars that end with pass or FAIL."""
 
+import argparse
 import ast
+import importlib
 import re
 
 import pytest
@@ -77,3 +79,98 @@ def test_a_row_names_the_bar_of_its_script(repository, rows, script):
             digits = str(number) if isinstance(number, int) else f"{number:g}"
             shown = f"{100 * number:g} %" if script in SHARES else digits
             assert re.search(rf"(?<![\d.]){re.escape(shown)}(?![\d.])", row), (name, number, row)
+
+
+# Scripts whose result is a table alone
+WITHOUT_BARS = {"local_judges.py", "peers.py", "workers.py"}
+
+
+def test_every_script_prints_its_bars_and_ends_by_them(repository, rows):
+    calls = {}
+    for name in {*rows} - WITHOUT_BARS:
+        tree = ast.parse((repository / "benchmarks" / name).read_text(encoding="utf-8"))
+        calls[name] = {
+            ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)
+        }
+
+    without = [name for name, of in calls.items() if not {"Bars", "bars.exit"} <= of]
+
+    assert without == []
+
+
+def test_every_simulation_takes_its_trials_by_one_option(repository):
+    page = (repository / "docs/benchmarks.md").read_text(encoding="utf-8")
+    section = page.partition("## Errors of decisions")[2].partition("\n## ")[0]
+    simulations = re.findall(r"`(\w+\.py)`", section)
+    texts = {name: (repository / "benchmarks" / name).read_text() for name in simulations}
+
+    assert len(simulations) == 9
+    for name, text in texts.items():
+        assert "add_trials(" in text, name
+        assert re.search(rf"benchmarks/{name}.* \[--trials ", text), name
+
+
+@pytest.fixture
+def benchmark(repository, monkeypatch):
+    """Import a module of benchmarks/."""
+    monkeypatch.syspath_prepend(repository / "benchmarks")
+    return importlib.import_module
+
+
+@pytest.mark.parametrize(("values", "code"), [((1, 2), 0), ((1, 4, 2), 1), ((), 0)])
+def test_a_missed_bar_ends_with_code_one(benchmark, capsys, values, code):
+    bars = benchmark("bars").Bars()
+    for value in values:
+        bars.check(f"{value}, at most 3", value <= 3)
+
+    with pytest.raises(SystemExit) as ended:
+        bars.exit()
+
+    assert ended.value.code == code
+    *lines, _ = capsys.readouterr().out.splitlines()
+    assert [line[:4] for line in lines] == ["pass" if value <= 3 else "FAIL" for value in values]
+    assert bars.missed == [f"{value}, at most 3" for value in values if value > 3]
+
+
+def test_a_benchmark_fails_by_its_bar(benchmark, monkeypatch, capsys):
+    refusals = benchmark("refusals")
+    monkeypatch.setattr("sys.argv", ["refusals.py"])
+    codes = []
+    for least in (0.88, 0.99):
+        monkeypatch.setattr(refusals, "LEAST_RECALL", least)
+        with pytest.raises(SystemExit) as ended:
+            refusals.main()
+        codes.append(ended.value.code)
+
+    assert codes == [0, 1]
+    assert capsys.readouterr().out.count("FAIL: ") == 2  # of `measure` and `fresh`
+
+
+def test_errors_of_simulated_figures(benchmark):
+    trials = benchmark("trials")
+
+    assert trials.share_error(0.5, 100) == 0.05
+    # standard deviation 1 over the root of 4
+    assert trials.mean_error([1.0, 1.0, 3.0, 3.0]) == pytest.approx((4 / 3) ** 0.5 / 2)
+    assert str(trials.share_cell("n 20", 0.5, 100)) == "50.0 ± 5.0 % (n 20)"
+    cells = [trials.Cell(name, value, 0.0) for name, value in (("a", 0.1), ("b", 0.3), ("c", 0.2))]
+    assert trials.largest(cells).name == "b"
+
+
+@pytest.mark.parametrize(("arguments", "trials"), [([], 500), (["--trials", "7"], 7)])
+def test_the_number_of_trials(benchmark, arguments, trials):
+    parser = argparse.ArgumentParser()
+    benchmark("trials").add_trials(parser, 500, 5_000, "draws")
+
+    assert parser.parse_args(arguments).trials == trials
+
+
+@pytest.mark.parametrize("text", ["1", "0", "-3", "many"])
+def test_too_few_trials_are_refused(benchmark, text):
+    parser = argparse.ArgumentParser()
+    benchmark("trials").add_trials(parser, 500, 5_000, "draws")
+
+    with pytest.raises(SystemExit) as ended:
+        parser.parse_args(["--trials", text])
+
+    assert ended.value.code == 2

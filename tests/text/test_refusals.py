@@ -35,7 +35,9 @@ def benchmark():
 
 
 def test_the_rule_meets_the_bars(benchmark):
-    assert benchmark.check_bars(REPLIES) == []
+    missed = [sentence for sentence, is_met in benchmark.list_bars(REPLIES) if not is_met]
+
+    assert missed == []
 
 
 @pytest.mark.parametrize("name", ["build", "measure", "fresh"])
