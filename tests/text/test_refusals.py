@@ -55,10 +55,15 @@ def test_no_reply_is_in_two_sets():
 
 
 def test_a_benchmark_that_misses_is_told(benchmark, assert_message):
-    missed = [benchmark.Reply("en", "measure", True, "It opened in 1932.")] * 2
-    replies = [benchmark.Reply("en", "measure", False, "I don't know.")]
+    replies = []
+    for name in ("measure", "fresh"):
+        replies += [benchmark.Reply("en", name, True, "It opened in 1932.")] * 2
+        replies += [benchmark.Reply("en", name, False, "I don't know.")]
 
-    assert_message(benchmark.check_bars([*missed, *replies]))
+    missed = [sentence for sentence, is_met in benchmark.list_bars(replies) if not is_met]
+
+    assert len(missed) == 6
+    assert_message(missed)
 
 
 def test_the_cue_is_in_every_refusal(monkeypatch):
