@@ -51,6 +51,10 @@ def gate(tmp_path, tmp_path_factory):
     """Return the lines of a gate on an app; its arguments are question -> looks that are right."""
     folder, seen = tmp_path, tmp_path_factory.mktemp("seen")
 
+    def count_calls(side):
+        """Return how often a side was asked each question, in their order."""
+        return [len((seen / f"{side}-{n}").read_text()) for n in range(N)]
+
     def run(base, head, has_ids=True, judges=None, gates="[]"):
         rows = []
         for n in range(N):
@@ -74,6 +78,7 @@ def gate(tmp_path, tmp_path_factory):
         done = run_command("gate", "looks.yaml", "--base", "HEAD", cwd=folder, env=environment)
         return done.returncode, done.stdout.splitlines(), done.stderr
 
+    run.count_calls = count_calls
     return run
 
 
@@ -116,7 +121,9 @@ def test_questions_without_an_id_are_named_by_their_rows_in_all_lines(gate):
     _, lines, err = gate({}, {1: []}, has_ids=False)
 
     assert lines_with(lines, "1 changed question ran once more ")
-
+    # a further look asks both sides the changed question alone
+    for side in ("base", "head"):
+        assert gate.count_calls(side) == [1, 2, *[1] * (N - 2)]
     assert any(line.startswith("row 2 When did bridge 1 ") for line in lines), err
     assert lines_with(lines, "right -> refused: row 2 'When did bridge 1'")
 

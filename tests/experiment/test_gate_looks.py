@@ -7,9 +7,12 @@ import pytest
 
 from ragbench.config.load import load_config
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
+from ragbench.experiment.base_run import GateBase
 from ragbench.experiment.gate_looks import FurtherLooks, is_unsure, with_looks
-from ragbench.experiment.gate_run import review_scored
+from ragbench.experiment.gate_run import review_scored, run_gate
+from ragbench.experiment.gates import scored_without_controls
 from ragbench.experiment.looked_scores import has_same_scores, merge_looks
+from ragbench.experiment.runner import run_experiment
 from ragbench.gates.drop import Drop, NotWorse
 from ragbench.gates.limit import Limit
 from ragbench.records.gate import Decision, Facts
@@ -124,6 +127,40 @@ def test_the_run_of_a_look_has_no_page(tmp_path):
     names = {path.name for path in tmp_path.rglob("*")}
     assert "per_query.csv" in names
     assert not names & {"report.html", "report.md"}
+
+
+JUDGES = """
+class Polite:
+    label, model, options = "polite", "rule", {}
+
+    def judge(self, item, rubric):
+        return float("please" in item.answer)
+
+class Sure(Polite):
+    same_results = "it looks for a word"
+"""
+
+
+@pytest.mark.parametrize(("judge", "is_doubted"), [("Polite", True), ("Sure", False)])
+def test_a_judge_alone_may_cause_a_loss_of_equal_answers(tmp_path, monkeypatch, judge, is_doubted):
+    # the answers of a file are the same in all looks
+    (tmp_path / "judging.py").write_text(JUDGES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    rows = [{"id": "a", "question": "a?", "answer": "yes, please", "system": "mine"}]
+    dataset = {"type": "records", "path": str(tmp_path / "rows.jsonl")}
+    entry = {"type": f"python:judging:{judge}", "rubrics": ["fluency"]}
+    metrics = {"generation": [], "judge": entry}
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    config = load_config({"dataset": dataset, "metrics": metrics})
+    base = GateBase(scored=scored_without_controls(run_experiment(config).path))
+    write_jsonl(tmp_path / "rows.jsonl", [{**rows[0], "answer": "yes"}])
+
+    review = run_gate(config, base, Choices(), Progress(quiet=True))
+
+    assert [decision.verdict for decision in review.decisions] == ["fail"]
+    # a base that cannot run again: a line tells that there was no further look
+    assert bool(review.looks) == is_doubted
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from contextlib import closing
 
 import pytest
 import yaml
@@ -10,16 +11,27 @@ from click.testing import CliRunner
 
 from ragbench.cli import group
 from ragbench.comparison.systems import bounds_of
+from ragbench.config.load import load_config
 from ragbench.data.runs.query_view import QueryViews
 from ragbench.data.runs.run_scores import read_baseline, read_run_scores, write_baseline
 from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.calls import Outcome
 from ragbench.experiment.fix import RunReader, list_fixes
+from ragbench.experiment.plan.plan import load_collection, make_plan
+from ragbench.experiment.plan.records import LiveComponents
+from ragbench.experiment.records import Answers
 from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.stages.base import Finished, Outputs
+from ragbench.experiment.stages.graph import stages_of
+from ragbench.experiment.stages.judging import JudgeAnswers
+from ragbench.experiment.stages.resources import PromptWords, Resources
+from ragbench.llm import Totals
 from ragbench.records.manifest import Choices
 from ragbench.report.noise import answer_texts, flip_table
 from ragbench.report.page.data import pack_queries
 from ragbench.store.database import CACHE_FILE
-from ragbench.types import Cause
+from ragbench.store.items import StageStore
+from ragbench.types import Cause, Prediction
 from tests.experiment.moons import QUERIES
 from tests.messages import lines_with
 from tests.store import rows as stored_rows
@@ -431,6 +443,53 @@ def test_an_own_judge_of_an_app_judges_each_repetition_three_times(config, tmp_p
     assert calls(tmp_path)["rate"] == 5 * 2 * 3
     noise = experiment.noise["mine"]["rate"]
     assert (noise.app is not None, noise.judge is not None) == (True, True)
+
+
+def judging_stage(config, tmp_path, n_answers, repeat, look=0, **judge):
+    """Return the stage that judges the app, and its inputs: answers that are all equal."""
+    parts = judged(config, repeat, n_answers)
+    parts["metrics"]["judge"] |= judge
+    settings = load_config(parts)
+    plan = make_plan(settings, load_collection(settings), Choices(look=look), LiveComponents())
+    with closing(StageStore(tmp_path / "cache")) as store:
+        resources = Resources(plan=plan, run_token="run", prompts=PromptWords(plan, store))
+        [stage] = [s for s in stages_of(resources).stages if isinstance(s, JudgeAnswers)]
+    outcomes = [Outcome(Prediction("Io"))] * len(QUERIES) * n_answers
+    answers = Answers("mine", outcomes, samples=n_answers)
+    return stage, Outputs({stage.answer: Finished(answers, True, Totals())})
+
+
+MODEL = {"type": "openai", "model": "m", "base_url": "http://127.0.0.1:9/v1", "temperature": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("repeat", "judge", "n_verdicts"),
+    [
+        # each of two equal answers has one verdict, or two of its own
+        pytest.param(1, {}, 1, id="own judge"),
+        pytest.param(2, {}, 2 * 2, id="own judge twice"),
+        pytest.param(1, MODEL, 1, id="model"),
+        # a verdict of a model has both of its replies
+        pytest.param(2, MODEL, 2, id="model twice"),
+    ],
+)
+def test_equal_answers_share_a_verdict_unless_the_judge_is_repeated(
+    config, tmp_path, repeat, judge, n_verdicts
+):
+    judge = judge and {**judge, "rubrics": ["answer_relevancy"]}
+    stage, inputs = judging_stage(config, tmp_path, 2, repeat, **judge)
+
+    assert len({slot.key for slot in stage.items(inputs)}) == n_verdicts * len(QUERIES)
+
+
+@pytest.mark.parametrize("repeat", [1, 2])
+def test_a_further_look_reads_replies_behind_those_of_all_earlier_looks(config, tmp_path, repeat):
+    judge = {**MODEL, "rubrics": ["answer_relevancy"]}
+    stage, inputs = judging_stage(config, tmp_path, 3, repeat, look=2, **judge)
+
+    first_replies = {item.first_reply for item in stage.bare_items(inputs)}
+    # three equal answers take `repeat` replies each in a look
+    assert first_replies == {2 * 3 * repeat}
 
 
 def shaky(config, app="app", n_answers=1, **parts):
