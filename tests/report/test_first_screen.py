@@ -166,6 +166,21 @@ def test_failures_of_many_apps_are_folded_by_their_reason(example):
     assert whole.count("the first to fail") == len(warnings)
 
 
+def test_notes_on_columns_that_have_the_names_of_their_parts_are_counted(example):
+    summary, comparisons = example
+    usual = "columns: question = question, reference = reference"
+    unusual = "columns: question = question, reference = gold"
+    # without warnings and gates, the screen has room for notes
+    summary = {**summary, "warnings": [], "gates": [], "notes": [usual, unusual]}
+
+    lines = render_terminal(summary, comparisons, verbose=False).splitlines()
+
+    # the first note is of the run that `example` has
+    assert [line for line in lines if line.startswith("note: ")][1:] == [f"note: {unusual}"]
+    [more] = [line for line in lines if line.startswith("more with --verbose: ")]
+    assert more.endswith("and 1 note")
+
+
 def test_the_best_systems_of_many_have_a_line(tmp_path):
     rows = []
     for n in range(30):

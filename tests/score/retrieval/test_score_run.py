@@ -124,6 +124,17 @@ def test_qrels_are_in_the_signature_and_the_run_is_not():
     assert signature(RUN, QRELS) != signature(RUN, QRELS | {"new": {}})
 
 
+def test_subtopics_are_in_the_signature_of_measures_that_read_them():
+    def signatures(**documents):
+        columns = score_run(RUN, {"found": documents}, ["alpha_ndcg@10", "map"]).columns
+        return [str(column.signature) for column in columns]
+
+    # each document is as relevant by either subtopic
+    one, other = signatures(a={"x": 1}, b={"y": 1}), signatures(a={"x": 1}, b={"x": 1})
+    assert one == signatures(b={"y": 1}, a={"x": 1})
+    assert (one[0] != other[0], one[1] == other[1]) == (True, True)
+
+
 def test_grades_as_floats_are_the_same_qrels():
     as_floats = {q: {d: float(g) for d, g in judged.items()} for q, judged in QRELS.items()}
 
