@@ -141,24 +141,39 @@ class Sure(Polite):
 """
 
 
-@pytest.mark.parametrize(("judge", "is_doubted"), [("Polite", True), ("Sure", False)])
-def test_a_judge_alone_may_cause_a_loss_of_equal_answers(tmp_path, monkeypatch, judge, is_doubted):
+@pytest.mark.parametrize(
+    ("judge", "answer", "verdicts", "is_doubted"),
+    [
+        pytest.param("Polite", "yes", ["fail", "pass"], True, id="a verdict"),
+        pytest.param("Sure", "yes", ["fail", "pass"], False, id="a verdict without chance"),
+        pytest.param("Polite", "no, please", ["pass", "fail"], False, id="a score without a judge"),
+    ],
+)
+def test_a_judge_alone_may_cause_a_loss_of_equal_answers(
+    tmp_path, monkeypatch, judge, answer, verdicts, is_doubted
+):
     # the answers of a file are the same in all looks
     (tmp_path / "judging.py").write_text(JUDGES)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    rows = [{"id": "a", "question": "a?", "answer": "yes, please", "system": "mine"}]
-    dataset = {"type": "records", "path": str(tmp_path / "rows.jsonl")}
+    row = {"id": "a", "question": "a?", "reference": "yes", "system": "mine"}
+    write_jsonl(tmp_path / "rows.jsonl", [{**row, "answer": "yes, please"}])
     entry = {"type": f"python:judging:{judge}", "rubrics": ["fluency"]}
-    metrics = {"generation": [], "judge": entry}
-    write_jsonl(tmp_path / "rows.jsonl", rows)
-    config = load_config({"dataset": dataset, "metrics": metrics})
-    base = GateBase(scored=scored_without_controls(run_experiment(config).path))
-    write_jsonl(tmp_path / "rows.jsonl", [{**rows[0], "answer": "yes"}])
+    drops = [{"measure": name, "max_drop": 0, "decide": "mean"} for name in ("fluency", "contains")]
+    config = load_config(
+        {
+            "dataset": {"type": "records", "path": str(tmp_path / "rows.jsonl")},
+            "metrics": {"generation": ["contains"], "judge": entry},
+            "gates": drops,
+        }
+    )
+    run = run_experiment(replace(config, gates=()))
+    base = GateBase(scored=scored_without_controls(run.path))
+    write_jsonl(tmp_path / "rows.jsonl", [{**row, "answer": answer}])
 
     review = run_gate(config, base, Choices(), Progress(quiet=True))
 
-    assert [decision.verdict for decision in review.decisions] == ["fail"]
+    assert [decision.verdict for decision in review.decisions] == verdicts
     # a base that cannot run again: a line tells that there was no further look
     assert bool(review.looks) == is_doubted
 
