@@ -9,8 +9,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from ragbench.config.load import load_config
 from ragbench.errors import ConfigError, DataError
+from ragbench.experiment.plan.plan import load_collection, make_plan
+from ragbench.experiment.plan.records import LiveComponents
 from ragbench.experiment.runner import run_experiment
+from ragbench.experiment.stages.graph import plan_run
 from ragbench.llm import Replies
 from ragbench.records.codec import to_json
 from ragbench.records.manifest import Choices
@@ -117,6 +121,20 @@ def test_a_second_run_sends_nothing_and_says_the_same(config, server, tmp_path):
     assert len(lines) > 1
     assert lines == sorted(lines), "in the order of their ids, however they were found"
     assert (second.path / "prompts.jsonl").read_text().splitlines() == lines
+
+
+def test_a_plan_counts_the_missing_rubrics_of_judged_answers(config, server, tmp_path):
+    run_experiment(judged(config, server, rubrics=["fluency"]), choices=Choices(limit=3))
+    # stored replies would cost no call
+    (tmp_path / ".ragbench" / "replies.sqlite").unlink()
+    more = judged(config, server, rubrics=["fluency", "answer_relevancy"])
+    settings = load_config({**more, "retrievers": config["retrievers"]})
+
+    plan = make_plan(settings, load_collection(settings), Choices(), LiveComponents())
+
+    # three answers have a verdict on fluency, two have none; five of another system are not made
+    n_calls = 3 + 2 * 2 + 5 * 2
+    assert plan_run(plan).cost.calls == (n_calls, n_calls)
 
 
 def test_all_grounded_rubrics_split_and_check_once(config, server):
