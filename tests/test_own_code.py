@@ -392,7 +392,7 @@ def test_a_module_of_one_test_is_not_that_of_the_next(value, tmp_path):
 
 
 @pytest.mark.slow
-def test_values_of_corrected_code_are_computed_again(tmp_path, example_data, warm):
+def test_values_of_corrected_code_are_computed_again(tmp_path, warm):
     # Values were those of the first code for ever, under the signature of the new one.
     code = """\
 def value():
@@ -416,7 +416,7 @@ def verdict(answer):
     names = [f"python:corrected:{name}" for name in ("measure", "metric", "verdict", "Judge")]
     config = {
         "name": "own",
-        "dataset": {"type": "beir", "path": str(example_data)},
+        "dataset": {"type": "records", "path": "rows.json", "corpus": "corpus.json"},
         "retrievers": {"bm25": {"type": "bm25"}},
         "generators": {"first": {"type": "extractive"}},
         "metrics": {
@@ -428,7 +428,10 @@ def verdict(answer):
             },
         },
     }
-    (tmp_path / "own.yaml").write_text(json.dumps(config))
+    rows = [{"question": f"Where is {name}?", "relevant": name} for name in ("io", "titan")]
+    corpus = [{"id": name, "text": f"{name} is hot"} for name in ("io", "titan")]
+    for name, value in (("own.yaml", config), ("rows.json", rows), ("corpus.json", corpus)):
+        (tmp_path / name).write_text(json.dumps(value))
     means = []
     for value in (0.25, 0.5, 0.5):
         (tmp_path / "corrected.py").write_text(code.format(value=value))

@@ -100,6 +100,12 @@ def test_encoded_names_survive_a_split(name):
     )
 
 
+def test_white_space_of_ascii_is_encoded_as_in_a_url():
+    names = "a b\tc\nd\re\vf\fg\u00a0h", "%20", ""
+
+    assert [*map(encode_spaces, names)] == ["a%20b%09c%0Ad%0De%0Bf%0Cg\u00a0h", "%20", ""]
+
+
 def test_empty_documents_are_counted():
     full, blank = Document("f", "text"), [Document(f"e{n}", " ") for n in range(7)]
 

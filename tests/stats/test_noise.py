@@ -107,17 +107,15 @@ def world(chance):
     """Return binary scores of a simulated app and judge, and the true shares of the levels."""
     n, runs, judgements = chance.choice([80, 150]), chance.integers(2, 6), chance.choice([2, 3])
     concentration, error = chance.choice([0.4, 1.0, 4.0]), chance.choice([0.0, 0.05, 0.15])
+    a, b = 1.2 * concentration, 0.8 * concentration
 
-    def rates(count):
-        return chance.beta(1.2 * concentration, 0.8 * concentration, size=count)
-
-    answers = chance.random((n, runs, 1)) < rates(n)[:, None, None]
+    answers = chance.random((n, runs, 1)) < chance.beta(a, b, size=n)[:, None, None]
     scores = answers ^ (chance.random((n, runs, judgements)) < error)
-    p = rates(100_000)
+    spread = a * b / ((a + b) * (a + b + 1))  # mean of p (1 - p); the variance of p is / (a + b)
     truth = np.array(
         [
-            (1 - 2 * error) ** 2 * p.var() / n,
-            (1 - 2 * error) ** 2 * (p * (1 - p)).mean() / (n * runs),
+            (1 - 2 * error) ** 2 * spread / (a + b) / n,
+            (1 - 2 * error) ** 2 * spread / (n * runs),
             error * (1 - error) / (n * runs * judgements),
         ]
     )

@@ -29,6 +29,8 @@ from ragbench.types.lookups import is_list_of
 
 R = TypeVar("R", bound=Record)
 
+# ASCII white space as in URLs
+_ENCODED_SPACES = {character: quote(character) for character in " \t\n\r\v\f"}
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 NUMBER_ALLOWED = "text or an integer; a whole float below 2**53"
 ID_ALLOWED = "an id without white space: run files are split at it"
@@ -238,7 +240,9 @@ def encode_spaces(name: str) -> str:
         >>> encode_spaces("guides/Getting started.md")
         'guides/Getting%20started.md'
     """
-    return re.sub(r"[ \t\n\r\v\f]", lambda match: quote(match[0]), name)
+    for character, code in _ENCODED_SPACES.items():
+        name = name.replace(character, code)
+    return name
 
 
 def read_jsonl(source: Source) -> Iterator[Entry]:

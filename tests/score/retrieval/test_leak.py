@@ -14,7 +14,7 @@ from ragbench.types.forbidden import Forbidden
 WITHOUT_REFERENCE = {
     "leak": "no package has it: 10,000 random cases of ids, metadata and spans against sets"
 }
-CASES = 10_000
+CASES = 3_000
 
 
 @pytest.mark.parametrize(
