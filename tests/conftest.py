@@ -22,7 +22,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from subprocess import CompletedProcess
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hypothesis.core
@@ -34,6 +34,7 @@ from hypothesis.internal.charmap import charmap, intervals_from_codec
 from hypothesis.internal.conjecture import providers
 
 import tests.quick_disk
+from tests.lazy import lazy_packages
 from tests.messages import fits, golden_file, mask, read_messages, render, write_message
 
 if TYPE_CHECKING:
@@ -113,15 +114,22 @@ def _turn(item: pytest.Item) -> int:
     """Long tests first, so that none is the last; with them, for one worker, what loads torch.
 
     The first worker begins at the head of the list, and who has done its part takes from the tail
-    of another's: so torch, whose import takes as long as a hundred tests, is loaded but once.
+    of another's: so torch, whose import takes as long as a hundred tests, is loaded but once, and
+    so are SciPy and scikit-learn.
     """
     slow = item.get_closest_marker("slow")
-    if slow is None:
-        return 3
-    if slow.kwargs.get("first"):
+    options = slow.kwargs if slow is not None else {}
+    if options.get("first"):
         return 0
-    loads_torch = slow.kwargs.get("torch") or MODELS.intersection(getattr(item, "fixturenames", ()))
-    return 1 if loads_torch else 2
+    loads_torch = options.get("torch") or MODELS.intersection(getattr(item, "fixturenames", ()))
+    if loads_torch or _loads_scipy(getattr(item, "module", None)):
+        return 1
+    return 3 if slow is None else 2
+
+
+@functools.cache
+def _loads_scipy(module: ModuleType | None) -> bool:
+    return not lazy_packages(module).isdisjoint({"scipy", "sklearn"})
 
 
 def _keep_to_profile(item: pytest.Item) -> None:

@@ -4,6 +4,7 @@ Each worker collects all tests: what their modules import, every worker would co
 """
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -17,3 +18,9 @@ class Lazy:
         if attribute.startswith("_"):  # pytest looks for its marks at all that a module holds
             raise AttributeError(attribute)
         return getattr(import_module(self._name), attribute)
+
+
+def lazy_packages(module: ModuleType | None) -> set[str]:
+    """Return the names of the packages that a test module imports on first use."""
+    values = vars(module).values() if module is not None else ()
+    return {vars(v)["_name"].partition(".")[0] for v in values if isinstance(v, Lazy)}

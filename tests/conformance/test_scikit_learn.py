@@ -12,7 +12,7 @@ from tests.lazy import Lazy
 metrics = Lazy("sklearn.metrics")
 
 rows = st.lists(
-    st.tuples(st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0, 7.5])), min_size=2, max_size=25
+    st.tuples(st.integers(0, 4), st.sampled_from([0.0, 0.5, 1.0, 7.5])), min_size=2, max_size=30
 ).filter(lambda drawn: any(grade for grade, _ in drawn))
 
 

@@ -1,4 +1,4 @@
-"""`ties: average` against all orders of small tie groups, and against scikit-learn."""
+"""`ties: average` against all orders of small tie groups; `conformance` has scikit-learn."""
 
 import itertools
 
@@ -13,11 +13,8 @@ from ragbench.score.retrieval.base import spec_of
 from ragbench.score.retrieval.notation import parse_measure
 from ragbench.score.retrieval.ranking import rank
 from ragbench.score.retrieval.score_run import score_run
-from tests.lazy import Lazy
 from tests.score.retrieval.test_common import forms
 from tests.strategies import qrels_and_run
-
-sklearn = Lazy("sklearn.metrics")
 
 # with the options that change how they are computed
 SPELLINGS = [
@@ -79,27 +76,6 @@ def test_is_the_mean_over_all_orders(judged, hits):
         (value,) = measure.score(averaged)
         mean = measure.score(every).mean()
         assert value == pytest.approx(mean, abs=1e-12, nan_ok=True), measure.name
-
-
-@settings(max_examples=30)
-@given(
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=2, max_size=30),
-    st.sampled_from([1, 3, 10, 50]),
-)
-def test_agrees_with_scikit_learn(rows, k):
-    grades, scores = zip(*rows, strict=True)
-    if not any(grades):
-        return
-    ids = [f"d{i}" for i in range(len(rows))]
-    qrels, run = (
-        {"q": dict(zip(ids, grades, strict=True))},
-        {"q": dict(zip(ids, scores, strict=True))},
-    )
-    ranked = rank(qrels, run, ties="average")
-
-    for name, oracle in (("dcg", sklearn.dcg_score), ("ndcg", sklearn.ndcg_score)):
-        (value,) = parse_measure(f"{name}@{k}").score(ranked)
-        assert value == pytest.approx(oracle([grades], [scores], k=k), abs=1e-9), name
 
 
 @pytest.mark.parametrize(
