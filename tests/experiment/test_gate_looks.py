@@ -1,13 +1,15 @@
 """Further looks of a gate: when they end, what they decide, and that they change no number."""
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ragbench.config.load import load_config
 from ragbench.data.runs.scored_systems import ScoredSystems, SystemScores
-from ragbench.experiment.base_run import GateBase
+from ragbench.experiment.base_run import BaseTree, GateBase
 from ragbench.experiment.gate_looks import FurtherLooks, is_unsure, with_looks
 from ragbench.experiment.gate_run import review_scored, run_gate
 from ragbench.experiment.gates import scored_without_controls
@@ -141,6 +143,33 @@ class Sure(Polite):
 """
 
 
+@pytest.fixture
+def judged_gate(tmp_path, monkeypatch):
+    """Return the review of a gate on a new answer of a file, whose base said 'yes, please'."""
+    (tmp_path / "judging.py").write_text(JUDGES)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    row = {"id": "a", "question": "a?", "reference": "yes", "system": "mine"}
+
+    def run(judge, answer, again=None, recheck=None):
+        write_jsonl(tmp_path / "rows.jsonl", [{**row, "answer": "yes, please"}])
+        entry = {"type": f"python:judging:{judge}", "rubrics": ["fluency"]}
+        drop = {"max_drop": 0, "decide": "mean"}
+        config = load_config(
+            {
+                "dataset": {"type": "records", "path": str(tmp_path / "rows.jsonl")},
+                "metrics": {"generation": ["contains"], "judge": entry},
+                "gates": [{"measure": name, **drop} for name in ("fluency", "contains")],
+            }
+        )
+        old = run_experiment(replace(config, gates=()))
+        base = GateBase(scored=scored_without_controls(old.path), again=again)
+        write_jsonl(tmp_path / "rows.jsonl", [{**row, "answer": answer}])
+        return run_gate(config, base, Choices(), Progress(quiet=True), recheck=recheck)
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("judge", "answer", "verdicts", "is_doubted"),
     [
@@ -150,32 +179,51 @@ class Sure(Polite):
     ],
 )
 def test_a_judge_alone_may_cause_a_loss_of_equal_answers(
-    tmp_path, monkeypatch, judge, answer, verdicts, is_doubted
+    judged_gate, judge, answer, verdicts, is_doubted
 ):
-    # the answers of a file are the same in all looks
-    (tmp_path / "judging.py").write_text(JUDGES)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    row = {"id": "a", "question": "a?", "reference": "yes", "system": "mine"}
-    write_jsonl(tmp_path / "rows.jsonl", [{**row, "answer": "yes, please"}])
-    entry = {"type": f"python:judging:{judge}", "rubrics": ["fluency"]}
-    drops = [{"measure": name, "max_drop": 0, "decide": "mean"} for name in ("fluency", "contains")]
-    config = load_config(
-        {
-            "dataset": {"type": "records", "path": str(tmp_path / "rows.jsonl")},
-            "metrics": {"generation": ["contains"], "judge": entry},
-            "gates": drops,
-        }
-    )
-    run = run_experiment(replace(config, gates=()))
-    base = GateBase(scored=scored_without_controls(run.path))
-    write_jsonl(tmp_path / "rows.jsonl", [{**row, "answer": answer}])
-
-    review = run_gate(config, base, Choices(), Progress(quiet=True))
+    review = judged_gate(judge, answer)
 
     assert [decision.verdict for decision in review.decisions] == verdicts
     # a base that cannot run again: a line tells that there was no further look
     assert bool(review.looks) == is_doubted
+
+
+@pytest.mark.parametrize(("recheck", "budgets"), [(None, [None]), (0.5, [0.5]), (0, [])])
+def test_the_base_of_a_further_look_has_the_budget_of_recheck(judged_gate, recheck, budgets):
+    asked = []
+
+    def again(choices, usd):
+        asked.append((choices.queries, usd))
+        return scored(a=1)
+
+    judged_gate("Polite", "yes", again, recheck)
+
+    assert asked == [(("a",), usd) for usd in budgets]
+
+
+def test_the_process_of_a_base_has_the_budget_of_its_look(tmp_path, monkeypatch):
+    commands = []
+
+    def run(command, **options):
+        commands.append(command)
+        output = Path(command[command.index("--as-base") + 1])
+        (output / "run").mkdir(parents=True)
+        output.with_name(f"{output.name}.files").write_text("")
+        return subprocess.CompletedProcess(command, 0)
+
+    root = tmp_path / "repository"
+    root.mkdir()
+    write_jsonl(root / "rows.jsonl", [{"question": "a?"}])
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(subprocess, "run", run)
+    config = load_config({"dataset": {"type": "records", "path": str(root / "rows.jsonl")}})
+    tree = BaseTree(root, tmp_path / "temporary", root / "gate.yaml", "main", (), config)
+
+    tree.run()
+    tree.run(Choices(queries=("a",), look=1), 0.5)
+
+    options = [[word for word in command if word.startswith("--set")] for command in commands]
+    assert options == [[], ["--set=budget.usd=0.5"]]
 
 
 @pytest.mark.parametrize(
