@@ -214,6 +214,7 @@ def serve() -> None:
             with suppress(ImportError):  # made by its package, not found by its name
                 importlib.import_module(name)
         _fill_caches()
+        _fill_caches_of_classes()
 
     learn(sys.argv[2:])
     os.fsync, sqlite3.connect = quick_disk.fsync, quick_disk.connect
@@ -254,15 +255,31 @@ def _fill_caches() -> None:
     if family := sys.modules.get("ragbench.registry.family"):
         for folder in sys.path:
             family._entry_points(folder)
+    if files := sys.modules.get("ragbench.experiment.files"):
+        for package in files._PACKAGES:
+            files._version(package)
+    if used_files := sys.modules.get("ragbench.experiment.used_files"):
+        used_files._MODULES.real_paths()
+
+
+def _fill_caches_of_classes() -> None:
+    """Compute the fields and options of all imported classes."""
     if codec := sys.modules.get("ragbench.records.codec"):
-        records = [codec.Record]
-        for record in records:
-            records += record.__subclasses__()
+        for record in _with_subclasses(codec.Record):
             codec._cleaners(record)
             codec._holds_flat_records(record)
             codec._decoder(record)
-    if used_files := sys.modules.get("ragbench.experiment.used_files"):
-        used_files._MODULES.real_paths()
+    if options := sys.modules.get("ragbench.registry.options"):
+        for option_set in _with_subclasses(options.OptionSet):
+            options.declared_options(option_set)
+
+
+def _with_subclasses(kind: type) -> list[type]:
+    """Return a class and its imported subclasses, at any depth."""
+    kinds = [kind]
+    for subclass in kind.__subclasses__():
+        kinds += _with_subclasses(subclass)
+    return kinds
 
 
 def _wait_for_one(connection: socket.socket, teach: int) -> NoReturn:
