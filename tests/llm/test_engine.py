@@ -35,7 +35,7 @@ ENDS = {
 }
 
 
-ITEMS = 150  # each of the faults falls on some
+ITEMS = 90  # each of the faults falls on some
 
 
 @pytest.mark.slow(first=True)  # waits twice for the timeout
