@@ -115,7 +115,7 @@ def test_calls_of_a_rubric_on_repeated_answers(rows, quickstart, rubric):
 # a plan rehearses 60 answers at most, here of 63
 @pytest.mark.parametrize(
     ("n", "repeat", "of_judge", "rubrics"),
-    [(1, 2, 2, RUBRICS), (21, 3, 1, ("faithfulness",))],
+    [(1, 2, 2, RUBRICS), (21, 3, 1, ("answer_relevancy",))],
 )
 def test_calls_of_all_rubrics_on_repeated_answers(rows, quickstart, n, repeat, of_judge, rubrics):
     write_rows(n)
