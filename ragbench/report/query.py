@@ -248,8 +248,6 @@ class _QueryText:
 
         Only verdicts on the first of several answers count.
         """
-        read = next((a.contexts for a in system.answers if a.contexts is not None), ())
-        passages = passage_names(system, read)
         claims: dict[tuple[str, str], JudgedClaim] = {}
         rows: list[JudgedClaim] = []
         for verdict in system.verdicts:
@@ -260,8 +258,11 @@ class _QueryText:
             ruled = first if first.ruling is not None else row
             # a claim and a gold claim may have the same words
             claims[row.whose, row.text] = structs.replace(ruled, other=first.other or row.other)
-        if claims:
-            yield f"{_INDENT}claims"
+        if not claims:
+            return
+        yield f"{_INDENT}claims"
+        read = next((a.contexts for a in system.answers if a.contexts is not None), ())
+        passages = passage_names(system, read)
         for claim in claims.values():
             # a ruling that contradicts has other passages than one that supports
             numbers = claim.against if claim.ruling == "contradicted" else claim.passages
