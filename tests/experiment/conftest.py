@@ -1,39 +1,11 @@
 """The tiny data set as files, a config that runs on it, and what a run of it stores."""
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
-from ragbench.experiment import runner
 from ragbench.experiment.runner import run_experiment
 from tests.experiment.moons import moons_config, moons_place, write_moons
-
-
-@pytest.fixture
-def all_pages():
-    """Let every run of a test write its page (see `few_pages`)."""
-
-
-@pytest.fixture(autouse=True)
-def few_pages(request, monkeypatch):
-    """Let the first run of each test function write its page alone, unless it uses `all_pages`.
-
-    A page takes a fifth of the time of a small run.
-    """
-    if "all_pages" in request.fixturenames:
-        return
-    indices = getattr(getattr(request.node, "callspec", None), "indices", {})
-    load_config, has_page = runner.load_run_config, not any(indices.values())
-
-    def load_run_config(*args, **options):
-        nonlocal has_page
-        config = load_config(*args, **options)
-        config = replace(config, has_page=config.has_page and has_page)
-        has_page = False
-        return config
-
-    monkeypatch.setattr(runner, "load_run_config", load_run_config)
 
 
 @pytest.fixture

@@ -75,7 +75,6 @@ def moved():
         yield server
 
 
-@pytest.mark.usefixtures("all_pages")
 def test_systems_judged_by_two_models_are_not_compared(moved, assert_message):
     experiment = run_experiment(config(moved, "old", "new"))
 

@@ -233,7 +233,6 @@ class Down:
         raise RuntimeError("down")
 
 
-@pytest.mark.usefixtures("all_pages")
 def test_a_system_that_failed_on_everything_has_no_verdict(config, capsys):
     both = {**config, "generators": {}, "metrics": {"retrieval": {"measures": ["mrr"]}}}
     fine = run_experiment({**both, "retrievers": {"bm25": {"type": "bm25"}}})

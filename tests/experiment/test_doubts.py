@@ -61,7 +61,6 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.usefixtures("all_pages")
 @pytest.mark.costly
 @pytest.mark.parametrize(("gold", "expected"), SENTENCES)
 def test_answers_that_no_passage_can_hold(write, gold, expected, assert_message):

@@ -176,7 +176,6 @@ class World:
         )
 
 
-@pytest.mark.usefixtures("all_pages")
 @pytest.mark.costly
 @settings(max_examples=9)  # each runs an experiment of eight questions
 @given(st.integers(0, 10**6))

@@ -79,7 +79,6 @@ NOTES = [
 ]
 
 
-@pytest.mark.usefixtures("all_pages")
 def test_a_run_says_what_was_refused_and_so_do_its_signatures(config, assert_message):
     with ChatServer(ThinkingModel(refuses=(*REFUSES, "seed"))) as server:
         experiments = [run_experiment(judged(config, server)) for _ in range(2)]
