@@ -121,8 +121,9 @@ def _turn(item: pytest.Item) -> int:
     options = slow.kwargs if slow is not None else {}
     if options.get("first"):
         return 0
-    loads_torch = options.get("torch") or MODELS.intersection(getattr(item, "fixturenames", ()))
-    if loads_torch or _loads_scipy(getattr(item, "module", None)):
+    fixtures = {*getattr(item, "fixturenames", ())}
+    is_heavy = options.get("torch") or not fixtures.isdisjoint({*MODELS, "scipy_stats"})
+    if is_heavy or _loads_scipy(getattr(item, "module", None)):
         return 1
     return 3 if slow is None else 2
 
