@@ -357,7 +357,8 @@ metric here before you rely on it: most of these scores agree weakly with people
 judge on your own answers, use [`ragbench calibrate`](calibration.md).
 
 `python benchmarks/agreement.py -o docs/agreement.md` reads the sets from a folder and writes this
-page. The computation has no random step, and so no seed.
+page in more than an hour. Without `-o` it checks the page in some minutes, apart from TER on
+RAGTruth and SummEval. The computation has no random step, and so no seed.
 
 - [low, high] is a 95 % interval; the sampling unit is the question.
 - The sign is reversed for scores whose low values are better.
