@@ -1,6 +1,6 @@
 """Check that gates fire when they should, and only then: `max_drop` over simulated evaluations.
 
-    python benchmarks/gates.py [--trials 500] [--sizes 10,20,50] [--write docs/simulations.md]
+    python benchmarks/gates.py [--trials 1000] [--sizes 10,20,50] [--write docs/simulations.md]
 
 Draws evaluations of which the truth is known (`worlds.py`): hits, reciprocal ranks, nDCG-like
 scores, mixtures, small gains beside rare losses, several answers a query, clusters of equal and of
@@ -10,8 +10,8 @@ fails (both are wrong, and in all other samples the interval covers it; a sample
 passes and is left out), how often equal systems pass, and how often drops of .05 and .10 fail.
 With `--write`, Student's t, the percentile bootstrap ("pass where the lower end is above the
 margin") and "a one-sided p below .05 and a drop below the margin" stand beside our rule. A cell has
-500 evaluations, of 500 queries and more a half and a quarter; a longer run has 5,000. In every cell
-some are decided again by `difference_interval` and must agree.
+1,000 evaluations, of 500 queries and more a half and a quarter; a longer run has 5,000. In every
+cell some are decided again by `difference_interval` and must agree.
 
 Then it plans queries for power .8, draws so many, and counts how often the gate decides.
 
@@ -19,7 +19,7 @@ Bars: wrong passes and wrong fails at most 3.5 %, one more than nominal; coverag
 queries of which 5 in 100 lose a hit fail at margin .02 in at least 30 %; plans decide in 80 %, give
 or take 3, or 8 where they are of fewer than 250 queries, as hits are lost and won in whole numbers.
 Simulated shares of hundreds of cells may miss a bar by three standard errors, plans by two. The
-standard error of 3.5 % is .8 points in 500 trials. Worlds with a star show what no rule can
+standard error of 3.5 % is .6 points in 1,000 trials. Worlds with a star show what no rule can
 exclude, and have no bar.
 """
 
@@ -285,7 +285,7 @@ def gates(trials: int, sizes: Sequence[int], page_file: Path | None) -> None:
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description="whether gates fire, simulated")
-    add_trials(arguments, 500, 5_000, "evaluations of a cell")
+    add_trials(arguments, 1_000, 5_000, "evaluations of a cell")
     arguments.add_argument("--sizes", metavar="N,N...", help="numbers of queries")
     arguments.add_argument(
         "--write", metavar="PAGE", type=Path, help="put the tables between its marks"
