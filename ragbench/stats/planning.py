@@ -358,10 +358,7 @@ def _growing_means(mean: float, top: float) -> list[float]:
 
 
 def _flip_slope(sizes: FloatArray, shares: FloatArray, mean: float) -> tuple[float, float]:
-    """Return the slope at which signs of sizes, weighed by exp(slope), have a mean above 0.
-
-    The second number is the variance of the signed sizes at this slope.
-    """
+    """Return the slope of exp(slope) weights that give signed sizes this mean; their variance."""
     first = shares * sizes
     second = first * sizes
     total = float(second.sum())
