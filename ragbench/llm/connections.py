@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import select
 import ssl
 import time
 from collections import OrderedDict
@@ -79,6 +80,12 @@ class WatchedStream:
         self._h11: Any = h11
         self._reply: Any = None  # parser of the latest reply
         self._has_rest = self._is_closed = False
+        # Read once: the pool asks every idle connection before each request, and anyio collects all
+        # properties of a socket to return one.
+        self._tls = stream.get_extra_info("ssl_object")
+        self._socket = stream.get_extra_info("socket")
+        self._arrivals = select.poll()
+        self._arrivals.register(self._socket, select.POLLIN)
 
     def retire(self) -> None:
         """Send no further request on this stream; a request that was sent gets its reply."""
@@ -132,16 +139,16 @@ class WatchedStream:
 
     def _is_readable(self) -> bool:
         """Return True if bytes wait in the parser, in TLS or in the socket, or it is closed."""
-        tls = self._stream.get_extra_info("ssl_object")
-        if tls is not None and not self._has_rest:
+        if self._tls is not None and not self._has_rest:
             try:
-                tls.read(1)
+                self._tls.read(1)
                 self._has_rest = True
             except ssl.SSLWantReadError:
                 pass
             except ssl.SSLError:  # closed by the server
                 self._has_rest = True
-        return self._has_rest or bool(self._stream.get_extra_info("is_readable"))
+        # The number of a closed socket may belong to another one.
+        return self._has_rest or self._socket.fileno() < 0 or bool(self._arrivals.poll(0))
 
 
 class ReplyIds:
