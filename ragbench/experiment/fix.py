@@ -215,11 +215,10 @@ class RunReader:
 
         Raises DataError if the file is missing or damaged.
         """
-        path = self.folder / QUESTIONS_FILE
-        repeated: list[QuestionRow] = []
+        path, repeated = self.folder / QUESTIONS_FILE, list[QuestionRow]()
+        rows = [row for _, row in from_lines(path, QuestionRow, "a question")]
         for number in range(self.repeats):
-            for _, row in from_lines(path, QuestionRow, "a question"):
-                row = row
+            for row in rows:
                 repeated.append(structs.replace(row, query_id=self._id(row.query_id, number)))
         return repeated
 

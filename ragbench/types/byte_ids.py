@@ -419,9 +419,8 @@ class TextIds(Sequence[str]):
         if start >= stop:
             return ""
         ids = self.as_bytes
-        end = int(ids.starts[stop - 1] + ids.lengths[stop - 1])
-        text = ids.data[int(ids.starts[start]) : end].tobytes()
-        return text.decode("utf-8", "surrogateescape")
+        first, end = ids.starts.item(start), ids.starts.item(stop - 1) + ids.lengths.item(stop - 1)
+        return ids.data[first:end].tobytes().decode("utf-8", "surrogateescape")
 
     def are_words(self) -> bool:
         """Return True if no id is empty or holds ASCII white space or a NUL; True for no ids."""

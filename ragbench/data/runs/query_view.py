@@ -8,12 +8,13 @@ questions, gold and the texts near the top of the rankings are in `questions.jso
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, zip_longest
 from math import isnan
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct, field
 
 from ragbench.data.files.trec_files import read_run
 from ragbench.data.runs import run_folder, run_lines
@@ -45,8 +46,7 @@ PASSAGES_FOLDER = "passages"
 REPEATS_FOLDER = "repeats"
 
 
-@dataclass(frozen=True, slots=True)
-class GoldDocument:
+class GoldDocument(Struct, frozen=True):
     """Document that is judged relevant.
 
     Attributes:
@@ -63,8 +63,7 @@ class GoldDocument:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SystemView:
+class SystemView(Struct, frozen=True):
     """Ranking, answers, verdicts and scores of one system for one query, from a `QueryView`.
 
     A bare view is one of `QueryViews(run, bare=True)`.
@@ -104,8 +103,7 @@ class SystemView:
     __repr__ = short_repr
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class QueryView:
+class QueryView(Struct, frozen=True):
     """Contents of a run folder about one query, as `QueryViews(run)[id]` returns them.
 
     `system(name)` is None if the run has no such system.
@@ -458,7 +456,7 @@ class QueryViews:
         place = run.query_index.get(query)
         if place is None:
             return StoredRanking.of(source, {}, row)
-        start, stop = run.starts[place], run.starts[place + 1]
+        start, stop = run.starts[place : place + 2].tolist()
         ids = cast("TextIds", run.documents)  # those of a run file are packed
         return StoredRanking(source, ids.text(start, stop), run.scores[start:stop], row)
 

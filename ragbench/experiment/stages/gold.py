@@ -139,7 +139,7 @@ class GoldFacts:
         Without a ranking, all queries have no hits.
         """
         if ranking is None:
-            return Mapped(lambda query: self._unmet(query, 0), self.plan.ids)
+            return Mapped(lambda query: self._by_documents(query, 0), self.plan.ids)
         key = (ranking.name, ranking.number)
         if key not in self._facts:
             self._facts[key] = list(self._meet(ranking))
@@ -194,15 +194,14 @@ class GoldFacts:
         for row, query in enumerate(self.plan.ids):
             cause = outcomes[row].cause if may_fail and outcomes[row].value is None else None
             if cause is not None and cause is not Cause.SCORED:
-                facts = self._unmet(query, 0)._replace(failed=cause.word)
+                facts = self._by_documents(query, 0)._replace(failed=cause.word)
                 has_words = facts.gold is None and self._searched_words(row) is not None
                 yield facts._replace(answer_rank=0) if has_words else facts
                 continue
-            facts = self._unmet(query, depth_of.get(query, 0))
+            of_query = () if query in self.pieces else ranks.get(query, ())
+            facts = self._by_documents(query, depth_of.get(query, 0), of_query)
             if query in self.pieces:
                 facts = self._meet_pieces(facts, row, ranking)
-            else:
-                facts = facts._replace(ranks=ranks.get(query, ()))
             # judgements of other ids say nothing: the query counts as not judged, unless all of
             # its passages have places to compare with gold spans
             is_placed = query in self.pieces and not facts.unplaced
@@ -289,11 +288,13 @@ class GoldFacts:
         """Document id of each row of the qrels; empty without qrels."""
         return [] if self.qrels is None else [*self.qrels.documents]
 
-    def _unmet(self, query: str, retrieved: int) -> RankingFacts:
-        """Return the facts of a query whose gold no hit meets; `gold` is None if not judged."""
+    def _by_documents(self, query: str, retrieved: int, ranks: Ranks = ()) -> RankingFacts:
+        """Return the facts of a query whose gold documents have these ranks; `gold` may be None."""
         ambiguous = self._ambiguous(query)
         gold, example, missing = self._relevant_counts.get(query, (None, "", ()))
-        facts = RankingFacts(None, gold, example, missing, retrieved=retrieved, ambiguous=ambiguous)
+        facts = RankingFacts(
+            None, gold, example, missing, ranks, retrieved=retrieved, ambiguous=ambiguous
+        )
         if query in self._pools:
             facts = facts._replace(searched="pool")
         if pieces := self.pieces.get(query):

@@ -239,7 +239,7 @@ def _values(views: QueryViews, rows: Sequence[int]) -> dict[str, dict[str, list[
         for name in system.scores:
             of_system[name] = [None] * len(rows)
             if name in columns:
-                of_system[name] = [_rounded(value) for value in columns[name][list(rows)].tolist()]
+                of_system[name] = list(map(_rounded, columns[name][list(rows)].tolist()))
         values[system.name] = of_system
     return values
 

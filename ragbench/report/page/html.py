@@ -268,6 +268,7 @@ def _template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        optimized=False,  # a page is rendered once
     )
     environment.filters["breakable"] = _breakable
     return environment.from_string(_asset(f"{name}.html.j2"))
