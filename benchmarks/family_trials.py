@@ -1,6 +1,6 @@
 """Families without a true difference, and the speed of permutations.
 
-Imported by `statistics.py`, which says what the bars are.
+Imported by `families.py`, which says what the bars are.
 """
 
 from __future__ import annotations

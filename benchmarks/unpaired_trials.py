@@ -1,6 +1,6 @@
 """Two samples of different queries with a known difference of means: misses of the interval.
 
-Imported by `statistics.py`, which says what the bars are.
+Imported by `families.py`, which says what the bars are.
 """
 
 from __future__ import annotations

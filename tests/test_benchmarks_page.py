@@ -4,6 +4,7 @@ import argparse
 import ast
 import importlib
 import re
+import sys
 
 import pytest
 
@@ -21,7 +22,7 @@ BARS = {
     "second_run.py": ["BAR_S"],
 }
 # A module with a bar -> the script that runs it.
-RUN_BY = {"family_trials.py": "statistics.py"}
+RUN_BY = {"family_trials.py": "families.py"}
 SHARES = {"cheapest.py", "groups.py"}
 
 
@@ -41,6 +42,13 @@ def test_every_script_has_a_row(repository, rows):
     }
 
     assert {*rows} == scripts - {"peer_tasks.py", "scale_parts.py"}
+
+
+def test_no_script_hides_a_module_of_python(repository):
+    # `statistics.py` did, and set the threads of all scripts that import ragbench
+    names = {path.stem for path in (repository / "benchmarks").glob("*.py")}
+
+    assert not names & sys.stdlib_module_names
 
 
 def constants(path):

@@ -1,6 +1,6 @@
 """Statistics against what they promise: coverage, false verdicts, families, power, speed.
 
-    python benchmarks/statistics.py [--trials 1000]
+    python benchmarks/families.py [--trials 1000]
 
 Simulates families of comparisons, and pairs of samples, of which the truth is known. Intervals,
 gates and plans are in `gates.py`.
@@ -13,22 +13,8 @@ standard errors, which are 1.5 points of 6 % in 1,000 trials. A longer run takes
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 
-
-def _yield_the_name() -> None:
-    """Give the standard library's module of this name to the scripts that stand beside this one."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    path = sys.path[:]
-    sys.path[:] = [entry for entry in path if os.path.abspath(entry or ".") != folder]
-    sys.modules.pop("statistics", None)
-    importlib.import_module("statistics")
-    sys.path[:] = path
-
-
-_yield_the_name()
 # CPU time is of one thread: threads of BLAS that wait for each other burn it without working.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
