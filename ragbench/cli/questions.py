@@ -125,6 +125,7 @@ def command(
     )
     pairs = kinds.replace(":", "=").split(",") if kinds else [f"fact={n}"]
     counts = _parse_values("--kinds", base.QuestionCounts, pairs)
+    _check_rejected(rejected)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
     if is_model:
@@ -242,6 +243,15 @@ def _check_writable(*paths: Path | None) -> None:
             check_writable(path.parent)
 
 
+def _check_rejected(rejected: Path | None) -> None:
+    """Raise a DataError if a file exists that is no table of rejected candidates."""
+    header = base.to_table((), reasons=True).encode()
+    content = rejected.read_bytes() if rejected is not None and rejected.exists() else b""
+    if content and not content.startswith(header):
+        allowed = "another file for --rejected, or the one of an earlier command"
+        raise DataError("exists with other content", file=rejected, allowed=allowed)
+
+
 class _StoredTable(NamedTuple):
     """Content of an existing file of questions, and its questions in their order."""
 
@@ -338,6 +348,7 @@ def _review(
 def _write_review_page(questions: Path, corpus: Path, target: Path) -> None:
     """Write the review page of a table of questions, and print how to go on."""
     entries = review.read_questions(questions)
+    _check_rejected(rejected)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
     with naming_unwritable(target):

@@ -180,6 +180,19 @@ def test_an_unreadable_reply_is_requested_once_more(tmp_path):
     assert len(server.received) == 3 * (2 + 2)
 
 
+def test_no_other_file_is_overwritten_by_rejected_candidates(tmp_path, assert_message):
+    names = write_corpus(tmp_path / "docs", [""])
+    (tmp_path / "bad.csv").write_text("question\nMine?\n")
+    with ScriptedModel(names) as server:
+        refused = questions(server, tmp_path, n=1)
+        n_sent = len(server.received)
+        (tmp_path / "bad.csv").unlink()
+        codes = [questions(server, tmp_path, n=1).returncode for _ in range(2)]
+
+    assert (refused.returncode, n_sent, codes) == (2, 0, [0, 0])
+    assert_message(refused.stderr)
+
+
 def test_a_passage_whose_replies_cannot_be_read_is_tried_once(tmp_path, assert_message):
     names = write_corpus(tmp_path / "docs", [""] * 4)
     bad = [*names][:2]
