@@ -348,7 +348,6 @@ def _review(
 def _write_review_page(questions: Path, corpus: Path, target: Path) -> None:
     """Write the review page of a table of questions, and print how to go on."""
     entries = review.read_questions(questions)
-    _check_rejected(rejected)
     documents = read_corpus(corpus)
     output.write_notes(documents.notes)
     with naming_unwritable(target):

@@ -3,16 +3,18 @@
 import csv
 import gzip
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import ragbench as rb
+from ragbench.data.loaders.base import OF_QUERIES
 from ragbench.data.loaders.records import Records
 from ragbench.data.loaders.traces import Traces
 from ragbench.data.traces.spans import number
 from ragbench.errors import DataError, OptionError
-from ragbench.types import Span
+from ragbench.types import Collection, Span
 from tests.messages import lines_with
 
 EXPORTS = Path(__file__).parent / "exports"
@@ -466,6 +468,56 @@ def test_gold_of_other_questions_is_refused(write, assert_message):
 
     with pytest.raises(DataError) as caught:
         loaded("phoenix.jsonl.gz", gold=gold).load()
+    assert_message(caught.value, "TMP/gold.jsonl")
+
+
+LAMP = "What is the weight of the lamp?"
+# A value of each column of gold; the loader joins all of them by trace.
+GOLD = {
+    "relevant": [["lamp-weight", "lamp-size"]],
+    "reference": "2 kg",
+    "excluded": ["lamp-price"],
+    "forbidden": ["lamp-secret"],
+    "expected_tool_calls": [{"name": "look_up", "arguments": {"what": "lamp"}}],
+}
+
+
+def test_gold_by_question_is_gold_by_id(write):
+    # Bug: forbidden and excluded documents and alternatives were lost without ids
+    [name, *_] = [
+        query.id for query in loaded("phoenix.jsonl.gz").load().queries if query.text == LAMP
+    ]
+    by_id = write("ids.jsonl", [{"id": name, "question": LAMP, **GOLD}])
+    by_question = write("questions.jsonl", [{"question": LAMP, **GOLD}])
+
+    expected, found = [
+        loaded("phoenix.jsonl.gz", gold=gold).load() for gold in (by_id, by_question)
+    ]
+
+    kept = [part for part in OF_QUERIES if getattr(found, part)]
+    assert {*OF_QUERIES} - {*kept} == {"gold_spans", "ambiguous_gold", "nuggets"}
+    for part in OF_QUERIES:
+        assert getattr(found, part).get(name) == getattr(expected, part).get(name)
+    assert found.qrels.by_query[name] == expected.qrels.by_query[name]
+
+
+def test_every_part_of_a_data_set_by_query_is_joined():
+    others = "gold_passages gold_places recorded_answers fingerprints unread"
+    others += " table_columns table_rows"
+    parts = [field.name for field in fields(Collection) if field.type.startswith("Mapping")]
+
+    assert {*parts} - {*others.split()} == {*OF_QUERIES}
+
+
+def test_rows_of_one_question_have_one_gold(write, assert_message):
+    # Bug: the last row counted
+    row = {"question": LAMP, **GOLD}
+    same = write("same.jsonl", [row, {**row, "question": LAMP.upper()}])
+    other = write("gold.jsonl", [row, {"question": LAMP.upper(), "reference": "3 kg"}])
+
+    assert loaded("phoenix.jsonl.gz", gold=same).load().answers
+    with pytest.raises(DataError) as caught:
+        loaded("phoenix.jsonl.gz", gold=other).load()
     assert_message(caught.value, "TMP/gold.jsonl")
 
 

@@ -167,6 +167,19 @@ def draw_test_set(query_ids: Iterable[str], split: RandomSplit) -> frozenset[str
     return frozenset(by_hash[: max(1, round(len(by_hash) * split.test))])
 
 
+# Fields of a data set that have a value for some queries, by the ids of the queries.
+OF_QUERIES = (
+    "answers",
+    "expected_tool_calls",
+    "gold_spans",
+    "ambiguous_gold",
+    "excluded",
+    "alternatives",
+    "forbidden",
+    "nuggets",
+)
+
+
 def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Collection:
     """Return a data set with only the queries in `ids`, and a further note; the corpus stays whole.
 
@@ -174,11 +187,9 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
     without an answer to any query in `ids`. The given data set is not changed; without qrels they
     stay None. Fingerprints and gold passages stay those of the whole.
     """
-
-    def select(values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the values of the queries in `ids`."""
-        return select_keys(values, ids)
-
+    parts: dict[str, Any] = {}
+    for name in OF_QUERIES:
+        parts[name] = select_keys(getattr(collection, name), ids)
     recorded_answers: dict[str, list[Answered]] = {}
     for name, rows in collection.recorded_answers.items():
         for answered in rows:
@@ -192,15 +203,9 @@ def keep_queries(collection: Collection, ids: frozenset[str], note: str) -> Coll
         collection,
         queries=queries,
         qrels=None if collection.qrels is None else collection.qrels.of_queries(ids),
-        answers=select(collection.answers),
-        gold_spans=select(collection.gold_spans),
-        ambiguous_gold=select(collection.ambiguous_gold),
-        excluded=select(collection.excluded),
-        forbidden=select(collection.forbidden),
-        nuggets=select(collection.nuggets),
-        expected_tool_calls=select(collection.expected_tool_calls),
         recorded_answers=recorded_answers,
         notes=[*collection.notes, note],
+        **parts,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from ragbench.data.files.columns import PartMap
 from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix
 from ragbench.data.loaders.base import (
+    OF_QUERIES,
     Previewed,
     ReasoningOption,
     SplitOption,
@@ -27,7 +28,7 @@ from ragbench.data.traces.roles import RoleRules, TraceRoles, UnclearTrace, read
 from ragbench.data.traces.spans import Json, Kind, TraceSpan, detect_format, read_time
 from ragbench.data.traces.values import documents_in
 from ragbench.errors import DataError, OptionError
-from ragbench.registry import Option, OptionSet, nearest
+from ragbench.registry import Option, OptionSet, nearest, quote
 from ragbench.types import Answered, Collection, Qrels, Query, Turn
 from ragbench.types.conversation import turn_without_reasoning
 from ragbench.types.display import list_counts
@@ -461,9 +462,9 @@ def read_gold(
 ) -> Collection:
     """Return the gold of each trace from a table, under the ids of the traces.
 
-    Rows and traces meet by id, or else by the question without case and repeated spaces; of several
-    rows with one question the last counts. The `queries` of the result are the argument. Traces
-    without gold have no entry in its dicts; `qrels` is None if no trace has gold documents.
+    Rows and traces meet by id, or else by the question without case and repeated spaces. The
+    `queries` of the result are the argument. Traces without gold have no entry in its dicts;
+    `qrels` is None if no trace has gold documents.
 
     Args:
         path: The table; None returns a data set without gold.
@@ -472,7 +473,8 @@ def read_gold(
         queries: Questions of the traces.
 
     Raises:
-        DataError: No trace asks a question of the table, or the table cannot be read.
+        DataError: No trace asks a question of the table, gold of rows with the question of a trace
+            differs, or the table cannot be read.
         OptionError: `columns` without a table.
         MissingExtra: A Parquet table without the extra `parquet`.
     """
@@ -484,17 +486,20 @@ def read_gold(
     entries = list(rows.read_rows(path, "traces"))
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path)
     gold = table.collection()
-    by_id, by_question = index_by_id(gold.queries), dict[str, str]()
+    by_id, by_question = index_by_id(gold.queries), defaultdict[str, list[str]](list)
     for row in gold.queries:
-        by_question[_folded(row.text)] = row.id
+        by_question[_folded(row.text)].append(row.id)
     row_of = {}
     for query in queries:
-        question = _folded(query.text)
+        same = by_question.get(_folded(query.text), [])
         # a match by id comes before a match by question
         if query.id in by_id:
             row_of[query.id] = query.id
-        elif question in by_question:
-            row_of[query.id] = by_question[question]
+        elif same:
+            row_of[query.id] = same[0]
+            if any(_gold_of(gold, row) != _gold_of(gold, same[0]) for row in same):
+                problem = f"{len(same)} rows ask {quote(query.text)}, and their gold differs"
+                raise DataError(problem, file=path, allowed="a column id with the ids of traces")
     if not row_of:
         allowed = "the questions as the traces have them, or the ids of traces"
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)
@@ -507,6 +512,7 @@ def read_gold(
                 by_trace_id[trace] = values[row]
         return by_trace_id
 
+    parts: dict[str, Any] = {name: by_trace(getattr(gold, name)) for name in OF_QUERIES}
     judged = {} if gold.qrels is None else by_trace(gold.qrels.to_dict())
     unasked = len(gold.queries) - len(set(row_of.values()))
     note = f"gold of {len(row_of)} of {len(queries)} traces by {path.name}"
@@ -515,12 +521,15 @@ def read_gold(
         gold,
         queries=queries,
         qrels=Qrels.from_dict(judged) if judged else None,
-        answers=by_trace(gold.answers),
-        gold_spans=by_trace(gold.gold_spans),
-        ambiguous_gold=by_trace(gold.ambiguous_gold),
-        expected_tool_calls=by_trace(gold.expected_tool_calls),
         notes=[note],
+        **parts,
     )
+
+
+def _gold_of(gold: Collection, row: str) -> list[object]:
+    """Return all gold of a row of a table, to compare it with that of another row."""
+    judged = None if gold.qrels is None else gold.qrels.by_query.get(row)
+    return [judged, *(getattr(gold, name).get(row) for name in OF_QUERIES)]
 
 
 def _folded(text: str) -> str:
