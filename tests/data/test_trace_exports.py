@@ -521,6 +521,23 @@ def test_rows_of_one_question_have_one_gold(write, assert_message):
     assert_message(caught.value, "TMP/gold.jsonl")
 
 
+def test_a_row_with_the_id_of_another_trace_is_refused(write, assert_message):
+    # Bug: ids of two numberings met, and each trace got the gold of another question
+    spans = [
+        span(1, "CHAIN", None, trace=name, input__value=text, output__value="Yes.")
+        for name, text in (("1", "Is it hot?"), ("2", "Is it cold?"))
+    ]
+    export = write("spans.jsonl", spans)
+    rows = [{"id": "1", "question": "is it  COLD?"}, {"id": "2", "question": "Is it hot?"}]
+    gold = write("gold.jsonl", [{**row, "reference": "Yes."} for row in rows])
+    reworded = write("reworded.jsonl", [{**rows[0], "question": "Cold?", "reference": "Yes."}])
+
+    assert Traces(path=export, gold=reworded).load().answers == {"1": ["Yes."]}
+    with pytest.raises(DataError) as caught:
+        Traces(path=export, gold=gold).load()
+    assert_message(caught.value, "TMP/gold.jsonl")
+
+
 def test_gold_spans_are_those_of_the_traces(write):
     span = {"document": "lamp-weight", "start": 0, "end": 3}
     row = {"question": "What is the weight of the lamp?", "reference_spans": [span]}

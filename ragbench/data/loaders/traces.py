@@ -473,8 +473,8 @@ def read_gold(
         queries: Questions of the traces.
 
     Raises:
-        DataError: No trace asks a question of the table, gold of rows with the question of a trace
-            differs, or the table cannot be read.
+        DataError: No trace asks a question of the table, rows with the question of a trace have
+            unlike gold or the id of another trace, or the table cannot be read.
         OptionError: `columns` without a table.
         MissingExtra: A Parquet table without the extra `parquet`.
     """
@@ -486,20 +486,7 @@ def read_gold(
     entries = list(rows.read_rows(path, "traces"))
     table = RecordTable(entries, columns=columns, corpus=corpus, file=path)
     gold = table.collection()
-    by_id, by_question = index_by_id(gold.queries), defaultdict[str, list[str]](list)
-    for row in gold.queries:
-        by_question[_folded(row.text)].append(row.id)
-    row_of = {}
-    for query in queries:
-        same = by_question.get(_folded(query.text), [])
-        # a match by id comes before a match by question
-        if query.id in by_id:
-            row_of[query.id] = query.id
-        elif same:
-            row_of[query.id] = same[0]
-            if any(_gold_of(gold, row) != _gold_of(gold, same[0]) for row in same):
-                problem = f"{len(same)} rows ask {quote(query.text)}, and their gold differs"
-                raise DataError(problem, file=path, allowed="a column id with the ids of traces")
+    row_of = _rows_of(gold, queries, path)
     if not row_of:
         allowed = "the questions as the traces have them, or the ids of traces"
         raise DataError("no trace asks a question of this table", file=path, allowed=allowed)
@@ -524,6 +511,29 @@ def read_gold(
         notes=[note],
         **parts,
     )
+
+
+def _rows_of(gold: Collection, queries: Sequence[Query], path: Path) -> dict[str, str]:
+    """Return trace -> the row of the table with its gold; raise a DataError where rows differ."""
+    by_id, by_question = index_by_id(gold.queries), defaultdict[str, list[str]](list)
+    for row in gold.queries:
+        by_question[_folded(row.text)].append(row.id)
+    row_of = {}
+    for query in queries:
+        same = by_question.get(_folded(query.text), [])
+        # a match by id comes before a match by question: people word questions anew
+        if query.id in by_id:
+            row_of[query.id] = query.id
+            if same and query.id not in same:
+                problem = f"row {quote(query.id)} asks another question than the trace with this id"
+                problem += f", which row {quote(same[0])} asks: {quote(query.text)}"
+                raise DataError(problem, file=path, allowed="the ids of traces, or no column id")
+        elif same:
+            row_of[query.id] = same[0]
+            if any(_gold_of(gold, row) != _gold_of(gold, same[0]) for row in same):
+                problem = f"{len(same)} rows ask {quote(query.text)}, and their gold differs"
+                raise DataError(problem, file=path, allowed="a column id with the ids of traces")
+    return row_of
 
 
 def _gold_of(gold: Collection, row: str) -> list[object]:
