@@ -261,13 +261,13 @@ def _name_part(value: Node) -> str:
     """Return a value as a part of a name: other characters become `_`, a secret its number."""
     if isinstance(value.value, tuple):
         return "_".join(map(_name_part, value.elements))
+    if value.entries:
+        return "_".join(_name_part(entry.node) for entry in value.entries.values())
     text = value.source
     # names are printed everywhere: values of variables may stand in them, secrets may not
     if value.parts:
         if not any(is_hidden(value, reference) for reference in value.references()):
             text = text_of(value.parts)
-    elif value.entries:
-        text = "mapping"  # which has no text that fits into a name
     elif is_secret_value(value.path, text) or secrets.looks_secret(text):
         text = value.path[-1]  # its number in the list
     return _NOT_IN_NAMES.sub("_", text) or "_"

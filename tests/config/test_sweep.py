@@ -55,6 +55,17 @@ def test_values_that_names_cannot_hold(load):
     ]
 
 
+def test_a_value_that_is_a_mapping_is_named_by_its_values(load):
+    chunks = "{by: words, size: 20}, {by: words, size: 60, overlap: 5}, {by: sentences, size: 1}"
+    config = load(f"{HEAD}  a: {{type: bm25, sweep: {{chunk: [{chunks}]}}}}\n")
+
+    assert list(config.retrievers) == [
+        "a-chunk=words_20",
+        "a-chunk=words_60_5",
+        "a-chunk=sentences_1",
+    ]
+
+
 def test_lists_may_name_a_sweep_and_mean_its_members(load):
     config = load(
         SWEPT + "  x: {type: bm25}\ngenerators: {e: {type: extractive, retrievers: [swept, x]}}\n"

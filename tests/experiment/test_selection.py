@@ -208,6 +208,19 @@ def test_the_split_that_decides_may_report_with_a_note(data, assert_message):
     assert_message(notes)
 
 
+def test_the_note_on_a_table_without_splits_names_what_it_can_use(
+    tmp_path, monkeypatch, assert_message
+):
+    monkeypatch.chdir(tmp_path)
+    config = {"retrievers": {"tuned": {"type": "bm25", "sweep": {"k1": [0.1, 3.0]}}}}
+    rows = [{"question": "Which moon is hot?", "relevant": "io"}]
+    documents = {"io": "Io is a hot moon.", "titan": "Titan is a cold moon."}
+
+    notes = rb.run_experiment(config, dataset=rows, documents=documents).record.notes
+
+    assert_message([note for note in notes if note.startswith("tuned: ")])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
