@@ -112,22 +112,32 @@ def mark_legend(
 
 def _of_differences(sections: Sequence[Section], comparisons: Comparisons) -> list[tuple[str, str]]:
     """Return the legend of the columns of differences; empty without them."""
-    heads, has_generators = list[str](), False
+    heads, has_answers = list[str](), False
     for section in sections:
         if section.against:
             heads.append(section.against)
-            has_generators |= section.kind != "retrieval"
+            has_answers |= section.kind != "retrieval"
     if not heads:
         return []
     text = "difference over the queries that both have, with its "
     text += f"{fmt.percent(comparisons.confidence or 0.95)} interval"
-    if has_generators:
+    if has_answers and _has_pairs(comparisons):
         text += ", between pairs with the same generator"
     if cluster := comparisons.cluster:
         text += f"; queries with the same {printable(cluster)} are one unit"
     # the same baseline has the same head in all sections
     head = ", ".join(dict.fromkeys(heads))
     return [(head, text), ("p", p_meaning(comparisons))]
+
+
+def _has_pairs(comparisons: Comparisons) -> bool:
+    """Return True if a system and its baseline share a generator: `minilm/gpt`, `bm25/gpt`."""
+    for family in comparisons.measures:
+        for row in family.comparisons:
+            generator = row.system.partition("/")[2]
+            if generator and row.baseline.partition("/")[2] == generator:
+                return True
+    return False
 
 
 # Correction of decisions on pairs that no row compares, and of tables with letters.

@@ -1,6 +1,7 @@
 """Layout of a page: sections, marks, counts, baselines of pairs, labels of judges."""
 
 import copy
+import json
 
 import pytest
 
@@ -85,6 +86,18 @@ def test_the_legend_explains_what_is_on_the_page_only(example, assert_message):
     assert list(signs) == ["[low, high]", "*", "vs bm25", "p", "better, worse", "not shown"]
     assert_message(signs["p"])
     assert "same generator" not in signs["vs bm25"]
+
+
+def test_only_pairs_of_a_retriever_and_a_generator_share_a_generator(example):
+    summary, comparisons = example
+    of_pairs = dict(lay_out(summary, comparisons).legend)
+    # answers that were recorded, or that apps gave, have no generator
+    plain = json.loads(json.dumps(example).replace("/", " "))
+    of_apps = dict(lay_out(*plain).legend)
+
+    assert "between pairs with the same generator" in of_pairs["vs bm25"]
+    [meaning] = [of_apps[head] for head in of_apps if head.startswith("vs bm25")]
+    assert meaning == of_pairs["vs bm25"].replace(", between pairs with the same generator", "")
 
 
 def test_each_judge_has_its_own_section_and_label(assert_message):
