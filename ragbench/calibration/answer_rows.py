@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,22 +30,27 @@ class AnswerFinder:
     Attributes:
         run: Run with the judged answers and their questions.
         columns: Part of `ANSWER_PARTS` -> its column, as the user names it.
+        labels: Columns that hold labels, whatever their names.
     """
 
     run: JudgedRun
     columns: Mapping[str, str]
+    labels: Collection[str] = ()
 
     def key(self, entry: Entry) -> Key:
         """Return the answer of a row, as (system, query id).
 
         Raises:
-            DataError: The row names no judged answer, or several.
+            DataError: The row names no judged answer, or several, or has an id and the question or
+                the answer of another one.
         """
         column = self._column(entry, "query_id")
         if column is not None and entry.values[column] not in (None, ""):
             query = entry.id(column)
             if query in self._queries or self._column(entry, "question") is None:
-                return self._system(entry), query
+                key = self._system(entry), query
+                self._check_texts(entry, key)
+                return key
         return self._by_texts(entry)
 
     def _column(self, entry: Entry, part: str) -> str | None:
@@ -73,6 +78,25 @@ class AnswerFinder:
     def _queries(self) -> set[str]:
         """Ids of the queries with judged answers."""
         return {query for _, query in self.run.answers}
+
+    def _check_texts(self, entry: Entry, key: Key) -> None:
+        """Raise a DataError for a row with an id, but the question or answer of another one."""
+        system, query = key
+        queries = []
+        for _, name in self._by_question.get(_folded(self._text_cell(entry, "question")), ()):
+            queries.append(name)
+        if queries and query not in queries:
+            problem = f"the question is that of '{queries[0]}' in the run, and the id '{query}'"
+            raise entry.error(problem, allowed="ids of the run, or no column of ids")
+        answer = _folded(split_reasoning(self._text_cell(entry, "answer"))[1])
+        if answer and key in self.run.answers and not self._has_answer(key, answer):
+            raise _unknown(entry, f"'{system}' has another answer to '{query}' than this row")
+
+    def _text_cell(self, entry: Entry, part: str) -> str:
+        """Return the text in a column of a part; empty for another value and without a column."""
+        column = self._column(entry, part)
+        value = None if column is None or column in self.labels else entry.values[column]
+        return value if isinstance(value, str) else ""
 
     @cached_property
     def _by_question(self) -> dict[str, list[Key]]:

@@ -86,7 +86,8 @@ def read_labels(
         parts[name] = columns[name][-1]
     columns = omit_keys(columns, parts)
     check_allowed("--column", "rubric", columns, by_rubric)
-    reader = _LabelReader(AnswerFinder(run, parts), by_rubric, columns, by)
+    of_labels = frozenset(chain.from_iterable(columns.values()))
+    reader = _LabelReader(AnswerFinder(run, parts, of_labels), by_rubric, columns, by)
     labels = {name: Labels() for name in by_rubric}
     if repeated := next((source for source in sources if sources.count(source) > 1), None):
         raise DataError("labels are read twice", file=repeated, allowed="each file once")

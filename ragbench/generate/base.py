@@ -79,6 +79,15 @@ class Generator(Configured):
         """
         return {}
 
+    def has_answer(self, query: Query) -> bool:
+        """Return False for a query that the stored answers of `query_ids` lack.
+
+        Raises:
+            DataError: The stored answer to the query is that to another question.
+        """
+        stored = self.query_ids
+        return stored is None or query.id in stored or query.text in stored
+
     def generate(self, question: str, contexts: Sequence[Document]) -> Prediction | str:
         """Return the answer to a question from its passages, best first; they may be empty.
 

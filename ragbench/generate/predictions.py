@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 from ragbench.data.files.predictions import read_samples
+from ragbench.data.files.question_rows import QuestionRows
 from ragbench.generate.base import Generator, MissingPrediction
 from ragbench.registry import Option
 from ragbench.types import Document, Prediction, Query
@@ -35,23 +37,51 @@ class Predictions(Generator):
     ) -> None:
         self._samples = read_samples(path)
         self.n_stored = len(self._samples)
+        questions = {}
+        for key, row in chain.from_iterable(sample.items() for sample in self._samples):
+            if "question" in row.metadata:
+                questions[key] = row.metadata["question"]
+        self._rows = QuestionRows(questions, file=path, noun="query")
+        # rows without an id have their question as key
+        self._texts = frozenset(key for key, question in questions.items() if key == question)
         # Queries of the file, by id or by the text of the question.
-        self.query_ids = frozenset(key for sample in self._samples for key in sample)
+        self._keys = frozenset(chain.from_iterable(self._samples))
+        self.query_ids = self._keys
+
+    def has_answer(self, query: Query) -> bool:
+        """Return False for a query that the file lacks.
+
+        Raises:
+            DataError: The row with the id of the query has another question, and the question of
+                the query stands in another row.
+        """
+        if query.id in self._keys:
+            self._rows.check(query.id, query.text)
+        return self._key(query) is not None
+
+    def _key(self, query: Query) -> str | None:
+        """Return the id or question by which the file has an answer to a query; None without."""
+        # By id first: two queries may have the same text.
+        for key in (query.id, query.text):
+            if key in self._keys:
+                return key
+        keys = [key for key in self._rows.asking(query.text) if key in self._texts]
+        return keys[0] if len(keys) == 1 else None
 
     def generate_sample(
         self, query: Query, contexts: Sequence[Document], sample: int
     ) -> Prediction:
         """Return the answer to a query from the file.
 
-        The id of the query finds the answer, else its text; `contexts` is None where the file has
-        none.
+        The id of the query finds the answer, else its text, whatever its case and spaces;
+        `contexts` is None where the file has none.
 
         Raises:
             MissingPrediction: The file has no answer to the query.
         """
         stored = self._samples[sample % len(self._samples)]
-        # By id first: two queries may have the same text.
-        row = stored.get(query.id) or stored.get(query.text)
+        key = self._key(query)
+        row = None if key is None else stored.get(key)
         if row is None or row.answer is None:
             raise MissingPrediction(query.id)
         return Prediction(row.answer, row.contexts, queries=row.queries, tool_calls=row.tool_calls)

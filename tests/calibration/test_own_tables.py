@@ -94,6 +94,31 @@ def test_a_row_that_fits_no_answer_or_several_is_refused(run, tmp_path, cells, a
     assert_message(caught.value, "TMP/labels.csv:2")
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [{"question": "When? "}, {"question": "Who?", "answer": "Eve"}],
+    ids=["question of another id", "answer of another run"],
+)
+def test_a_row_with_an_id_and_other_texts_is_refused(tmp_path, texts, calibrate, assert_message):
+    # Bug: the id alone counted, so that a label went to an answer that nobody labelled
+    table = [[f"q{n}", *row] for n, row in enumerate(ROWS)]
+    _write(tmp_path / "answers.csv", ["id", *COLUMNS], table)
+    judge = {"type": f"python:{__name__}:share"}
+    dataset = {"type": "records", "path": str(tmp_path / "answers.csv")}
+    config = {"name": "ids", "dataset": dataset, "metrics": {"judge": judge}}
+    run = rb.run_experiment({**config, "output": str(tmp_path / "runs")}).path
+    good = {"query_id": "q0", "system": "a", "question": "who", "answer": " Ann", "share": "yes"}
+    path = _write(tmp_path / "good.csv", [*good], [[*good.values()]])
+    assert _labels(run, path) == {("a", "Who?"): 2.0}
+
+    row = good | texts
+    path = _write(tmp_path / "labels.csv", [*row], [[*row.values()]])
+    code, _, error = calibrate(run, "--labels", path)
+
+    assert code == 2
+    assert_message(error, "TMP/labels.csv:2")
+
+
 def test_metadata_that_differ_between_systems_are_labels_of_each(run, calibrate):
     code, out, _ = calibrate(run, "--labels", "metadata.human", "--format", "json")
 

@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 
 from ragbench.data.files.answer_pairs import read_pairs
+from ragbench.errors import DataError
 from tests.lazy import Lazy
 
 rouge_scorer = Lazy("rouge_score.rouge_scorer")
@@ -111,6 +112,20 @@ def test_tables_of_references_add_up(workplace):
     pairs = read_pairs("p.jsonl", ["r.jsonl", "more.jsonl"])
 
     assert pairs.references[0] == ["a cat sat on the mat", "the cat", "a third"]
+
+
+def test_ids_of_two_numberings_are_refused(workplace, assert_message):
+    # Bug: each answer was scored against the reference of another question
+    answers = "id,question,answer\n0,Why?,a\n1,How?,b\n"
+    references = "id,question,reference\n1,why? ,a\n2,How?,b\n"
+    (workplace / "p.csv").write_text(answers)
+    (workplace / "r.csv").write_text(references)
+    (workplace / "reworded.csv").write_text(references.replace("why", "Who"))
+
+    assert read_pairs("p.csv", ["reworded.csv"]).ids == ["1", "2", "0"]
+    with pytest.raises(DataError) as caught:
+        read_pairs("p.csv", ["r.csv"])
+    assert_message(caught.value, "p.csv")
 
 
 def test_csv_and_gzip(workplace, system):

@@ -10,6 +10,7 @@ from ragbench.data.files.collection import check_unique
 from ragbench.data.files.fields import read_texts
 from ragbench.data.files.lines import plain_suffix, text_lines
 from ragbench.data.files.predictions import ID_KEYS, read_predictions
+from ragbench.data.files.question_rows import QuestionRows
 from ragbench.data.files.rows import Entry, read_rows
 from ragbench.errors import DataError
 from ragbench.types.display import counted
@@ -47,8 +48,8 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
         references: Paths of the reference files; at least one.
 
     Raises:
-        DataError: The forms of the files do not fit together, a file cannot be read, or no query
-            has a reference.
+        DataError: The forms of the files do not fit together, a file cannot be read, no query has a
+            reference, or equal ids have other questions.
         MissingExtra: A Parquet file without the extra `parquet`.
     """
     paths = (predictions, *references)
@@ -59,16 +60,19 @@ def read_pairs(predictions: str, references: Sequence[str]) -> AnswerPairs:
     if 0 < len(tables) < len(paths):
         text = next(path for path in paths if path not in tables)
         raise DataError(f"{tables[0]} is a table and {text} is a text file", allowed=_FORMS)
-    answers = dict[str, str | None]()
+    answers, questions = dict[str, str | None](), dict[str, str]()
     if tables:
         for key, stored in read_predictions(predictions).items():
             answers[key] = stored.answer
+            if "question" in stored.metadata:
+                questions[key] = stored.metadata["question"]
     else:
         for key, [line] in _read_lines(predictions).items():
             answers[key] = line
+    rows = QuestionRows(questions, file=predictions, noun="reference")
     gold: dict[str, list[str]] = {}
     for path in references:
-        texts_of = _read_references(path) if tables else _read_lines(path)
+        texts_of = _read_references(path, rows) if tables else _read_lines(path)
         if not tables and len(texts_of) != len(answers):
             problem = f"{counted(len(texts_of), 'lines')}, but {predictions} has {len(answers)}"
             raise DataError(problem, file=path, allowed="equal numbers of lines, paired in order")
@@ -91,7 +95,7 @@ def _read_lines(path: str) -> dict[str, list[str]]:
     return lines
 
 
-def _read_references(path: str) -> dict[str, list[str]]:
+def _read_references(path: str, predictions: QuestionRows) -> dict[str, list[str]]:
     """Return query -> gold answers of a table with `answers` (a list) or `reference`."""
     entries: dict[str, Entry] = {}
     answers: dict[str, list[str]] = {}
@@ -99,6 +103,8 @@ def _read_references(path: str) -> dict[str, list[str]]:
         column = find_key(entry.values, ID_KEYS)
         key = entry.text("question") if column is None else entry.id(column)
         check_unique(key, "query", entry, entries)
+        if isinstance(question := entry.values.get("question"), str):
+            predictions.check(key, question)
         columns = [column for column in ("answers", "reference") if column in entry.values]
         if len(columns) != 1:
             keys = ", ".join(entry.values)

@@ -26,9 +26,10 @@ ID_KEYS = ("query_id", "id")
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, Answered]:
     """Return stored answers by `query_id` or `id`, or by the `question` in rows without an id.
 
-    The answers are in the order of the rows; an empty JSON array or a table without rows raises. A
-    failed answer has `answer` None. An empty answer, also in CSV, is an empty text, which is
-    scored. Tool calls are None if no row of the file has any, and else () in rows without them.
+    The answers are in the order of the rows, each with the question of its row, if there is one, in
+    its metadata. An empty JSON array or a table without rows raises. A failed answer has `answer`
+    None. An empty answer, also in CSV, is an empty text, which is scored. Tool calls are None if no
+    row of the file has any, and else () in rows without them.
 
     Raises:
         DataError: The file cannot be read, a row is wrong, or the file has several systems or
@@ -95,6 +96,7 @@ def _rows(path: Path) -> Iterator[tuple[Entry, str, Answered]]:
             contexts=passages.read(entry, "contexts"),
             queries=read_texts(entry, "queries") or [],
             tool_calls=None if calls is None else read_calls(entry, calls) or (),
+            metadata=_question_of(entry),
         )
         system = read_text(entry, "system", entry.values.get("system")) or None
         first_system = first_system if number else system
@@ -122,6 +124,12 @@ def _sample(entry: Entry) -> int:
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or len(text) > 6:
         raise entry.error(f"sample {value!r}", allowed="a whole number from 0")
     return int(text)
+
+
+def _question_of(entry: Entry) -> dict[str, str]:
+    """Return the metadata of an answer: the question of its row, if it has one."""
+    question = entry.values.get("question")
+    return {"question": question} if isinstance(question, str) and question.strip() else {}
 
 
 def _key(entry: Entry) -> str:

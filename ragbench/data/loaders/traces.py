@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from ragbench.data.files.collection import Corpus, read_corpus
 from ragbench.data.files.columns import PartMap
 from ragbench.data.files.fields import counted
 from ragbench.data.files.lines import plain_suffix
+from ragbench.data.files.question_rows import QuestionRows
 from ragbench.data.loaders.base import (
     OF_QUERIES,
     Previewed,
@@ -515,20 +516,15 @@ def read_gold(
 
 def _rows_of(gold: Collection, queries: Sequence[Query], path: Path) -> dict[str, str]:
     """Return trace -> the row of the table with its gold; raise a DataError where rows differ."""
-    by_id, by_question = index_by_id(gold.queries), defaultdict[str, list[str]](list)
-    for row in gold.queries:
-        by_question[_folded(row.text)].append(row.id)
+    questions = {row.id: row.text for row in gold.queries}
+    rows = QuestionRows(questions, file=path, noun="trace")
     row_of = {}
     for query in queries:
-        same = by_question.get(_folded(query.text), [])
         # a match by id comes before a match by question: people word questions anew
-        if query.id in by_id:
+        if query.id in questions:
+            rows.check(query.id, query.text)
             row_of[query.id] = query.id
-            if same and query.id not in same:
-                problem = f"row {quote(query.id)} asks another question than the trace with this id"
-                problem += f", which row {quote(same[0])} asks: {quote(query.text)}"
-                raise DataError(problem, file=path, allowed="the ids of traces, or no column id")
-        elif same:
+        elif same := rows.asking(query.text):
             row_of[query.id] = same[0]
             if any(_gold_of(gold, row) != _gold_of(gold, same[0]) for row in same):
                 problem = f"{len(same)} rows ask {quote(query.text)}, and their gold differs"
@@ -540,8 +536,3 @@ def _gold_of(gold: Collection, row: str) -> list[object]:
     """Return all gold of a row of a table, to compare it with that of another row."""
     judged = None if gold.qrels is None else gold.qrels.by_query.get(row)
     return [judged, *(getattr(gold, name).get(row) for name in OF_QUERIES)]
-
-
-def _folded(text: str) -> str:
-    """Return a question for comparison, without case and repeated spaces."""
-    return " ".join(text.split()).casefold()

@@ -70,23 +70,34 @@ def coverage_warnings(
         run_queries: Queries of the run.
 
     Raises:
-        DataError: A component has none of the queries of the data set.
+        DataError: A component has none of the queries of the data set, or the answer to one of them
+            is that to another question.
     """
     for name, component in components.items():
         stored = component.query_ids
         if stored is None:
             continue
-        # stored results are found by the id or the text of a query
-        if not any(query.id in stored or query.text in stored for query in queries):
+        absent_ids = {query.id for query in queries if not _has_result(component, query)}
+        if len(absent_ids) == len(queries):
             example = min(stored, default="nothing")
+            allowed = f"queries such as '{queries[0].id}'"
+            if isinstance(component, Generator):
+                allowed += ", or the questions without ids"
             raise DataError(
                 f"{noun} '{name}' has none of the {len(queries)} queries of the data set; it has "
                 f"'{example}'",
-                allowed=f"queries such as '{queries[0].id}'",
+                allowed=allowed,
             )
-        absent = sum(query.id not in stored and query.text not in stored for query in run_queries)
-        if absent:
-            yield f"{noun} '{name}' has nothing for {absent} of {len(run_queries)} queries"
+        n_absent = len(absent_ids.intersection(record_ids(run_queries)))
+        if n_absent:
+            yield f"{noun} '{name}' has nothing for {n_absent} of {len(run_queries)} queries"
+
+
+def _has_result(component: Retriever | Generator, query: Query) -> bool:
+    """Return True if the stored results of a component have a query."""
+    if isinstance(component, Generator):
+        return component.has_answer(query)
+    return component.query_ids is None or query.id in component.query_ids
 
 
 def cluster_labels(
