@@ -58,7 +58,14 @@ from ragbench.experiment.gate_noise import (
     noise_line,
     unchanged_systems,
 )
-from ragbench.experiment.gates import decide_each, gated_run, method_of_run, scored_without_controls
+from ragbench.experiment.gates import (
+    decide_each,
+    gated_run,
+    method_of_run,
+    questions_of,
+    scored_without_controls,
+    with_questions,
+)
 from ragbench.experiment.looked_scores import cost_of, with_choices_of
 from ragbench.experiment.pages import store_decisions
 from ragbench.experiment.plan.compared_clusters import common_clusters
@@ -281,7 +288,9 @@ def review_scored(
         best=best,
         changes=matching.changes[1],
         compared=with_labels(compared, label),
-        decisions=[*undecided, *(decision for _, decision in decided)],
+        decisions=with_questions(
+            [*undecided, *(decision for _, decision in decided)], questions_of(head, questions)
+        ),
         failed=[] if by_default else _failed(decided, scores),
         blind=undecided,
         facts=[noise, *_right_answer_lines(rows, label), *failure_lines(base, head, label)],

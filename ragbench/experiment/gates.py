@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import structs
@@ -37,10 +38,13 @@ from ragbench.records.score import Kind
 from ragbench.records.summary import Summary
 from ragbench.report.gate import question_line, verdict_line
 from ragbench.report.text import counted
+from ragbench.types import Query
 from ragbench.types.lookups import attributes_of, index_positions, select_in_order
 
 # A gate as the YAML has it, as a mapping or as text, or a condition.
 GateLike = Mapping[str, Any] | str
+# Text of a question, and its row in a table without ids
+Question = tuple[str, int | None]
 
 
 def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
@@ -74,8 +78,13 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
         comparisons=results.comparisons,
     )
     decisions = decide_gates(plan.config.gates, run)
-    row_of = index_positions(plan.ids)
-    gates = with_questions(decisions, lambda query: plan.queries[row_of[query]].text)
+    positions = index_positions(plan.ids)
+
+    def question_of(query: str) -> Question:
+        question = plan.queries[positions[query]]
+        return question.text, question.row
+
+    gates = with_questions(decisions, question_of)
     n_undecided = sum(gate.verdict == "undecided" for gate in gates)
     warning = f"{n_undecided} of {counted(len(gates), 'gates')} {ARE_UNDECIDED}"
     warnings = (
@@ -86,14 +95,13 @@ def gate_run(plan: Plan, results: Results, summary: Summary) -> Summary:
 
 
 def with_questions(
-    decisions: Sequence[Decision], question_of: Callable[[str], str]
+    decisions: Sequence[Decision], question_of: Callable[[str], Question]
 ) -> list[Decision]:
     """Return the decisions with the question of each worst query, cut at 500 characters."""
 
     def with_question(query: WorseQuery) -> WorseQuery:
-        return structs.replace(
-            query, question=one_line(" ".join(question_of(query.query_id).split()))
-        )
+        text, row = question_of(query.query_id)
+        return structs.replace(query, question=one_line(" ".join(text.split())), row=row)
 
     complete = []
     for decision in decisions:
@@ -144,13 +152,29 @@ def check_gates(
     """
     gated, decided = decide_source(run, gates, baseline)
     decisions = [decision for _, decision in decided]
+    question_of = questions_of(gated.scored)
+    return [to_json(decision) for decision in with_questions(decisions, question_of)]
+
+
+def questions_of(
+    scored: ScoredSystems, questions: Mapping[str, Query] = MappingProxyType({})
+) -> Callable[[str], Question]:
+    """Return a function from the id of a query to its question, which reads a run folder once.
+
+    Args:
+        scored: Source of the queries.
+        questions: Id -> question, where the source is no run folder.
+    """
     views = cache(QueryViews)  # reads the run folder only if a gate has worst queries
 
-    def question_of(query: str) -> str:
-        folder = gated.scored.folder
-        return "" if folder is None else views(folder).question(query)
+    def question_of(query: str) -> Question:
+        """Return the text and the row of a question; '' and None where they are not known."""
+        if scored.folder is not None:
+            return views(scored.folder).question(query), views(scored.folder).row(query)
+        question = questions.get(query)
+        return ("", None) if question is None else (question.text, question.row)
 
-    return [to_json(decision) for decision in with_questions(decisions, question_of)]
+    return question_of
 
 
 def decide_source(

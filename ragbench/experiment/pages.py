@@ -13,7 +13,6 @@ from ragbench.data.runs.run_folder import collections_folder, read_manifest, to_
 from ragbench.errors import DataError
 from ragbench.experiment.collections import read_collections, write_collections
 from ragbench.experiment.fix import list_fixes_of_page
-from ragbench.experiment.gates import with_questions
 from ragbench.experiment.joined_runs import REFUSED, side_by_side
 from ragbench.experiment.result import Experiment, load_experiment
 from ragbench.files import naming_unwritable, write_file
@@ -102,8 +101,7 @@ def store_decisions(
         DataError: A file cannot be written.
     """
     clean = redactor(secrets)
-    question_of = QueryViews(experiment.path, bare=True).question
-    gates = tuple(cleaned(gate, clean) for gate in with_questions(decisions, question_of))
+    gates = tuple(cleaned(gate, clean) for gate in decisions)
     notes = (*experiment.record.notes, clean(f"gates were decided against the base {base}"))
     summary, folder = structs.replace(experiment.record, gates=gates, notes=notes), experiment.path
     seconds = read_manifest(folder).seconds

@@ -52,6 +52,9 @@ class WorseQuery(Record):
         float | None, Meaning("Score of the baseline; null if the gate compares with nothing.")
     ] = optional()
     question: Annotated[Prose, Meaning("Its text; empty if it is not known.")] = optional("")
+    row: Annotated[
+        int | None, Meaning("Its row in a table without ids, from 1; null elsewhere.")
+    ] = optional()
 
 
 class Facts(Record):

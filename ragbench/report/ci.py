@@ -13,6 +13,7 @@ from ragbench.errors import (
     visible,
 )
 from ragbench.records.gate import Decision, Verdict, WorseQuery
+from ragbench.records.manifest import query_label
 from ragbench.records.summary import FIRST_TO_FAIL, Summary
 from ragbench.report.text import listed, significant
 from ragbench.types.display import printable
@@ -195,16 +196,17 @@ def fit_markdown(report: str, limit: int = SUMMARY_LIMIT) -> str:
 
 
 def worst_line(query: WorseQuery, measure: str = "") -> str:
-    """Return a query with its question, if it is known, and its scores, the baseline first.
+    """Return a query (its row, in a table without ids) with its question and its scores.
 
-    `measure` is the name of the scores, where no gate beside the line has it.
+    The question is left out if it is not known; the score of the baseline comes first. `measure` is
+    the name of the scores, where no gate beside the line has it.
 
     Example:
         >>> query = WorseQuery(query_id="q12", score=0.0, baseline=0.5, question="Who?")
         >>> worst_line(query), worst_line(query, "mrr")
         ('q12 Who?  0.500 -> 0.00', 'q12 Who?  mrr 0.500 -> 0.00')
     """
-    question = " ".join([query.query_id, *query.question.split()])
+    question = " ".join([query_label(query.query_id, query.row), *query.question.split()])
     scores = []
     for score in (query.baseline, query.score):
         if score is not None:

@@ -131,7 +131,9 @@ def test_a_worse_ranking_fails_and_a_new_question_is_counted(repository, assert_
     code, lines, err = gate(repository, "main", "--junit", "gate.xml")
 
     assert code == 1, err
-    assert (repository / "gate.xml").read_text().count('<failure message="ndcg@10') == 1
+    suite = (repository / "gate.xml").read_text()
+    assert suite.count('<failure message="ndcg@10') == 1
+    assert "\nq0 what is word0  1.00 -&gt; " in suite
     verdict, new, worst = lines[:3]
     assert_message(verdict)
     assert ", between -" in verdict

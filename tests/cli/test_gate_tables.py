@@ -2,6 +2,7 @@
 
 import csv
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -66,6 +67,22 @@ def test_ids_that_are_surely_worse_fail(tmp_path, gate, assert_message):
     # ndcg of the third rank: 1 / log2(4) = 0.5; means 1 - 2 * 0.5 / 60 and 1 - 20 * 0.5 / 60
     assert_message(lines[:2])
     assert (tmp_path / "gate.xml").read_text().count("<failure") == 1
+
+
+def test_junit_and_json_name_the_rows_of_tables_without_ids(tmp_path, gate):
+    write_jsonl(tmp_path / "old.jsonl", 0, "id", "answer", "reference")
+    write_jsonl(tmp_path / "new.jsonl", 20, "id", "answer", "reference")
+
+    code, lines, err = gate("old.jsonl", "new.jsonl", "--json", "--junit", "gate.xml")
+
+    assert code == 1, err
+    [decision] = json.loads("\n".join(lines))["gates"]
+    worst = [(query["row"], query["question"]) for query in decision["worst_queries"]]
+    # each of the first 20 rows lost the same
+    assert len(worst) == 5
+    assert all(question == f"what is {row - 1}" for row, question in worst)
+    _, *failed = ElementTree.parse(tmp_path / "gate.xml").find(".//failure").text.splitlines()
+    assert failed == [f"row {row} {question}  1.00 -> 0.500" for row, question in worst]
 
 
 def test_answers_that_are_wrong_are_counted(tmp_path, gate, assert_message):

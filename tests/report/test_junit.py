@@ -127,3 +127,9 @@ def test_queries_that_are_compared_with_nothing_have_one_score():
     query = WorseQuery(query_id="q12", score=0.0, question="Who?")
 
     assert ci.worst_line(query) == "q12 Who?  0.00"
+
+
+def test_queries_of_a_table_without_ids_have_their_row():
+    query = WorseQuery(query_id="7bf71e757d16", score=0.0, question="Who?", row=13)
+
+    assert ci.worst_line(query) == "row 13 Who?  0.00"

@@ -369,6 +369,10 @@ class QueryViews:
         """Return the text of a question; '' if the run does not hold it, or for an unknown id."""
         return self._question(query).question
 
+    def row(self, query: str) -> int | None:
+        """Return the row of a question in a table without ids; None elsewhere."""
+        return self._question(query).row
+
     def _no_query_error(self, query: str) -> DataError:
         """Return the error for a query that the run lacks, with the nearest id."""
         some = ", ".join(self.ids[:3]) + (", ..." if len(self.ids) > 3 else "")
