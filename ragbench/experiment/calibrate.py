@@ -139,12 +139,12 @@ def calibrate(  # noqa: PLR0913  the public signature: a keyword per rule
         result: Result of `evaluate` with a judge, or an experiment with one.
         labels: Name of the column of the scored table that has the labels; or query id -> label, of
             an experiment with several systems (system, query id) -> label; or a Series of pandas
-            with the index of the scored frame, or query ids; or a list with a label for each row of
-            `result.to_pandas()`. Of several raters: a list of such columns; or a DataFrame or list
-            of rows, with a column per rater, or with columns `rater` and `label`; a row names its
-            answer by `id`, by the question with system or answer, or by the index of the scored
-            frame. Labels are numbers on the scale, booleans, or words such as yes and no, pass and
-            fail, supported and unsupported. None and NaN are no label.
+            with the index of the scored frame, or an index `id` of query ids; or a list with a
+            label for each row of `result.to_pandas()`. Of several raters: a list of such columns;
+            or a DataFrame or list of rows, with a column per rater, or with columns `rater` and
+            `label`; a row names its answer by `id`, by the question with system or answer, or by
+            its index, as a Series does. Labels are numbers on the scale, booleans, or words such as
+            yes and no, pass and fail, supported and unsupported. None and NaN are no label.
         rubric: Rubric of the labels; None: the only one of the result.
         scale: Scale of the labels, the worst first, such as `1..5`; None: that of the rubric.
         good: Smallest label of a good answer, for AUC; None: labels above the middle.

@@ -15,14 +15,18 @@ from ragbench.calibration.metadata_labels import METADATA, answer_groups, metada
 from ragbench.comparison.evaluation import Evaluation
 from ragbench.config.load import load_saved
 from ragbench.data.files.rows import Entry
-from ragbench.errors import DataError, OptionError
+from ragbench.errors import DataError, OptionError, Phrase
 from ragbench.experiment.plan.plan import load_collection
 from ragbench.experiment.result import Experiment
 from ragbench.registry import nearest
+from ragbench.types.ids import id_text
+from ragbench.types.lookups import take_items
 from ragbench.types.tables import PARTS, columns_named, is_table, plain, rows_of
 
 # Columns of a frame of labels that are no rater; `rater` names the rater of a row.
 _RATER, _LABEL = "rater", "label"
+# Names of an index of query ids
+_ID_NAMES = ("query_id", *PARTS["id"].sure, *PARTS["id"].likely)
 
 
 def label_tables(
@@ -44,12 +48,45 @@ def label_tables(
         return [_column_labels(result, run, labels)]
     if _are_columns(result, labels):
         return [_column_labels(result, run, column) for column in labels]
-    ids = {} if index is None else dict(zip(index, [query for _, query in keys], strict=True))
     if is_table(labels):
-        return [_frame_labels(run, labels, ids, by)]
-    if hasattr(labels, "index") and hasattr(labels, "to_dict"):
-        labels = {ids.get(name, name): label for name, label in labels.to_dict().items()}
-    return [_labels_by_key(labels, keys)]
+        return [_frame_labels(run, labels, index, keys, by)]
+    # only pandas has positions and an index
+    if hasattr(labels, "iloc"):
+        names = _names_of_index(labels.index, index, keys)
+        return [_labels_by_name(list(zip(names, labels.tolist(), strict=True)), keys)]
+    if isinstance(labels, Mapping):
+        return [_labels_by_name(list(labels.items()), keys)]
+    values = list(labels)
+    if len(values) != len(keys):
+        allowed = f"{len(keys)}, one for each row of result.to_pandas()"
+        raise OptionError("calibrate", "labels", f"{len(values)} labels", allowed)
+    return [_label_table(_LABEL, keys, values)]
+
+
+def _names_of_index(index: Any, frame_index: Any, keys: Sequence[Key]) -> list[Any]:
+    """Return the names of answers in the index of labels: query ids, or that of the scored frame.
+
+    An index with a name of ids has these, also where the scored frame has the same numbers.
+    """
+    names, queries = [*index], [query for _, query in keys]
+    is_named = bool(columns_named([str(index.name)], _ID_NAMES))
+    if frame_index is None or (is_named and set(queries).issuperset(map(_text_of, names))):
+        return names
+    if not set(names).issubset(frame_index):
+        return names
+    if not frame_index.is_unique:
+        problem = Phrase("labels by the index of the scored frame, which repeats")
+        raise OptionError("calibrate", "labels", problem, "query ids, or a list of all labels")
+    query_of = dict(zip(frame_index, queries, strict=True))
+    return take_items(query_of, names)
+
+
+def _text_of(name: Any) -> Any:
+    """Return a query id as text; a name that is no id as it is."""
+    try:
+        return id_text(plain(name))
+    except ValueError:
+        return name
 
 
 def _are_columns(result: Evaluation | Experiment, labels: Any) -> bool:
@@ -79,18 +116,21 @@ def _keys_of(result: Evaluation | Experiment) -> list[Key]:
     return keys
 
 
-def _frame_labels(run: JudgedRun, frame: Any, ids: Mapping[Any, str], by: str | None) -> LabelTable:
+def _frame_labels(
+    run: JudgedRun, frame: Any, index: Any, keys: Sequence[Key], by: str | None
+) -> LabelTable:
     """Return a frame, or a list of rows, with a column per rater or a column `rater`."""
-    # `ids` names the answers of a frame that has neither ids nor questions, by its index
     cells = rows_of(frame, "calibrate")
     columns = list(dict.fromkeys(chain.from_iterable(cells)))
     names = [*ANSWER_PARTS["query_id"], *ANSWER_PARTS["question"]]
-    if not columns_named(columns, names) and hasattr(frame, "index"):
-        for row, place in zip(cells, frame.index, strict=True):
-            if place not in ids:
+    # a frame that has neither ids nor questions names the answers by its index
+    if not columns_named(columns, names) and hasattr(frame, "iloc"):
+        queries = {query for _, query in keys}
+        for row, name in zip(cells, _names_of_index(frame.index, index, keys), strict=True):
+            row["query_id"] = _text_of(name)
+            if row["query_id"] not in queries:
                 allowed = "a column id or question, or the index of the scored frame"
-                raise OptionError("calibrate", "labels", place, allowed)
-            row["query_id"] = ids[place]
+                raise OptionError("calibrate", "labels", name, allowed)
     rows = []
     for number, values in enumerate(cells, start=1):
         record = f"row {number}"
@@ -120,26 +160,22 @@ def _rater_columns(run: JudgedRun, columns: Sequence[str], by: str | None) -> li
     return raters
 
 
-def _labels_by_key(labels: Any, keys: Sequence[Key]) -> LabelTable:
-    """Return a mapping, or a list of labels in the order of the answers, as a table."""
-    if isinstance(labels, Mapping):
-        one_system = len({system for system, _ in keys}) == 1
-        by_key = {}
-        for name, label in labels.items():
-            key = (keys[0][0], str(name)) if one_system and not isinstance(name, tuple) else name
-            by_key[key] = label
-        if strays := [name for name in by_key if name not in set(keys)]:
-            first = strays[0][1] if one_system else strays[0]
+def _labels_by_name(labels: Sequence[tuple[Any, Any]], keys: Sequence[Key]) -> LabelTable:
+    """Return (query id or answer, label) of each labelled answer as a table."""
+    one_system = len({system for system, _ in keys}) == 1
+    answers, by_key = set(keys), dict[Key, Any]()
+    for name, label in labels:
+        key = (keys[0][0], _text_of(name)) if one_system and not isinstance(name, tuple) else name
+        if key not in answers:
             allowed = f"query ids, such as {keys[0][1]!r}"
             if not one_system:
                 allowed = f"(system, query id), such as {keys[0]}"
-            raise OptionError("calibrate", "labels", first, allowed)
-        return _label_table(_LABEL, list(by_key), list(by_key.values()))
-    values = list(labels)
-    if len(values) != len(keys):
-        allowed = f"{len(keys)}, one for each row of result.to_pandas()"
-        raise OptionError("calibrate", "labels", f"{len(values)} labels", allowed)
-    return _label_table(_LABEL, keys, values)
+            raise OptionError("calibrate", "labels", key[1] if one_system else key, allowed)
+        if key in by_key:
+            allowed = "one label of each answer, or a column for each rater"
+            raise OptionError("calibrate", "labels", Phrase(f"two labels of {name!r}"), allowed)
+        by_key[key] = label
+    return _label_table(_LABEL, list(by_key), list(by_key.values()))
 
 
 def _label_table(column: str, keys: Sequence[Key], labels: Sequence[Any]) -> LabelTable:

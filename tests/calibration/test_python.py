@@ -119,6 +119,59 @@ def test_labels_that_do_not_fit_are_refused(result, labels, options, assert_mess
     assert_message(caught.value)
 
 
+@pytest.fixture(scope="module")
+def numbered():
+    """A result whose ids are 1 to 30, and the index of its frame 0 to 29."""
+    rows = [{**row, "id": number} for number, row in enumerate(ROWS, start=1)]
+    return rb.evaluate(pd.DataFrame(rows), judge=rb.Judge(type=polite))
+
+
+@pytest.mark.parametrize("index", ["id", "qid", "of the frame"])
+@pytest.mark.parametrize("form", [pd.Series, lambda labels: pd.DataFrame({"anna": labels})])
+def test_an_index_of_ids_is_told_by_its_name(numbered, form, index):
+    # Bug: numbers that stand in both indexes were taken for places, and each label moved by one
+    words = ["pass" if row["human"] else "fail" for row in ROWS]
+    names = range(30) if index == "of the frame" else pd.Index(range(1, 31), name=index)
+    labels = form(pd.Series(words, index=names).iloc[2:20])
+
+    calibration = rb.calibrate(numbered, labels)
+
+    assert calibration.certificate.rubrics["polite"].labels.n == 18
+    assert {of.query_id for of in calibration.disagreements} == {"5", "10"}
+
+
+def test_ids_are_one_whatever_their_type(numbered):
+    words = ["pass" if row["human"] else "fail" for row in ROWS]
+    labels = dict(zip([1, 2.0, "3"], words, strict=False))
+
+    rubric = rb.calibrate(numbered, labels).certificate.rubrics["polite"]
+
+    assert (rubric.labels.n, rubric.agreement["raw"].value) == (3, 1.0)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{7: 1, "7": 0}, pd.Series([1, 0, 1], index=[3, 4, 4]), [{"anna": 1}] * 30],
+    ids=["an id twice", "a row twice", "rows without ids"],
+)
+def test_labels_without_one_answer_each_are_refused(numbered, labels, assert_message):
+    with pytest.raises((OptionError, DataError)) as caught:
+        rb.calibrate(numbered, labels)
+
+    assert_message(caught.value)
+
+
+def test_an_index_that_repeats_names_no_row(assert_message):
+    frame = pd.DataFrame(ROWS, index=[0, 0, *range(2, 30)])
+    with pytest.warns(UserWarning, match="labels of the index repeat"):
+        result = rb.evaluate(frame, judge=rb.Judge(type=polite))
+
+    with pytest.raises(OptionError) as caught:
+        rb.calibrate(result, frame["human"])
+
+    assert_message(caught.value)
+
+
 def test_a_word_that_is_no_label_names_the_answer(result, assert_message):
     with pytest.raises(DataError) as caught:
         rb.calibrate(result, {"q1": "maybe"})
