@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from numbers import Real
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -28,6 +28,8 @@ NodeId = Annotated[
 ]
 
 _USUAL_KEYS = ("_id", "id")
+# Keys of a mapping with the text of a hit or passage; the first one that it has counts.
+_TEXT_KEYS = ("text", "page_content", "content")
 
 
 def resolve_client(
@@ -114,19 +116,28 @@ class PlainCall:
     """Callable over a function of the user, plain or asynchronous.
 
     A call blocks: it returns the result of a coroutine, and the parts of a generator, plain or
-    asynchronous, as a list. Asynchronous functions run in one event loop, which starts with the
+    asynchronous, as `Parts`. Asynchronous functions run in one event loop, which starts with the
     first of them.
 
     Args:
         function: Function of the user.
-        optional: Names of the last arguments of a call, which the function need not take: one
-            without a parameter for them gets the others, one with a keyword of this name gets it.
+        last: Name of the last argument of a call, which the function need not take: it goes to the
+            parameter of this name, else to the second one, unless its default is of another kind.
+            Empty if all arguments are passed.
+        kind: Types of the default of a parameter for it; None fits, too.
         by_name: Names of arguments that every call passes by name.
     """
 
-    def __init__(self, function: Any, *optional: str, by_name: Collection[str] = ()) -> None:
-        self._function = function
-        self._keywords, self._n_left_out = _kinds_of_optional(function, optional, by_name)
+    def __init__(
+        self,
+        function: Any,
+        last: str = "",
+        kind: type | tuple[type, ...] = object,
+        *,
+        by_name: Collection[str] = (),
+    ) -> None:
+        self._function, self._last = function, last
+        self._passing = _passing_of_last(function, last, kind, by_name) if last else "position"
         # imported here, as for SyncOrAsync
         from ragbench.llm.threads import LoopThread
 
@@ -134,46 +145,60 @@ class PlainCall:
         weakref.finalize(self, self._loop.close)
 
     def __call__(self, *arguments: Any, **by_name: Any) -> Any:
-        """Return the result of the function, awaited and read to its end.
+        """Return the result of the function, awaited; a stream as `Parts`, read to its end.
 
         `by_name` has arguments that are passed by name, whatever else the function takes.
         """
-        n_plain = len(arguments) - self._n_left_out - len(self._keywords)
-        keywords = dict(zip(self._keywords, arguments[n_plain:], strict=False))
-        result = self._function(*arguments[:n_plain], **keywords, **by_name)
+        if self._passing != "position":
+            if self._passing == "keyword":
+                by_name = {**by_name, self._last: arguments[-1]}
+            arguments = arguments[:-1]
+        result = self._function(*arguments, **by_name)
         if inspect.isawaitable(result):
             result = self._loop.run(_awaited(result))
         if inspect.isasyncgen(result):
             return self._loop.run(_collected(result))
-        return list(result) if inspect.isgenerator(result) else result
+        return Parts(result) if inspect.isgenerator(result) else result
 
 
-def _kinds_of_optional(
-    function: Any, optional: Sequence[str], by_name: Collection[str]
-) -> tuple[list[str], int]:
-    """Return (optional arguments to pass by keyword, number of them to leave out)."""
+class Parts(list[Any]):
+    """Parts that a function yielded, in their order, unlike a list that it returned."""
+
+
+def _passing_of_last(
+    function: Any, name: str, kind: type | tuple[type, ...], by_name: Collection[str]
+) -> Literal["position", "keyword", "none"]:
+    """Return the place of the last argument of a call: `none` if the function takes none."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return [], 0
-    kinds = []
-    for name, parameter in parameters.items():
-        if name not in by_name:
-            kinds.append(parameter.kind)
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    n_positional = sum(kind in positional for kind in kinds)
-    if inspect.Parameter.VAR_POSITIONAL in kinds or n_positional != 1:
-        return [], 0
-    keywords = []
-    for name in optional:
-        if name in parameters:
-            keywords.append(name)
-    return keywords, len(optional) - len(keywords)
+        return "position"
+    positional = []
+    for parameter in parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return "position"
+        kinds = (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        if parameter.name not in by_name and parameter.kind in kinds:
+            positional.append(parameter)
+    if not positional:
+        return "position"
+    second = positional[1] if len(positional) > 1 else None
+    # by position where both would do: a decorator may take no keywords
+    if name in parameters and (second is None or second.name != name):
+        return "keyword"
+    return "none" if second is None or not _fits(second.default, kind) else "position"
 
 
-async def _collected(parts: AsyncIterator[Any]) -> list[Any]:
-    """Return the parts of an asynchronous stream as a list."""
-    return [part async for part in parts]
+def _fits(default: Any, kind: type | tuple[type, ...]) -> bool:
+    """Return True for no default, None, and a default of a kind; a truth value is no number."""
+    if default is inspect.Parameter.empty or default is None:
+        return True
+    return isinstance(default, kind) and not isinstance(default, bool)
+
+
+async def _collected(parts: AsyncIterator[Any]) -> Parts:
+    """Return the parts of an asynchronous stream."""
+    return Parts([part async for part in parts])
 
 
 def _method(target: Any, name: str) -> Any:
@@ -196,6 +221,12 @@ def _parameters(method: Any) -> frozenset[str] | None:
 async def _awaited(value: Awaitable[Any]) -> Any:
     """Return the value of an awaitable."""
     return await value
+
+
+def text_of(hit: Mapping[str, Any]) -> Any:
+    """Return the text of a hit or passage that is a mapping, unchecked; None without one."""
+    key = next(filter(hit.__contains__, _TEXT_KEYS), None)
+    return None if key is None else hit[key]
 
 
 def text_id(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ragbench.adapters.libraries import HitReader, PlainCall, checked_id
+from ragbench.adapters.libraries import HitReader, Parts, PlainCall, checked_id, text_of
 from ragbench.errors import AdapterError
 from ragbench.generate.base import App, Generator
 from ragbench.generate.haystack import HaystackApp
@@ -23,11 +23,15 @@ from ragbench.types import Document, Prediction, Query, ScoredDocument, Usage
 from ragbench.types.conversation import read_tool_calls
 from ragbench.types.lookups import all_are, is_list_of
 from ragbench.types.records import read_count
+from ragbench.types.tables import is_frame
 
 # A user's generator has one of these methods.
 GENERATOR_METHODS = ("generate", "generate_for")
 # A user's app has one of these methods; the last are those of LangChain, LlamaIndex and Haystack.
 APP_METHODS = ("answer", "invoke", "ainvoke", "query", "aquery", "run", "run_async")
+
+# Name of the last argument of a user's function, and types of its default.
+_CONTEXTS = ("contexts", (list, tuple))
 
 
 class CallableGenerator(Generator):
@@ -38,7 +42,7 @@ class CallableGenerator(Generator):
     """
 
     def __init__(self, function: Any) -> None:
-        self._call = PlainCall(function, "contexts")
+        self._call = PlainCall(function, *_CONTEXTS)
 
     def generate(self, question: str, contexts: Sequence[Document]) -> Any:
         """Return the answer of the function.
@@ -71,7 +75,8 @@ class OwnGenerator(OwnComponent, Generator):
         for name in (*GENERATOR_METHODS, "generate_sample"):
             method = getattr(component, name, None)
             if callable(method):
-                self._calls[name] = PlainCall(method)
+                last = () if name == "generate_sample" else _CONTEXTS
+                self._calls[name] = PlainCall(method, *last)
 
     def generate_for(self, query: Query, contexts: Sequence[Document]) -> Any:
         """Return the answer of the object to a query.
@@ -176,15 +181,16 @@ def as_app(target: Any, options: Mapping[str, Any], owner: str) -> App:
 
 
 def _whole(answer: Any) -> Any:
-    """Return the text of an answer that came in pieces of text; any other answer as it is."""
-    if answer and is_list_of(answer, str):
+    """Return the text of an answer that was yielded in pieces of text; any other as it is."""
+    # a list of several texts that is returned may hold several answers
+    is_one = isinstance(answer, Parts) or (isinstance(answer, list) and len(answer) == 1)
+    if is_one and is_list_of(answer, str):
         return "".join(answer)
     return answer
 
 
 _SHAPES = "text, ragbench.Prediction, or a mapping with 'answer' and, where known, 'contexts'"
 _PASSAGES = "texts, documents, or mappings with 'text' and, where known, 'id'"
-_TEXTS = ("text", "page_content", "content")
 
 
 def read_answer(answer: Any) -> Prediction:
@@ -239,8 +245,9 @@ def read_answer(answer: Any) -> Prediction:
     # None means unknown passages, an empty list none.
     if contexts is None:
         return prediction
-    # A text or mapping can be iterated, but its parts are no passages.
-    # and a set has no order.
+    # A text, mapping or frame can be iterated, but its parts are no passages; a set has no order.
+    if is_frame(contexts):
+        raise AdapterError(f"found a data frame as contexts, allowed: a list of {_PASSAGES}")
     if isinstance(contexts, (str, bytes, Mapping, set, frozenset)) or not isinstance(
         contexts, Iterable
     ):
@@ -266,8 +273,7 @@ def _passage(passage: Any, number: int, reader: HitReader) -> Document:
     if isinstance(passage, str):
         passage = Document("", passage)
     if isinstance(passage, Mapping):
-        key = next(filter(passage.__contains__, _TEXTS), None)
-        text = None if key is None else passage[key]
+        text = text_of(passage)
         own_id, title, metadata = passage.get("id"), passage.get("title"), passage.get("metadata")
     elif isinstance(passage, (Document, ScoredDocument)):
         own_id, text, title, metadata = passage.id, passage.text, passage.title, passage.metadata

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ragbench.adapters.libraries import HitReader, PlainCall, checked_id, is_id
+from ragbench.adapters.libraries import HitReader, PlainCall, checked_id, is_id, text_of
 from ragbench.errors import AdapterError
 from ragbench.registry import OwnComponent, adapt, quote
 from ragbench.retrieve.base import Retriever
@@ -43,7 +43,7 @@ class CallableRetriever(Retriever):
     asks_one_by_one = True  # a question that fails must not repeat the calls for the others
 
     def __init__(self, function: Any) -> None:
-        self._call = PlainCall(function, "top_k", by_name=[POOL])
+        self._call = PlainCall(function, "top_k", int, by_name=[POOL])
         self._pool = PoolParameter(function)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> list[Any]:
@@ -105,7 +105,9 @@ class OwnRetriever(OwnComponent, Retriever):
         self.indexes = callable(getattr(target, "index", None))
         self.borrows = callable(getattr(target, "borrow", None))
         search = getattr(target, "retrieve", super().retrieve)
-        self._search = PlainCall(search) if callable(search) else search
+        self._search = search
+        if callable(search):
+            self._search = PlainCall(search, "top_k", int, by_name=[POOL])
         self._pool = PoolParameter(search)
 
     def retrieve(self, queries: Sequence[Query], top_k: int) -> Any:
@@ -210,9 +212,10 @@ def read_hits(
     """Convert a retriever's reply for one query to `Retrieved`, with at most `top_k` documents.
 
     Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
-    documents of LangChain, mappings with `id` and optionally `score`, `text`, `title`, `metadata`,
-    and pairs of one of these and a score; also `Retrieved`, a mapping {id: score}, which is sorted
-    by score, and a data frame of one query, such as PyTerrier's, which is sorted by `rank`. An
+    documents of LangChain, mappings with `id` and optionally `score`, `text` (or `page_content`, or
+    `content`), `title`, `metadata`, and pairs of one of these and a score; also `Retrieved`, a
+    mapping {id: score}, which is sorted by score, and a data frame of one query, such as
+    PyTerrier's, which is sorted by `rank`. An
     empty list gives no hits. Ids become text, with white space encoded as in a URL. Hits keep their
     order, a mapping's come largest score first, None as 0. A repeated id with
     another text is another chunk, with an id of its own (`separate_chunks`); any other repeated id
@@ -322,9 +325,8 @@ def _read_document(hit: Any, position: int) -> ScoredDocument:
     if is_id(hit):
         return ScoredDocument(checked_id(hit, f"hit {position}"))
     if isinstance(hit, Mapping) and "id" in hit:
-        keys = ("score", "text", "title", "metadata")
-        score, text, title, metadata = map(hit.get, keys)
-        return ScoredDocument(hit["id"], score, text, title, metadata or {})
+        score, title, metadata = map(hit.get, ("score", "title", "metadata"))
+        return ScoredDocument(hit["id"], score, text_of(hit), title, metadata or {})
     if hasattr(hit, "page_content"):  # a document of LangChain, from a function of the user
         return HitReader(None).read_langchain(hit)
     raise AdapterError(f"hit {position} is {quote(hit)}, allowed: {_SHAPES}")

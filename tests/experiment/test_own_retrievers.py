@@ -1,6 +1,8 @@
 """Functions of users as retrievers, generators and apps, in runs: shapes, threads and limits."""
 
+import functools
 import sqlite3
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +11,9 @@ from hypothesis import strategies as st
 
 from ragbench.errors import AdapterError
 from ragbench.experiment.runner import run_experiment
-from ragbench.generate.python import as_app, as_generator
-from ragbench.retrieve.python import as_retriever, read_hits
-from ragbench.types import Query
+from ragbench.generate.python import as_app, as_generator, declared
+from ragbench.retrieve.python import as_retriever, read_hits, to_retriever
+from ragbench.types import Document, Query
 from tests.lazy import Lazy
 
 pd = Lazy("pandas")
@@ -65,13 +67,81 @@ def run(tmp_path):
     return of
 
 
-@pytest.mark.parametrize("function", [first, asynchronous, parts, by_keyword, pieces])
+def with_weight(question, alpha=0.5, mode="hybrid"):
+    return first(question) if (alpha, mode) == (0.5, "hybrid") else []
+
+
+def depth_behind_another(question, index=None, top_k=10):
+    return first(question)[:top_k] if index is None else []
+
+
+def usual_depth(question, k=1):
+    return first(question)[:k]
+
+
+def numbers_alone(*arguments):
+    return first(arguments[0])[: arguments[1]]
+
+
+@functools.wraps(asynchronous)
+def decorated(*arguments):
+    return first(arguments[0])[: arguments[1]]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        first,
+        asynchronous,
+        parts,
+        by_keyword,
+        pieces,
+        with_weight,
+        depth_behind_another,
+        usual_depth,
+        numbers_alone,
+        decorated,
+    ],
+)
 def test_every_shape_of_a_function_gives_its_hits(function):
     retriever = as_retriever(function, {}, "retriever 'mine'")
 
     answers = retriever.retrieve([Query("q1", "what is it"), Query("q2", "may it")], 2)
 
     assert answers == [["c2", "c1"], ["c3", "c4"]]
+
+
+def test_top_k_goes_to_the_parameter_of_its_name():
+    class Search:
+        def retrieve(self, queries, weight=1.0, top_k=10):
+            return [first(query.text)[:top_k] if weight == 1.0 else [] for query in queries]
+
+    retriever = to_retriever(as_retriever(Search(), {}, "retriever 'mine'"))
+
+    assert retriever.retrieve([Query("q1", "what is it")], 2) == [["c2", "c1"]]
+
+
+def test_contexts_go_to_the_parameter_of_their_name():
+    def function(question, temperature=0.5, contexts=()):
+        return f"{temperature} {len(contexts)}"
+
+    def without(question, temperature=0.5):
+        return f"{temperature}"
+
+    for target in (function, SimpleNamespace(generate=function)):
+        generator = declared(as_generator(target, {}, "mine"))
+        assert generator.generate_for(Query("q1", "?"), [Document("a")]) == "0.5 1"
+    assert as_generator(without, {}, "mine").generate("?", [Document("a")]) == "0.5"
+
+
+def test_pieces_are_joined_and_a_list_of_answers_is_refused():
+    def nothing(question):
+        yield from ()
+
+    assert as_app(nothing, {}, "mine").answer("?").answer == ""
+    assert as_app(lambda question: ["yes"], {}, "mine").answer("?").answer == "yes"
+    with pytest.raises(AdapterError, match=r"found \['yes', 'no'\] instead of an answer"):
+        as_app(lambda question: ["yes", "no"], {}, "mine").answer("?")
 
 
 @pytest.mark.parametrize("adapter", [as_generator, as_app])

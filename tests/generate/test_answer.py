@@ -8,6 +8,9 @@ from langchain_core.documents import Document as LangchainDocument
 from ragbench.errors import AdapterError
 from ragbench.generate.python import read_answer
 from ragbench.types import Document, Prediction, ScoredDocument
+from tests.lazy import Lazy
+
+pd = Lazy("pandas")
 
 
 def test_text_and_predictions_are_answers():
@@ -89,5 +92,15 @@ def test_anything_else_is_no_answer(answer, assert_message):
 def test_refuses(parts, assert_message):
     with pytest.raises(AdapterError) as caught:
         read_answer(Prediction("yes", **parts))
+
+    assert_message(caught.value)
+
+
+def test_a_frame_is_no_list_of_passages(assert_message):
+    # the parts of a frame are the names of its columns
+    frame = pd.DataFrame({"id": ["d1"], "text": ["Io"]})
+
+    with pytest.raises(AdapterError) as caught:
+        read_answer({"answer": "yes", "contexts": frame})
 
     assert_message(caught.value)

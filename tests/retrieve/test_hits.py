@@ -54,6 +54,13 @@ def test_documents_of_langchain_out_of_a_function():
     assert bare.id.startswith("text-"), "no id: a hash of the text, which nobody has judged"
 
 
+@pytest.mark.parametrize("key", ["text", "page_content", "content"])
+def test_the_text_of_a_mapping_has_the_keys_of_passages(key):
+    [hit] = read_hits([{"id": "a", key: "Io erupts."}], 5).documents
+
+    assert (hit.id, hit.text) == ("a", "Io erupts.")
+
+
 @pytest.mark.parametrize("identifier", [7, np.int64(7), UUID(int=7)])
 def test_ids_of_databases_are_written_as_text(identifier):
     answer = [identifier, (identifier, 1), {"id": identifier}, {"id": identifier, "score": 1.0}]
