@@ -86,6 +86,7 @@ def evaluate_texts(
     # a string is a sequence too: each of its letters would be an unknown metric
     if isinstance(metrics, str) or not metrics:
         raise OptionError("evaluate_texts", "metrics", metrics, "names of metrics, in a list")
+    _check_order(predictions, references)
     texts = tables.column_of(predictions, "evaluate_texts", "predictions")
     gold = tables.column_of(references, "evaluate_texts", "references")
     with shown_progress(progress, "metrics") as report:
@@ -101,6 +102,17 @@ def evaluate_texts(
     for note in evaluation.notes:
         warnings.warn(note, UnseenText, stacklevel=2)
     return evaluation
+
+
+def _check_order(predictions: Any, references: Any) -> None:
+    """Raise an OptionError for two Series of pandas with equal indexes, but in another order."""
+    # only pandas has positions and an index
+    if not (hasattr(predictions, "iloc") and hasattr(references, "iloc")):
+        return
+    names, others = predictions.index, references.index
+    if not names.equals(others) and set(names) == set(others):
+        problem = Phrase("the index of the predictions in another order")
+        raise OptionError("evaluate_texts", "references", problem, "one order, or lists")
 
 
 def _metric_names(metrics: Sequence[object]) -> list[Any]:

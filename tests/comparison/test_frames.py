@@ -436,3 +436,14 @@ def test_a_table_is_no_run(tmp_path, suffix, assert_message):
     with pytest.raises(rb.DataError) as error:
         rb.compare(path, path)
     assert_message(error.value)
+
+
+def test_texts_of_one_index_in_another_order_are_refused(assert_message):
+    # Bug: pandas pairs two Series by their labels, and these were paired by position
+    answers, gold = scored_frame()["bot"], scored_frame()["reference"]
+
+    for references in (gold, gold.reset_index(drop=True), gold.to_list()):
+        assert rb.evaluate_texts(answers, references, ["exact_match"]).mean["exact_match"] == 2 / 3
+    with pytest.raises(rb.OptionError) as caught:
+        rb.evaluate_texts(answers, gold.sort_index(), ["exact_match"])
+    assert_message(caught.value, "evaluate_texts: references")
