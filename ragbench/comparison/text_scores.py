@@ -109,8 +109,8 @@ def _check_order(predictions: Any, references: Any) -> None:
     # only pandas has positions and an index
     if not (hasattr(predictions, "iloc") and hasattr(references, "iloc")):
         return
-    names, others = predictions.index, references.index
-    if not names.equals(others) and set(names) == set(others):
+    index, gold_index = predictions.index, references.index
+    if not index.equals(gold_index) and set(index) == set(gold_index):
         problem = Phrase("the index of the predictions in another order")
         raise OptionError("evaluate_texts", "references", problem, "one order, or lists")
 

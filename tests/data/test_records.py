@@ -231,6 +231,21 @@ def test_a_log_may_hold_a_question_again(write, assert_message):
     assert_message(caught.value, "TMP/b.jsonl:2")
 
 
+def test_questions_of_systems_in_two_spellings_are_named(write, assert_message):
+    # without ids the texts join the systems, and these two have no question in common
+    rows = [
+        {"question": text, "answer": "a", "system": system}
+        for system, text in (("one", "Why so?"), ("two", "why  so?"))
+    ]
+    read = Records(path=write("r.jsonl", rows)).load()
+    ids = Records(path=write("i.jsonl", [rows[0] | {"id": 1}, rows[1] | {"id": 2}]))
+
+    assert len(read.queries) == 2
+    assert_message(read.warnings[0])
+    assert len(read.warnings) == 1
+    assert ids.load().warnings == []
+
+
 def test_questions_alone_are_no_system(write):
     collection = Records(path=write("a.csv", "question,reference\nWho?,Me\n")).load()
 

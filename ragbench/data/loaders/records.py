@@ -24,6 +24,7 @@ from ragbench.data.files.gold import DocumentNames, GoldIds, RankedIds, listed_i
 from ragbench.data.files.pages import GoldPages, index_pages, page_of
 from ragbench.data.files.pools import PoolReader, pool_corpus
 from ragbench.data.files.published_rows import read_published
+from ragbench.data.files.question_rows import QuestionRows
 from ragbench.data.files.rows import Entry, without_nameless
 from ragbench.data.files.tables import find_tables, read_table
 from ragbench.data.loaders import base
@@ -37,7 +38,7 @@ from ragbench.data.loaders.questions import (
 from ragbench.data.traces.spans import refuse_traces
 from ragbench.errors import DataError, MissingExtra, RagbenchError
 from ragbench.files import subfolders_in
-from ragbench.registry import Option, OptionSet
+from ragbench.registry import Option, OptionSet, quote
 from ragbench.types import Collection, Document, Qrels, Query
 from ragbench.types.display import counted
 from ragbench.types.lookups import find_key
@@ -451,6 +452,7 @@ class RecordTable:
                 *self._other_texts(),
                 *_gold_outside_pools(table),
                 *_repeated_rows(table),
+                *self._other_spellings(table),
             ],
             alternatives=table.alternatives,
             unread=self._unread(),
@@ -468,6 +470,25 @@ class RecordTable:
         return [
             f"pool: {count} with another text than in the corpus, whose text is searched: "
             f"'{name}' at {place}"
+        ]
+
+    def _other_spellings(self, table: QuestionTable) -> list[str]:
+        """Return a warning on questions of several systems in two spellings; [] without any."""
+        if "id" in self._columns or len(table.systems) < 2:
+            return []
+        texts = {query.id: query.text for query in table.queries.values()}
+        rows = QuestionRows(texts, file=self._file, noun="question")
+        repeated = []
+        for text in texts.values():
+            # one text may come again after other turns
+            if texts[rows.asking(text)[0]] != text:
+                repeated.append(text)
+        if not repeated:
+            return []
+        count = fields.counted(len(repeated), "question")
+        return [
+            f"{count} in another spelling in case or spaces, such as {quote(repeated[0])}; systems "
+            "are compared on questions with one text, or with a column id"
         ]
 
     def _missing_as_text(self) -> list[str]:
