@@ -19,6 +19,10 @@ _REFUSAL_ENDS = frozenset(
     {"refusal", "guardrail_intervened", "safety", "prohibited_content", "blocklist", "spii"}
     | {"recitation", "image_safety", "language", "model_armor"}
 )
+# Of a token limit: OpenAI; Anthropic and Gemini; Mistral; Anthropic.
+_LIMIT_ENDS = frozenset({"length", "max_tokens", "model_length", "model_context_window_exceeded"})
+# Of a reply that the server broke off: vLLM and SGLang; OpenRouter and Mistral; DeepSeek.
+_BROKEN_ENDS = frozenset({"abort", "error", "insufficient_system_resource"})
 Role = Literal["system", "user", "assistant"]
 
 
@@ -122,9 +126,24 @@ def is_refusal_end(finish_reason: str) -> bool:
         >>> is_refusal_end("content_filter: PROHIBITED_CONTENT"), is_refusal_end("stop")
         (True, False)
     """
-    # Gemini's servers append the reason, its client writes `FinishReason.SAFETY`.
-    word = finish_reason.lower().removeprefix("finishreason.")
+    word = _end_word(finish_reason)
+    # Gemini's servers append the reason.
     return word.startswith("content_filter") or word in _REFUSAL_ENDS
+
+
+def is_broken_end(finish_reason: str) -> bool:
+    """Return True for a finish reason of a reply that the server broke off by a fault of its own.
+
+    Example:
+        >>> is_broken_end("abort"), is_broken_end("length")
+        (True, False)
+    """
+    return _end_word(finish_reason) in _BROKEN_ENDS
+
+
+def _end_word(finish_reason: str) -> str:
+    """Return a finish reason in lower case; a client of Gemini writes `FinishReason.SAFETY`."""
+    return finish_reason.lower().removeprefix("finishreason.")
 
 
 class ChatReply(Record, kw_only=False):
@@ -174,9 +193,14 @@ class ChatReply(Record, kw_only=False):
         return self.refusal is not None or is_refusal_end(self.finish_reason)
 
     @property
+    def is_cut(self) -> bool:
+        """True if a token limit ended the reply, in the words of any server."""
+        return _end_word(self.finish_reason) in _LIMIT_ENDS
+
+    @property
     def ran_out(self) -> str:
         """Error message if the token limit ended the reply before an answer began; else empty."""
-        if self.finish_reason != "length" or self.answer().strip():
+        if not self.is_cut or self.answer().strip():
             return ""
         n_tokens = self.usage.reasoning_tokens or self.usage.output_tokens
         count = "all tokens" if n_tokens is None else f"{n_tokens:,} tokens"
@@ -257,7 +281,7 @@ class CallFailure(ModelError):
     @property
     def is_cut(self) -> bool:
         """True if the last reply ended at its token limit; a shorter request may succeed."""
-        if self.replies and self.replies[-1].finish_reason == "length":
+        if self.replies and self.replies[-1].is_cut:
             return True
         # a llama.cpp server answers 500 to a reply that its limit cut
         return self.cause is Cause.UNREADABLE and self.status == 500

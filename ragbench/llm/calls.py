@@ -340,10 +340,10 @@ async def ask_structured(
             return StructuredReply(value, tuple(replies))
         except Unreadable as error:
             problem = str(error)
-            if reply.finish_reason == "length":
+            if reply.is_cut:
                 problem += "; the reply ended at its token limit: raise max_tokens"
             first_problem = first_problem or problem
-        is_final = reply.finish_reason == "length" and not repeats_cut
+        is_final = reply.is_cut and not repeats_cut
         if is_final or len(replies) > reasks:
             if not problem.startswith(first_problem):
                 problem = f"{first_problem}; asked again: {problem}"

@@ -12,7 +12,14 @@ from typing import Any
 from msgspec import structs
 
 from ragbench.json_yaml import MOST_NODES, load_json
-from ragbench.llm.base import CallFailure, ChatReply, ChatRequest, TokenLogprob, is_refusal_end
+from ragbench.llm.base import (
+    CallFailure,
+    ChatReply,
+    ChatRequest,
+    TokenLogprob,
+    is_broken_end,
+    is_refusal_end,
+)
 from ragbench.llm.error_words import error_words, find_field, is_web_page
 from ragbench.llm.failures import failure_of_body, failure_of_page, one_line
 from ragbench.registry import quote
@@ -68,8 +75,8 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     or unknown.
 
     Raises:
-        CallFailure: The body holds an error, or no choice with a text. It is retryable unless the
-            status of an error says otherwise.
+        CallFailure: The body holds an error, a reply that the server broke off, or no choice with a
+            text. It is retryable unless the status of an error says otherwise.
     """
     completion = parse_body(body) if isinstance(body, str) else body
     if completion.get("error") or (completion.get("errors") and not completion.get("choices")):
@@ -83,7 +90,9 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     if choice.get("error"):  # OpenRouter, for an error of the server behind it
         raise replace(failure_of_body(choice["error"]), usage=usage)
     refusal, fingerprint = message.get("refusal"), completion.get("system_fingerprint")
+    finish_reason = _finish_reason(choice)
     try:
+        check_end(finish_reason)
         content = read_text(message.get("content"), message.get("tool_calls"))
     except CallFailure as failure:
         raise replace(failure, usage=usage) from None
@@ -92,7 +101,7 @@ def read_reply(body: str | Mapping[str, Any]) -> ChatReply:
     return ChatReply(
         text=content,
         reasoning=field if isinstance(field, str) and field else split_reasoning(content)[0],
-        finish_reason=_finish_reason(choice),
+        finish_reason=finish_reason,
         refusal=str(refusal) if refusal else None,
         usage=usage,
         logprobs=read_logprobs(choice.get("logprobs")),
@@ -119,6 +128,13 @@ def _finish_reason(choice: Mapping[str, Any]) -> str:
     if is_refusal_end(native):
         return native
     return str(choice.get("finish_reason") or choice.get("stop_reason") or "")
+
+
+def check_end(finish_reason: str) -> None:
+    """Raise a retryable CallFailure for a reply that the server broke off, whose text is a part."""
+    if is_broken_end(finish_reason):
+        detail = f"the server broke its reply off: finish reason {one_line(finish_reason)!r}"
+        raise CallFailure(Cause.SERVER_ERROR, detail, retryable=True)
 
 
 def parse_body(body: str) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragbench.errors import OptionError, Phrase
 from ragbench.llm.base import CallFailure, ChatModel, ChatReply, ChatRequest
-from ragbench.llm.completions import ask_json, read_logprobs, read_text
+from ragbench.llm.completions import ask_json, check_end, read_logprobs, read_text
 from ragbench.llm.error_words import find_field
 from ragbench.llm.failures import failure_of_exception
 from ragbench.llm.threads import in_thread
@@ -95,11 +95,13 @@ class LangchainChat(ChatModel):
         usage = getattr(message, "usage_metadata", None) or {}
         refusal = (getattr(message, "additional_kwargs", None) or {}).get("refusal")
         fingerprint = details.get("system_fingerprint")
+        finish_reason = _finish_reason(details)
+        check_end(finish_reason)
         text = read_text(content, getattr(message, "tool_calls", None))
         return ChatReply(
             text=text,
             reasoning=split_reasoning(text)[0],
-            finish_reason=_finish_reason(details),
+            finish_reason=finish_reason,
             refusal=str(refusal) if refusal else None,
             usage=read_usage(usage),
             logprobs=read_logprobs(details.get("logprobs")),

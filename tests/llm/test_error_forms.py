@@ -261,6 +261,21 @@ def test_refusals_in_replies(choice):
     assert server.counters.requests == 1
 
 
+@pytest.mark.parametrize("reason", ["abort", "error", "insufficient_system_resource"])
+def test_a_reply_that_the_server_broke_off_is_asked_again(reason):
+    # vLLM, OpenRouter and DeepSeek send the part that they have, with status 200
+    part = Answer("The toll is", finish_reason=reason)
+    with ChatServer([part, GOOD]) as server, engine_before(server.url) as engine:
+        reply = ask_many(engine, [asking()])[0]
+    with ChatServer(part) as server, engine_before(server.url, limits=Limits(retries=1)) as engine:
+        failure = ask_many(engine, [asking()])[0]
+
+    assert (reply.text, [tried.cause for tried in reply.attempts]) == (GOOD, ["server_error"])
+    assert reason in reply.attempts[0].detail
+    assert (failure.cause, len(failure.attempts)) == (Cause.SERVER_ERROR, 2)
+    assert failure.usage.output_tokens > 0
+
+
 LOGIN = b"<!DOCTYPE html><html><title>Sign in</title><body>Your password, please</body></html>"
 # Status, body, words of the cure.
 ENDINGS = [

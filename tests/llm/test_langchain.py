@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from ragbench.errors import OptionError
 from ragbench.llm import CallFailure, ChatEngine, LangchainChat, Limits, Usage, ask_structured
 from ragbench.records.codec import to_json
+from ragbench.score.judge.support import read_answer
 from ragbench.types import Cause
 from tests.llm.conftest import GOOD, SCHEMA, ask_many, asking
 
@@ -46,6 +47,36 @@ def test_what_a_message_tells_is_kept():
     assert (reply.usage, reply.model) == (Usage(7, 2), "vendor-7b")
     assert (reply.finish_reason, reply.system_fingerprint) == ("stop", "fp")
     assert reply.logprobs[0].logprob == -0.5
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("stop_reason", "max_tokens"),
+        ("finish_reason", "MAX_TOKENS"),
+        ("finish_reason", "FinishReason.MAX_TOKENS"),
+        ("finish_reason", "length"),
+    ],
+)
+def test_a_token_limit_is_known_in_the_words_of_any_vendor(key, reason):
+    message = AIMessage("The answer may pass", response_metadata={key: reason})
+    with engine_of(GenericFakeChatModel(messages=iter([message]))) as engine:
+        reply = engine.ask(asking())
+
+    assert (reply.finish_reason, reply.is_cut) == (reason, True)
+    with pytest.raises(CallFailure) as caught:
+        read_answer(reply, ("pass", "fail"))
+    assert (caught.value.cause, caught.value.is_cut) == (Cause.OUT_OF_TOKENS, True)
+
+
+def test_a_message_that_the_server_broke_off_is_asked_again():
+    messages = []
+    for text, reason in (("The ans", "error"), (GOOD, "stop")):
+        messages.append(AIMessage(text, response_metadata={"finish_reason": reason}))
+    with engine_of(GenericFakeChatModel(messages=iter(messages)), retries=1) as engine:
+        reply = engine.ask(asking())
+
+    assert (reply.text, len(reply.attempts)) == (GOOD, 1)
 
 
 def test_a_model_without_async_runs_in_threads():

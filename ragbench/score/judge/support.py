@@ -172,7 +172,7 @@ def read_answer(reply: llm.ChatReply, answers: Sequence[str]) -> float:
         raise llm.CallFailure(Cause.REFUSED, reply.refusal or reply.answer(), replies=(reply,))
     text = reply.answer()
     words = _words(text)
-    if reply.finish_reason == "length" and len(words) != 1:
+    if reply.is_cut and len(words) != 1:
         detail = f"the reply ended at its token limit, before a verdict: {text[-200:]}"
         raise llm.CallFailure(Cause.OUT_OF_TOKENS, detail, replies=(reply,))
     verdict = scored = ""
