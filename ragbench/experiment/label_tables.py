@@ -64,10 +64,8 @@ def label_tables(
 
 
 def _names_of_index(index: Any, frame_index: Any, keys: Sequence[Key]) -> list[Any]:
-    """Return the names of answers in the index of labels: query ids, or that of the scored frame.
-
-    An index with a name of ids has these, also where the scored frame has the same numbers.
-    """
+    """Return the names of answers in an index of labels: query ids, or that of the scored frame."""
+    # an index with a name of ids has these, also where the scored frame has the same numbers
     names, queries = [*index], [query for _, query in keys]
     is_named = bool(columns_named([str(index.name)], _ID_NAMES))
     if frame_index is None or (is_named and set(queries).issuperset(map(_text_of, names))):

@@ -45,8 +45,7 @@ class Predictions(Generator):
         # rows without an id have their question as key
         self._texts = frozenset(key for key, question in questions.items() if key == question)
         # Queries of the file, by id or by the text of the question.
-        self._keys = frozenset(chain.from_iterable(self._samples))
-        self.query_ids = self._keys
+        self.query_ids: frozenset[str] = frozenset(chain.from_iterable(self._samples))
 
     def has_answer(self, query: Query) -> bool:
         """Return False for a query that the file lacks.
@@ -55,7 +54,7 @@ class Predictions(Generator):
             DataError: The row with the id of the query has another question, and the question of
                 the query stands in another row.
         """
-        if query.id in self._keys:
+        if query.id in self.query_ids:
             self._rows.check(query.id, query.text)
         return self._key(query) is not None
 
@@ -63,7 +62,7 @@ class Predictions(Generator):
         """Return the id or question by which the file has an answer to a query; None without."""
         # By id first: two queries may have the same text.
         for key in (query.id, query.text):
-            if key in self._keys:
+            if key in self.query_ids:
                 return key
         keys = [key for key in self._rows.asking(query.text) if key in self._texts]
         return keys[0] if len(keys) == 1 else None

@@ -214,12 +214,11 @@ def read_hits(
     Accepts a list (or any iterable but text) of ids, `Document` and `ScoredDocument` objects,
     documents of LangChain, mappings with `id` and optionally `score`, `text` (or `page_content`, or
     `content`), `title`, `metadata`, and pairs of one of these and a score; also `Retrieved`, a
-    mapping {id: score}, which is sorted by score, and a data frame of one query, such as
-    PyTerrier's, which is sorted by `rank`. An
-    empty list gives no hits. Ids become text, with white space encoded as in a URL. Hits keep their
-    order, a mapping's come largest score first, None as 0. A repeated id with
-    another text is another chunk, with an id of its own (`separate_chunks`); any other repeated id
-    stays. With chunks, `top_k` counts documents, so that there may be more hits. Hits that are not
+    mapping {id: score}, and a data frame of one query, such as PyTerrier's, which is sorted by
+    `rank`. An empty list gives no hits. Ids become text, with white space encoded as in a URL. Hits
+    keep their order; a mapping's come largest score first, None as 0. A repeated id with another
+    text is another chunk, with an id of its own (`separate_chunks`); any other repeated id stays.
+    With chunks, `top_k` counts documents, so that there may be more hits. Hits that are not
     `is_inside` the pool of the query are dropped before, and counted in `n_outside`.
 
     Raises:

@@ -20,11 +20,11 @@ class QuestionRows:
         self._questions, self._file, self._noun = questions, file, noun
         self._of_question = defaultdict[str, list[str]](list)
         for row, question in questions.items():
-            self._of_question[_folded(question)].append(row)
+            self._of_question[_comparable(question)].append(row)
 
     def asking(self, question: str) -> Sequence[str]:
         """Return the rows with a question, in their order; [] without any."""
-        return self._of_question.get(_folded(question), [])
+        return self._of_question.get(_comparable(question), [])
 
     def check(self, row: str, question: str) -> None:
         """Raise a DataError if not this row, which an id names, but another has the question.
@@ -40,6 +40,6 @@ class QuestionRows:
             raise DataError(problem, file=self._file, allowed=allowed)
 
 
-def _folded(text: str) -> str:
+def _comparable(text: str) -> str:
     """Return a question for comparison, without case and repeated spaces."""
     return " ".join(text.split()).casefold()
